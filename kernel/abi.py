@@ -1,0 +1,179 @@
+"""The contract between what thinks (a behaviour, in a cell) and what acts (the node).
+
+Frozen types and the :class:`Syscalls` protocol. Imports nothing of ours, so that a cell that loads this module loads
+no part of the kernel, the ledger or the mesh.
+
+A *behaviour* is a class with one coroutine method, ``handle(message, sys)``. It is constructed once per process
+incarnation with its :class:`ProcessInfo`, and called once per message. It may keep no state that matters between
+messages except through :meth:`Syscalls.history` and the ``remember`` of its :class:`TurnResult`, because after a crash
+the same message is handled again, by a new instance, as the same turn.
+
+Determinism: everything a behaviour learns from outside comes through a syscall. The node records each outcome under
+its *ordinal* (round, index); a resumed turn gets recorded outcomes back instead of a second execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+ABI_VERSION = 1
+
+
+Effects = Literal["none", "local", "external"]
+OnDoubt = Literal["ask", "retry", "lost"]
+Sandbox = Literal["node", "builtin", "thirdparty"]
+OutcomeStatus = Literal["ok", "error", "timeout", "killed", "denied", "lost", "in_doubt"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """What a process may know of itself. ``config`` is the behaviour's own part of the spawn request (JSON object)."""
+
+    pid: int
+    address: str
+    name: str
+    behaviour: str
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as its receiver sees it. ``sender`` is an address, or ``operator`` for a person; set by the node."""
+
+    id: str
+    sender: str
+    text: str
+    session: str
+    wants_reply: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A proposed tool call. ``arguments`` is JSON text exactly as the model wrote it: the node parses it, once.
+
+    ``id`` is the caller's own label (a provider's tool call id); it is handed back and not interpreted.
+    """
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The outcome of a tool call as data for whoever asked. A refusal is a result, never an exception.
+
+    ``text`` is at most 64 KB; ``truncated`` says whether the recorded result is longer.
+    """
+
+    id: str
+    name: str
+    status: OutcomeStatus
+    text: str
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One question to a model, in the OpenAI chat shape.
+
+    ``messages``: objects with ``role`` (system, user, assistant, tool) and ``content``, ``tool_calls``,
+    ``tool_call_id``. ``tools``: names of tools to offer; the node replaces each by its declared schema and drops those
+    the process may not use. ``provider`` and ``model`` empty: the node's default.
+    """
+
+    messages: tuple[dict[str, Any], ...]
+    tools: tuple[str, ...] = ()
+    provider: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """What the model said: ``text``, or tool calls, or both. ``status`` is ``ok`` or ``error`` (then ``text`` says why)."""
+
+    status: Literal["ok", "error"]
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What ``handle`` returns: the ``reply`` to the sender, and records (JSON objects) to add to the session.
+
+    ``status`` is ``ok``, or ``error`` when the behaviour could not do what was asked; the reply then says why.
+    """
+
+    reply: str
+    remember: tuple[dict[str, Any], ...] = ()
+    status: Literal["ok", "error"] = "ok"
+
+
+class TurnEnded(Exception):
+    """Raised inside a behaviour when the node has closed its turn (cancelled, diverged, stopped). Let it pass."""
+
+
+class Syscalls(Protocol):
+    """Everything a behaviour can ask of the node during one turn. Order matters: calls are numbered as they are made."""
+
+    async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
+        """Ask for one tool call. A dict is encoded as canonical JSON."""
+
+    async def call_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Ask for several at once, as one round; results come in the order of ``calls``."""
+
+    async def ask_model(self, request: ModelRequest) -> ModelAnswer:
+        """Ask a model. Tokens stream to whoever watches the turn; the answer comes whole."""
+
+    async def history(self) -> list[dict[str, Any]]:
+        """The session's records as they stood when the turn began, oldest first, bounded by the node."""
+
+    async def tools(self) -> list[str]:
+        """Names of the tools this process may propose, sorted, as they stood when the turn began."""
+
+    async def now(self) -> float:
+        """Seconds since the epoch, recorded: the same value when the turn is resumed."""
+
+    async def random(self) -> int:
+        """64 random bits, recorded: the same value when the turn is resumed."""
+
+    def log(self, text: str) -> None:
+        """One line for ``weftos logs PID``. Not recorded in the ledger, may repeat when a turn is resumed."""
+
+
+@runtime_checkable
+class Behaviour(Protocol):
+    """A module with callbacks, in Erlang's sense; registered by name in the node's configuration."""
+
+    def __init__(self, info: ProcessInfo) -> None: ...
+
+    async def handle(self, message: Message, sys: Syscalls) -> TurnResult | str | None:
+        """Handle one message. A ``str`` is a reply, ``None`` an empty one. An exception is a crash of the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDeclaration:
+    """What a tool says of itself. Defaults are the cautious ones.
+
+    effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``.
+    idempotent: doing it twice with the same arguments equals doing it once.
+    on_doubt: what happens to a call whose effect is unknown after a crash: ``ask`` a person, ``retry``, or ``lost``.
+    sandbox: ``node`` (in the node itself; only built-ins whose whole effect is journal records), ``builtin`` or
+    ``thirdparty`` (a worker process).
+    parameters: JSON Schema of the arguments object.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    effects: Effects = "external"
+    idempotent: bool = False
+    on_doubt: OnDoubt = "ask"
+    sandbox: Sandbox = "thirdparty"
+    timeout_s: float = 60.0
+    roles: tuple[str, ...] = ()
+    confirmation: bool = False

@@ -1,0 +1,149 @@
+"""Frames on a link: ``length (u32) | boot (u64) | msgpack value``, big-endian, many frames to a write.
+
+One codec for every local link of a node (cells, placer, gateway, archive, workers). The boot number is the node's
+present boot; a frame from another one is refused, so that nothing of an old run is heard. Never pickle.
+
+:class:`FrameDecoder` is the pure part (bytes in, values out). :class:`FrameLink` is the asyncio shell around it; it
+collects the frames of one loop iteration into one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgpack
+
+MAX_FRAME_BYTES = 16 * 2**20
+_HEADER = struct.Struct(">IQ")
+HEADER_BYTES = _HEADER.size
+
+
+class FrameError(Exception):
+    """The peer broke the framing (oversized, foreign boot, not msgpack). The link is closed; the message says why."""
+
+
+def encode_frame(boot: int, value: Any) -> bytes:
+    """One frame. Raises :class:`FrameError` when the value is over ``MAX_FRAME_BYTES``."""
+    payload: bytes = msgpack.packb(value, use_bin_type=True)
+    if len(payload) > MAX_FRAME_BYTES:
+        raise FrameError(f"frame of {len(payload)} bytes, limit {MAX_FRAME_BYTES}")
+    return _HEADER.pack(len(payload), boot) + payload
+
+
+class FrameDecoder:
+    """Feed bytes, iterate values. Raises :class:`FrameError`; the decoder is of no use afterwards."""
+
+    def __init__(self, boot: int, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._boot = boot
+        self._max = max_frame_bytes
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Any]:
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        try:
+            while len(buffer) - at >= HEADER_BYTES:
+                length, boot = _HEADER.unpack_from(buffer, at)
+                if length > self._max:
+                    raise FrameError(f"frame of {length} bytes announced, limit {self._max}")
+                if boot != self._boot:
+                    raise FrameError(f"frame of boot {boot:016x}, this is boot {self._boot:016x}")
+                end = at + HEADER_BYTES + length
+                if len(buffer) < end:
+                    break
+                payload = bytes(memoryview(buffer)[at + HEADER_BYTES : end])
+                at = end
+                yield _unpack(payload)
+        finally:
+            del buffer[:at]
+
+
+def _unpack(payload: bytes) -> Any:
+    try:
+        return msgpack.unpackb(payload, raw=False, strict_map_key=False)
+    except (ValueError, msgpack.exceptions.UnpackException, UnicodeDecodeError, TypeError) as error:
+        raise FrameError(f"frame of {len(payload)} bytes is not msgpack: {type(error).__name__}") from error
+
+
+class FrameLink(asyncio.Protocol):
+    """An asyncio protocol that speaks frames. ``on_frame`` gets each value; ``on_close`` is called exactly once.
+
+    ``on_close(error)`` has None for a plain end of file. An exception raised by ``on_frame`` that is a
+    :class:`FrameError` closes the link like a framing fault; others pass to the loop's handler.
+    """
+
+    def __init__(
+        self,
+        boot: int,
+        on_frame: Callable[[Any], None],
+        on_close: Callable[[Exception | None], None],
+        on_open: Callable[[FrameLink], None] | None = None,
+    ) -> None:
+        self._boot = boot
+        self._decoder = FrameDecoder(boot)
+        self._on_frame = on_frame
+        self._on_close = on_close
+        self._on_open = on_open
+        self._pending: list[bytes] = []
+        self._fault: Exception | None = None
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._loop = asyncio.get_running_loop()
+        if self._on_open is not None:
+            self._on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for value in self._decoder.feed(data):
+                self._on_frame(value)
+                if self.transport is None:
+                    return
+        except FrameError as error:
+            self.abort(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._pending.clear()
+        self._on_close(self._fault or exc)
+
+    @property
+    def closed(self) -> bool:
+        return self.transport is None or self.transport.is_closing()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes written and not yet taken by the peer."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def send(self, value: Any) -> None:
+        """Queue one frame; all frames of this loop iteration leave in one write. Silently dropped once closed."""
+        if self.closed:
+            return
+        if not self._pending:
+            self._loop.call_soon(self._flush)
+        self._pending.append(encode_frame(self._boot, value))
+
+    def _flush(self) -> None:
+        if self._pending and self.transport is not None and not self.transport.is_closing():
+            self.transport.write(b"".join(self._pending))
+        self._pending.clear()
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+        self._flush()
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self, error: Exception) -> None:
+        """Close at once; ``on_close`` gets ``error``."""
+        if self._fault is None:
+            self._fault = error
+        if self.transport is not None:
+            self.transport.abort()
