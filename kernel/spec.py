@@ -1,0 +1,65 @@
+"""What a person or an agent asks for when it spawns: one frozen value, kept as JSON in the ledger."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from kernel.errors import Invalid
+
+Restart = Literal["permanent", "transient", "temporary"]
+Isolation = Literal["shared", "dedicated"]
+
+DEFAULT_TOOLS = ("calculator", "file_read", "file_list")
+_RESTARTS = ("permanent", "transient", "temporary")
+_ISOLATIONS = ("shared", "dedicated")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """One child slot. ``type`` is ``worker`` (runs a behaviour) or ``supervisor`` (a PID without a cell).
+
+    ``tools`` are the names the process may propose; ``config`` is handed to the behaviour; ``workspace`` is the
+    directory its file tools see; ``intensity`` is restarts and seconds, for the children below it.
+    """
+
+    name: str
+    type: Literal["worker", "supervisor"] = "worker"
+    behaviour: str = "agent"
+    restart: Restart = "permanent"
+    isolation: Isolation = "shared"
+    tools: tuple[str, ...] = DEFAULT_TOOLS
+    workspace: str = ""
+    intensity: tuple[int, float] = (5, 60.0)
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> list[str]:
+        """Every fault at once, empty when there is none."""
+        faults = []
+        if self.restart not in _RESTARTS:
+            faults.append(f"restart {self.restart!r} is none of {', '.join(_RESTARTS)}")
+        if self.isolation not in _ISOLATIONS:
+            faults.append(f"isolation {self.isolation!r} is none of {', '.join(_ISOLATIONS)}")
+        restarts, period_s = self.intensity
+        if not 0 <= restarts <= 10_000 or not 0 < period_s <= 86_400:
+            faults.append(f"intensity {restarts}/{period_s:g}: restarts 0..10000, seconds above 0 and up to 86400")
+        return faults
+
+    def to_json(self) -> str:
+        """Canonical JSON text."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> ProcessSpec:
+        """Read what :meth:`to_json` wrote. Raises :class:`Invalid`; unknown fields are refused."""
+        try:
+            data = json.loads(text)
+            unknown = set(data) - {item.name for item in fields(cls)}
+            if unknown:
+                raise Invalid(f"process spec has unknown fields {sorted(unknown)}")
+            data["tools"] = tuple(data["tools"])
+            data["intensity"] = (int(data["intensity"][0]), float(data["intensity"][1]))
+            return cls(**data)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise Invalid(f"process spec is not readable: {error}") from error

@@ -1,0 +1,364 @@
+"""The node's durable state, and the one reducer that makes it.
+
+Theory of operation. Everything here is a function of the journal: :meth:`State.apply_entry` and
+:meth:`State.apply_change` are called with each record in order, when it is written (live) and when it is read back
+(recovery), and by nobody else. They decide nothing and touch nothing outside; a record they do not know changes
+nothing. What is *not* here (which cell runs a process, who waits for an answer) is lost with the node, and may be.
+
+A **slot** is a place in the supervision tree, named by its address; an **incarnation** of it has a PID. A **mail** is
+an accepted message that is neither answered nor dead; it stays in its mailbox until its turn has ended. A **turn** is
+open from its first delivery to ``turn.ended``, over any number of incarnations; its **calls** hold what was recorded
+of each syscall, by ordinal.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+
+from kernel.spec import ProcessSpec
+
+SESSION_RECORDS = 400
+REMEMBERED_PIDS = 100_000
+CRASH_REASONS = ("crash", "timeout")
+
+
+@dataclass(slots=True)
+class Slot:
+    """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet)."""
+
+    address: str
+    parent: str
+    spec: ProcessSpec
+    spawned_seq: int
+    state: str = "running"
+    why: str = ""
+    pid: int = 0
+    restarts: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """An accepted message. ``rights`` are the tools its sender could use, None for a person (all)."""
+
+    id: str
+    seq: int
+    sender: str
+    to: str
+    text: str
+    session: str
+    reply_to: str
+    wants_reply: bool
+    deadline_us: int
+    trace: bytes
+    rights: frozenset[str] | None
+    time_us: int
+
+    @property
+    def size(self) -> int:
+        return len(self.text) + 200
+
+
+@dataclass(slots=True)
+class Call:
+    """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say."""
+
+    ordinal: str
+    call_hash: str
+    op: str
+    seq: int
+    name: str = ""
+    arguments: str = ""
+    arguments_hash: str = ""
+    effects: str = "none"
+    intent_seq: int = -1
+    attempt: int = 0
+    outcome: dict[str, Any] | None = None
+    outcome_seq: int = -1
+    doubt: bool = False
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class Turn:
+    """The open handling of one message. ``crashes`` counts the incarnations that died of it."""
+
+    id: str
+    mail: Mail
+    address: str
+    started_seq: int
+    attempt: int = 1
+    crashes: int = 0
+    calls: dict[str, Call] = field(default_factory=dict)
+    last_answer_seq: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """An accepted message that could not be delivered."""
+
+    mail: Mail
+    why: str
+    seq: int
+    time_us: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """Messages of this ledger: accepted = acknowledged + dead + dropped + in flight."""
+
+    accepted: int = 0
+    acknowledged: int = 0
+    dead: int = 0
+    dropped: int = 0
+
+
+class State:
+    """Everything that survives. Read freely; change only through the two ``apply`` methods."""
+
+    def __init__(self) -> None:
+        self.slots: dict[str, Slot] = {}
+        self.mail: dict[str, OrderedDict[str, Mail]] = {}
+        self._box_of: dict[str, str] = {}
+        self.turns: dict[str, Turn] = {}
+        self.dead: dict[str, DeadLetter] = {}
+        self.sessions: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self.pids: OrderedDict[int, str] = OrderedDict()
+        self.pids_reserved = 0
+        self.boots = 0
+        self.tally = Tally()
+        self._handlers = {
+            "node.booted": self._booted,
+            "process.spawned": self._spawned,
+            "process.started": self._started,
+            "process.exited": self._exited,
+            "process.slot": self._slot,
+            "message.accepted": self._accepted,
+            "message.dead": self._dead,
+            "message.replayed": self._replayed,
+            "message.dropped": self._dropped,
+            "turn.started": self._turn_started,
+            "turn.ended": self._turn_ended,
+            "model.asked": self._model_asked,
+            "model.answered": self._model_answered,
+            "sys.value": self._value,
+            "tool.proposed": self._proposed,
+            "tool.verdict": self._verdict,
+            "tool.intent": self._intent,
+            "tool.outcome": self._outcome,
+            "tool.resolved": self._resolved,
+        }
+
+    # -- the two doors -------------------------------------------------------------------------------------------
+
+    def apply_entry(self, kind: str, body: dict[str, Any] | None, seq: int, time_us: int, trace: bytes) -> None:
+        """Apply one ledger entry. ``body`` None: erased; such an entry is of the past and changes nothing."""
+        handler = self._handlers.get(kind)
+        if handler is not None and body is not None:
+            handler(body, seq, time_us, trace)
+
+    def apply_change(self, table: str, key: str, value: bytes | None) -> None:
+        """Apply one state record."""
+        if table == "pids":
+            self.pids_reserved = int(key)
+        elif table == "session" and value is not None:
+            address, session = key.split("\n", 1)
+            records = self.sessions.setdefault((address, session), [])
+            records.extend(msgpack.unpackb(value, raw=False))
+            del records[:-SESSION_RECORDS]
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    def _booted(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        self.boots += 1
+
+    def _spawned(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        address = body["address"]
+        self.slots[address] = Slot(address, body["parent"], ProcessSpec.from_json(body["spec"]), seq)
+
+    def _started(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        self.pids[body["pid"]] = body["address"]
+        if len(self.pids) > REMEMBERED_PIDS:
+            self.pids.popitem(last=False)
+        slot = self.slots.get(body["address"])
+        if slot is not None:
+            slot.pid, slot.state, slot.why = body["pid"], "running", ""
+            slot.restarts += 1
+
+    def _exited(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        if body["reason"].split(":", 1)[0] in CRASH_REASONS:
+            turn = self.turn_of(body["address"])
+            if turn is not None:
+                turn.crashes += 1
+
+    def _slot(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        slot = self.slots.get(body["address"])
+        if slot is None:
+            return
+        if body["state"] == "removed":
+            del self.slots[body["address"]]
+        else:
+            slot.state, slot.why = body["state"], body["why"]
+
+    def children(self, address: str) -> list[Slot]:
+        """Slots directly below ``address``, in the order they were spawned."""
+        return [slot for slot in self.slots.values() if slot.parent == address]
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def _accepted(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        rights = body["rights"]
+        mail = Mail(
+            id=body["id"],
+            seq=seq,
+            sender=body["sender"],
+            to=body["to"],
+            text=body["text"],
+            session=body["session"],
+            reply_to=body["reply_to"],
+            wants_reply=body["wants_reply"],
+            deadline_us=body["deadline_us"],
+            trace=trace,
+            rights=None if rights is None else frozenset(rights),
+            time_us=time_us,
+        )
+        self.mail.setdefault(mail.to, OrderedDict())[mail.id] = mail
+        self._box_of[mail.id] = mail.to
+        self.tally.accepted += 1
+
+    def _take(self, ident: str) -> Mail | None:
+        address = self._box_of.pop(ident, None)
+        if address is None:
+            return None
+        box = self.mail[address]
+        mail = box.pop(ident)
+        if not box:
+            del self.mail[address]
+        return mail
+
+    def _dead(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        mail = self._take(body["id"])
+        if mail is not None:
+            self.dead[mail.id] = DeadLetter(mail, body["why"], seq, time_us)
+            self.tally.dead += 1
+            self.turns.pop(turn_id(mail.id), None)
+
+    def _replayed(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        self.dead.pop(body["id"], None)
+
+    def _dropped(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        if self._take(body["id"]) is not None:
+            self.tally.dropped += 1
+            self.turns.pop(turn_id(body["id"]), None)
+
+    def find_mail(self, ident: str) -> Mail | None:
+        """The accepted and unanswered message of this id."""
+        address = self._box_of.get(ident)
+        return None if address is None else self.mail[address][ident]
+
+    @property
+    def in_flight(self) -> int:
+        """Messages accepted and not yet acknowledged, dead or dropped."""
+        return len(self._box_of)
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    def turn_of(self, address: str) -> Turn | None:
+        """The open turn of an address: that of its oldest message, when it has begun."""
+        box = self.mail.get(address)
+        if not box:
+            return None
+        return next((self.turns[turn_id(ident)] for ident in box if turn_id(ident) in self.turns), None)
+
+    def _turn_started(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        turn = self.turns.get(body["turn"])
+        if turn is not None:
+            turn.attempt, turn.started_seq = body["attempt"], seq
+            return
+        mail = self.mail.get(body["address"], {}).get(body["message"])
+        if mail is not None:
+            self.turns[body["turn"]] = Turn(body["turn"], mail, body["address"], seq)
+
+    def _turn_ended(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        turn = self.turns.pop(body["turn"], None)
+        if turn is not None and body["status"] in ("ok", "error", "cancelled") and self._take(turn.mail.id):
+            self.tally.acknowledged += 1
+
+    def _call(self, body: dict[str, Any]) -> Call | None:
+        turn = self.turns.get(body["turn"])
+        return None if turn is None else turn.calls.get(body["ordinal"])
+
+    def _model_asked(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        turn = self.turns.get(body["turn"])
+        if turn is not None:
+            turn.calls[body["ordinal"]] = Call(body["ordinal"], body["call_hash"], "model", seq)
+
+    def _model_answered(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        call = self._call(body)
+        if call is not None:
+            call.outcome = {"status": body["status"], "answer": body["answer"]}
+            call.outcome["tokens"] = [body["input_tokens"], body["output_tokens"]]
+            call.outcome_seq = seq
+            self.turns[body["turn"]].last_answer_seq = seq
+
+    def _value(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        turn = self.turns.get(body["turn"])
+        if turn is not None:
+            call = Call(body["ordinal"], body["call_hash"], body["op"], seq, outcome={"value": body["value"]})
+            turn.calls[body["ordinal"]] = call
+
+    # -- tools ---------------------------------------------------------------------------------------------------
+
+    def _proposed(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        turn = self.turns.get(body["turn"])
+        if turn is not None:
+            turn.calls[body["ordinal"]] = Call(
+                body["ordinal"],
+                body["call_hash"],
+                "tool",
+                seq,
+                name=body["tool"],
+                arguments=body["arguments"],
+                arguments_hash=body["arguments_hash"],
+            )
+
+    def _verdict(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        call = self._call(body)
+        if call is not None:
+            call.refused = body["decision"] != "allow"
+
+    def _intent(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        call = self._call(body)
+        if call is not None:
+            call.intent_seq, call.attempt, call.effects = seq, body["attempt"], body["effects"]
+            call.doubt = False
+
+    def _outcome(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        call = self._call(body)
+        if call is None:
+            return
+        call.doubt = body["status"] == "in_doubt"
+        if not call.doubt:
+            call.outcome = {
+                "status": body["status"],
+                "result": body["result"],
+                "truncated": body["truncated"],
+            }
+            call.outcome_seq = seq
+
+    def _resolved(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        call = self._call(body)
+        if call is not None:
+            call.doubt = False
+
+    def doubts(self) -> list[tuple[Turn, Call]]:
+        """Calls that wait for a person."""
+        return [(turn, call) for turn in self.turns.values() for call in turn.calls.values() if call.doubt]
+
+
+def turn_id(message_id: str) -> str:
+    """The turn that handles a message: message ``m12`` is handled by turn ``t12``, however often it is delivered."""
+    return "t" + message_id[1:]
