@@ -1,0 +1,145 @@
+"""What the doors ask of the kernel: the :class:`Control` protocol and its one large argument.
+
+The kernel implements it, ``weftos.api`` serves it over a Unix socket, ``weftos.client`` calls it from outside. All
+answers are dicts and lists that JSON can carry. Times are microseconds since the epoch (``time_us``), durations
+seconds (``_s``).
+
+A *target* is what a person types: a PID, an address (``/user/boss``), a name, or an unambiguous prefix of a name.
+Errors are ``kernel.errors.KernelError`` with a ``code`` (see :data:`CODES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypedDict
+
+Json = dict[str, Any]
+
+Restart = Literal["permanent", "transient", "temporary"]
+Isolation = Literal["shared", "dedicated"]
+Signal = Literal["term", "kill"]
+Resolution = Literal["retry", "done", "lost"]
+
+# code of an error -> HTTP status of its answer
+CODES = {
+    "not_found": 404,
+    "refused": 403,
+    "busy": 429,
+    "timeout": 504,
+    "unavailable": 503,
+    "invalid": 422,
+    "conflict": 409,
+    "too_large": 413,
+}
+
+
+class Operator(TypedDict):
+    """Who is at the other end of the control socket, as the operating system vouches for it (SO_PEERCRED)."""
+
+    uid: int
+    os_pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnRequest:
+    """A child to add. ``supervisor`` makes a supervisor, which has an ``intensity`` [restarts, seconds] and none of
+    the fields that describe a behaviour.
+
+    ``tools`` None: the default set; ``isolation`` None: what suits the behaviour; empty strings: the node's default.
+    """
+
+    name: str
+    behaviour: str = "agent"
+    under: str = "/user"
+    tools: tuple[str, ...] | None = None
+    restart: Restart = "permanent"
+    isolation: Isolation | None = None
+    provider: str = ""
+    model: str = ""
+    system_prompt: str = ""
+    workspace: str = ""
+    supervisor: bool = False
+    intensity: tuple[int, float] | None = None
+
+    def check(self) -> list[str]:
+        """Every fault that can be seen without knowing the node."""
+        faults = []
+        if not self.name:
+            faults.append("name is empty: give the process a name")
+        if self.intensity is not None:
+            restarts, period_s = self.intensity
+            if not self.supervisor:
+                faults.append("intensity belongs to a supervisor: add supervisor (--supervisor) or leave it out")
+            if restarts < 0 or period_s <= 0:
+                faults.append(f"intensity is {restarts}/{period_s}: restarts must be 0 or more, seconds above 0")
+        if self.supervisor:
+            given = {
+                "tools": self.tools,
+                "isolation": self.isolation,
+                "provider": self.provider,
+                "model": self.model,
+                "system_prompt": self.system_prompt,
+                "workspace": self.workspace,
+            }
+            faults += [f"a supervisor runs no behaviour: leave out {name}" for name, value in given.items() if value]
+        return faults
+
+
+class Control(Protocol):
+    """Everything that can be asked of a running node."""
+
+    async def status(self) -> Json:
+        """name, origin, boot, version, engine, uptime_s, read_only (why, or None), processes, cells,
+        ledger {size, full_size, provisional}, helpers [{name, pid, os_pid, state}], loop_lag_p99_ms, runtime, data."""
+
+    async def spawn(self, op: Operator, request: SpawnRequest) -> Json:
+        """address, pid, name."""
+
+    async def ps(self, all: bool) -> list[Json]:
+        """One row a process, parents before children: pid, address, name, type (worker, supervisor, helper), state,
+        slot, behaviour, restarts, mailbox, uptime_s, cell, os_pid, isolation, children. ``all``: /kernel too."""
+
+    async def inspect(self, target: str) -> Json:
+        """The row of ``ps``, and spec, tools, mailbox heads, the current turn, last exits, sessions."""
+
+    async def send(self, op: Operator, target: str, text: str, session: str, wait_s: float | None) -> Json:
+        """message, address, seq; with ``wait_s`` also status, reply, turn once the turn has ended."""
+
+    def watch(self, op: Operator, target: str, text: str, session: str) -> AsyncIterator[Json]:
+        """Send, and stream what comes of it: objects with ``event`` accepted, turn, delta, tool, reply, dead."""
+
+    async def cancel(self, op: Operator, target: str) -> Json: ...
+
+    async def stop(self, op: Operator, target: str) -> Json: ...
+
+    async def start(self, op: Operator, address: str) -> Json: ...
+
+    async def kill(self, op: Operator, target: str, signal: Signal) -> Json: ...
+
+    async def deadletters(self) -> list[Json]:
+        """id, to, why, text and time of each, oldest first."""
+
+    async def deadletter(self, id: str) -> Json: ...
+
+    async def replay(self, op: Operator, id: str) -> Json: ...
+
+    async def doubts(self) -> list[Json]:
+        """Tool calls whose effect is unknown after a crash and that wait for a person."""
+
+    async def resolve(self, op: Operator, id: str, resolution: Resolution) -> Json: ...
+
+    async def log(self, pid: int | None, kind: str | None, limit: int) -> Json:
+        """rows (newest last) and source; raises ``unavailable`` when the archive is not there."""
+
+    def events(self, follow: bool) -> AsyncIterator[Json]:
+        """Recent ledger entries (seq, time_us, pid, kind, subject, cause); with ``follow`` then each new one."""
+
+    async def logs(self, target: str, limit: int) -> list[Json]:
+        """The last log lines of a process, oldest first."""
+
+    async def config(self) -> Json:
+        """The effective configuration with the origin of each value; secrets never."""
+
+    async def shutdown(self, op: Operator) -> None:
+        """Begin a clean stop; returns at once."""

@@ -1,0 +1,20 @@
+"""What the doors say when something does not go: one base error with words and a machine-readable code."""
+
+from __future__ import annotations
+
+
+class WeftosError(Exception):
+    """An error a person or a program outside the node sees.
+
+    ``message`` says what happened and what to do next. ``code`` is stable and meant for programs: ``not_found``,
+    ``refused``, ``busy``, ``timeout``, ``unavailable``, ``invalid``, ``conflict``, ``not_running`` (no node listens on
+    this data directory), ``too_large``, ``internal``, or ``error`` where no caller would act on the difference.
+    """
+
+    def __init__(self, message: str, code: str = "error") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+    def __str__(self) -> str:
+        return self.message
