@@ -1,0 +1,74 @@
+"""Everything chain raises. One base, and a class for each case that a caller handles differently.
+
+Ours to refuse (the caller's fault): :class:`EntryError`, :class:`BodyTooLarge`. Somebody else's bytes:
+:class:`NoteError`, :class:`VerifierKeyError`, :class:`HeadError`, :class:`ProofError`, :class:`ReceiptError`. The
+environment's: :class:`KeyFileError`, :class:`LedgerUnavailable`, :class:`DamageError`, :class:`ForeignDataError`.
+"""
+
+from __future__ import annotations
+
+
+class ChainError(Exception):
+    """Base of every error of this package."""
+
+
+class EntryError(ChainError):
+    """An entry or a body is not of the form the ledger holds: wrong type, out of range, not canonical."""
+
+
+class BodyTooLarge(EntryError):
+    """A body is over ``MAX_BODY_BYTES`` when encoded. Nothing was written."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"body of {size_bytes} bytes, limit {limit_bytes}: shorten it, or store it elsewhere and record its hash"
+        )
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class ProofError(ChainError):
+    """An inclusion or consistency proof does not prove what it claims; the message holds both sides."""
+
+
+class NoteError(ChainError):
+    """A signed note is malformed, or lacks a good signature of a key it must have."""
+
+
+class VerifierKeyError(NoteError):
+    """A verifier key (vkey) text is malformed, or its key id does not match its name and key."""
+
+
+class HeadError(NoteError):
+    """A note's text is not a tree head."""
+
+
+class ReceiptError(ChainError):
+    """A receipt is malformed, or its parts contradict each other."""
+
+
+class KeyFileError(ChainError):
+    """The node's own keys are missing, unreadable, too widely readable, or do not belong together."""
+
+
+class LedgerUnavailable(ChainError):
+    """The journal cannot be written (disk full, failed fsync, closed): nothing that needs a record may happen now."""
+
+
+class DamageError(ChainError):
+    """The journal holds bytes that the node never wrote, anywhere but in an incomplete last frame.
+
+    ``file`` and ``offset`` name the place, ``seq`` the first entry concerned (-1 when unknown), ``what`` the finding.
+    """
+
+    def __init__(self, file: str, offset: int, seq: int, what: str) -> None:
+        at = f"{file}, byte {offset}" + (f", entry {seq}" if seq >= 0 else "")
+        super().__init__(f"journal damaged at {at}: {what}; restore the file from a copy, and see `weftos chain verify`")
+        self.file = file
+        self.offset = offset
+        self.seq = seq
+        self.what = what
+
+
+class ForeignDataError(ChainError):
+    """The data belongs to another node, or has a format this version does not know. It is not touched."""
