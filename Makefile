@@ -1,0 +1,76 @@
+# make demo | test | prove | check | bench | clean        each installs first what it needs, into .venv
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PY := .venv/bin/python
+STAMP := .venv/.installed
+# The first that is 3.11 to 3.14 is taken; `make PYTHON=/path/to/python ...` decides otherwise.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
+    "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: help setup check test prove demo bench clean constraints requirements
+
+help:
+	@echo "make demo    see a node boot, work, be killed, come back and be audited (under a minute)"
+	@echo "make test    every test, real Ray included"
+	@echo "make prove   the long proofs: kills under load, two hundred agents"
+	@echo "make check   ruff, mypy, import contract"
+	@echo "make bench   measurements, each beside a floor of the same run"
+	@echo "make clean   remove .venv and what tools leave"
+
+requirements:
+	@missing=(); \
+	[ "$$(uname -s)" = Linux ] || missing+=("Linux (this is $$(uname -s))"); \
+	if ! "$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null; \
+	then missing+=("Python 3.11 to 3.14"); \
+	elif ! "$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null; \
+	then missing+=("the venv module of $(PYTHON) (on Debian and Ubuntu: the package python3-venv)"); fi; \
+	if (( $${#missing[@]} )); then \
+	    printf 'weftos needs Linux, Python 3.11 to 3.14 with venv, and make; missing here: '; \
+	    (IFS=';'; echo "$${missing[*]}."); exit 1; \
+	fi >&2
+
+setup: $(STAMP)
+
+# pip first, by its own hash: the one bundled with a Python may be too old. Then everything else by hash, then this
+# project, editable, which by itself has none.
+$(STAMP): constraints.txt pyproject.toml | requirements
+	[ -x $(PY) ] || "$(PYTHON)" -m venv .venv
+	sed -n '/^pip==/,/^ *#/p' constraints.txt > .venv/pip.txt
+	$(PY) -m pip install --quiet --require-hashes -r .venv/pip.txt
+	$(PY) -m pip install --quiet --require-hashes -r constraints.txt
+	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $(STAMP)
+
+check: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+
+test: setup
+	$(PY) -m pytest
+
+prove: setup
+	$(PY) tests/prove/run.py
+
+demo: setup
+	$(PY) -P -m weftos.demo
+
+bench: setup
+	$(PY) benchmarks/run.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Pins and hashes anew from pyproject.toml, in a throw-away environment; today's pins are kept where they still fit.
+constraints: | requirements
+	tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	"$(PYTHON)" -m venv "$$tmp"; \
+	"$$tmp/bin/pip" install --quiet pip-tools; \
+	CUSTOM_COMPILE_COMMAND="make constraints" "$$tmp/bin/pip-compile" --quiet --generate-hashes --allow-unsafe \
+	    --extra dev --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	    --no-emit-options --output-file constraints.txt pyproject.toml
