@@ -1,0 +1,78 @@
+"""Every limit of the kernel in one place: what somebody else can make grow is bounded here.
+
+``Bounds()`` has the defaults; ``check(bounds) -> list[str]`` names every fault at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of one node. Sizes in bytes, durations in seconds, all others counts."""
+
+    # Processes and supervision
+    processes: int = 20_000
+    children: int = 10_000
+    processes_per_cell: int = 256
+    start_timeout_s: float = 10.0
+    death_confirm_s: float = 1.0
+
+    # Messages
+    mailbox_messages: int = 1_000
+    mailbox_bytes: int = 8 * MIB
+    mailbox_signals: int = 64
+    message_bytes: int = 256 * KIB
+    dead_letters: int = 10_000
+    ask_timeout_s: float = 30.0
+    watchers: int = 256
+
+    # Turns
+    turn_attempts: int = 5
+    rounds: int = 25
+    calls_per_round: int = 64
+    syscalls_per_turn: int = 1_000
+    reply_bytes: int = 256 * KIB
+    session_records: int = 200
+    session_bytes: int = 1 * MIB
+    sessions_per_address: int = 100
+
+    # Tools and models
+    tool_arguments_bytes: int = 256 * KIB
+    tool_result_bytes: int = 64 * KIB
+    tool_record_bytes: int = 512 * KIB
+    model_request_bytes: int = 8 * MIB
+    model_answer_bytes: int = 512 * KIB
+    model_timeout_s: float = 300.0
+
+    # Ledger and texts
+    body_bytes: int = 1 * MIB
+    log_line_bytes: int = 8 * KIB
+    detail_bytes: int = 2 * KIB
+
+
+def check(bounds: Bounds) -> list[str]:
+    """Every fault of ``bounds`` in words; empty when there is none."""
+    faults = [
+        f"{field.name} is {getattr(bounds, field.name)}, must be above 0"
+        for field in fields(bounds)
+        if not getattr(bounds, field.name) > 0
+    ]
+    for part, whole in (
+        ("message_bytes", "mailbox_bytes"),
+        ("message_bytes", "body_bytes"),
+        ("reply_bytes", "body_bytes"),
+        ("tool_arguments_bytes", "body_bytes"),
+        ("tool_record_bytes", "body_bytes"),
+        ("model_answer_bytes", "body_bytes"),
+        ("tool_result_bytes", "tool_record_bytes"),
+    ):
+        if getattr(bounds, part) > getattr(bounds, whole):
+            faults.append(
+                f"{part} is {getattr(bounds, part)}, above {whole} {getattr(bounds, whole)}, which must hold it"
+            )
+    return faults

@@ -1,0 +1,126 @@
+"""What can go wrong in the kernel.
+
+Every :class:`KernelError` has a ``code``, the word the control API and the CLI map to a status and an exit code::
+
+    not_found  refused  busy  timeout  unavailable  invalid  conflict
+
+    NotFound(message)  Refused(message)  Busy(message)  TimedOut(message)
+    Unavailable(message)  Invalid(message)  Conflict(message)          one class a code
+
+    AddressError(Invalid)        StateError(Conflict)       MailboxFull(Busy)       CapabilityError(Refused)
+    SessionError(Unavailable)    LockedError(Conflict)      .pid: holder's, 0 if unknown
+    SupervisionError(word, message)                         .word: OTP's word, .code follows from it
+
+A message says what happened, with both sides of a comparison, and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Code = Literal["not_found", "refused", "busy", "timeout", "unavailable", "invalid", "conflict"]
+
+
+class KernelError(Exception):
+    """Base of all errors of this package. ``code`` says how a caller should take it."""
+
+    code: Code = "invalid"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NotFound(KernelError):
+    """There is no such process, address, message or doubt."""
+
+    code = "not_found"
+
+
+class Refused(KernelError):
+    """Policy, a capability or the state of the ledger forbids it."""
+
+    code = "refused"
+
+
+class Busy(KernelError):
+    """A bound is reached; the same request may succeed later."""
+
+    code = "busy"
+
+
+class TimedOut(KernelError):
+    """The answer did not come in time."""
+
+    code = "timeout"
+
+
+class Unavailable(KernelError):
+    """A part of the node that this needs is not there."""
+
+    code = "unavailable"
+
+
+class Invalid(KernelError):
+    """The request is wrong in itself."""
+
+    code = "invalid"
+
+
+class Conflict(KernelError):
+    """The request does not fit the present state (name taken, already running, locked)."""
+
+    code = "conflict"
+
+
+class AddressError(Invalid):
+    """A name, address or target that breaks the rules of :mod:`kernel.address`."""
+
+
+class StateError(Conflict):
+    """A transition that is not in the table; a fault of ours, never of a caller."""
+
+
+class MailboxFull(Busy):
+    """The mailbox holds as many messages or bytes as it may."""
+
+
+class CapabilityError(Refused):
+    """A right that the parent does not hold was asked for."""
+
+
+class SessionError(Unavailable):
+    """The processes of an earlier run could not be found out about, or not be ended."""
+
+
+class LockedError(Conflict):
+    """The data directory belongs to a running node. ``pid`` is that of its process, 0 when it is not known."""
+
+    def __init__(self, message: str, pid: int) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+SupervisionWord = Literal[
+    "already_started", "already_present", "running", "restarting", "not_found", "bad_spec", "bad_flags", "shutdown"
+]
+
+_WORD_CODES: dict[SupervisionWord, Code] = {
+    "already_started": "conflict",
+    "already_present": "conflict",
+    "running": "conflict",
+    "restarting": "conflict",
+    "not_found": "not_found",
+    "bad_spec": "invalid",
+    "bad_flags": "invalid",
+    "shutdown": "unavailable",
+}
+
+
+class SupervisionError(KernelError):
+    """A supervisor refused a request. ``word`` is the one Erlang/OTP's ``supervisor`` would answer with."""
+
+    def __init__(self, word: SupervisionWord, message: str) -> None:
+        super().__init__(message)
+        self.word = word
+        self.code = _WORD_CODES[word]
