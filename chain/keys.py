@@ -1,0 +1,188 @@
+"""The node's own keys: made once, kept in files, used to sign.
+
+``keys/`` holds ``ed25519.key`` and ``ml-dsa-65.key`` (each the 32-byte seed in base64, one line, mode 0600) and
+``vkeys.txt`` (the two verifier keys, public). The *origin*, a node's true name, is ``weftos-`` and the base32 of the
+first 16 bytes of SHA-256 over its Ed25519 public key.
+
+Keys are never replaced and never made anew in passing: whatever is missing or doubtful is a :class:`KeyFileError`. They
+are written in a directory beside, which is renamed when all of it is on disk, so that half a set never has the name.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import secrets
+import stat
+from hashlib import sha256
+from pathlib import Path
+
+import nacl.signing
+from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
+
+from chain.errors import KeyFileError
+from chain.note import ED25519, HEAD_CONTEXT, ML_DSA_65, VerifierKey, signature_line
+
+SEED_BYTES = 32
+ED25519_FILE = "ed25519.key"
+ML_DSA_65_FILE = "ml-dsa-65.key"
+VKEYS_FILE = "vkeys.txt"
+_MAX_FILE_BYTES = 64 * 1024
+
+
+class Keys:
+    """A node's two signing keys. ``origin`` is its true name; ``ed25519`` and ``mldsa`` are its public verifier keys.
+
+    Signing is safe from any thread; ML-DSA releases the interpreter's lock while it works.
+    """
+
+    __slots__ = ("_ed25519", "_mldsa", "ed25519", "mldsa", "origin")
+
+    def __init__(self, ed25519_seed: bytes, mldsa_seed: bytes) -> None:
+        self._ed25519 = nacl.signing.SigningKey(ed25519_seed)
+        self._mldsa = MLDSA65PrivateKey.from_seed_bytes(mldsa_seed)
+        public = bytes(self._ed25519.verify_key)
+        self.origin = origin_of(public)
+        self.ed25519 = VerifierKey(self.origin, ED25519, public)
+        self.mldsa = VerifierKey(self.origin, ML_DSA_65, self._mldsa.public_key().public_bytes_raw())
+
+    def sign_ed25519(self, text: bytes) -> bytes:
+        """The Ed25519 signature of a note text, 64 bytes."""
+        return self._ed25519.sign(text).signature
+
+    def sign_mldsa(self, text: bytes) -> bytes:
+        """The ML-DSA-65 signature of a note text under the context ``weftos/head/1``, 3309 bytes."""
+        return self._mldsa.sign(text, HEAD_CONTEXT)
+
+    def ed25519_line(self, text: bytes) -> bytes:
+        """The note's signature line of the Ed25519 key for ``text``."""
+        return signature_line(self.origin, self.ed25519.key_id, self.sign_ed25519(text))
+
+    def mldsa_line(self, text: bytes) -> bytes:
+        """The note's signature line of the ML-DSA-65 key for ``text``."""
+        return signature_line(self.origin, self.mldsa.key_id, self.sign_mldsa(text))
+
+    def __repr__(self) -> str:
+        return f"<Keys of {self.origin}>"
+
+
+def origin_of(ed25519_public_key: bytes) -> str:
+    """The true name that belongs to an Ed25519 public key."""
+    fingerprint = base64.b32encode(sha256(ed25519_public_key).digest()[:16]).decode()
+    return "weftos-" + fingerprint.rstrip("=").lower()
+
+
+def create_keys(directory: Path) -> Keys:
+    """Make a new identity in ``directory``, which must not exist or be empty. Raises :class:`KeyFileError`.
+
+    On return all of it is on disk.
+    """
+    ed25519_seed, mldsa_seed = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(SEED_BYTES)
+    keys = Keys(ed25519_seed, mldsa_seed)
+    staging = directory.with_name(directory.name + ".new")
+    files = {
+        ED25519_FILE: base64.b64encode(ed25519_seed) + b"\n",
+        ML_DSA_65_FILE: base64.b64encode(mldsa_seed) + b"\n",
+        VKEYS_FILE: _vkeys_text(keys),
+    }
+    try:
+        staging.mkdir(mode=0o700, exist_ok=True)
+        for name, content in files.items():
+            (staging / name).unlink(missing_ok=True)  # left by a creation that was cut short; it never was a name
+            _write_new(staging / name, content)
+        _sync_directory(staging)
+        os.rename(staging, directory)
+        _sync_directory(directory.parent)
+    except OSError as error:
+        raise KeyFileError(
+            f"cannot make keys in {directory}: {error.strerror}; keys that exist are never replaced, "
+            "and the directory above must be writable"
+        ) from error
+    return keys
+
+
+def load_keys(directory: Path) -> Keys:
+    """The identity in ``directory``. Raises :class:`KeyFileError`, which says what to do; never makes a new one."""
+    keys = Keys(_read_seed(directory / ED25519_FILE), _read_seed(directory / ML_DSA_65_FILE))
+    stored = _read(directory / VKEYS_FILE)
+    if stored != _vkeys_text(keys):
+        raise KeyFileError(
+            f"{directory / VKEYS_FILE} does not hold the verifier keys of the secret keys beside it (of {keys.origin}): "
+            "files of two nodes are mixed, or one is damaged; restore the whole directory from one copy"
+        )
+    return keys
+
+
+def load_vkeys(directory: Path) -> tuple[VerifierKey, VerifierKey]:
+    """The two public keys (Ed25519, ML-DSA-65) that ``directory`` claims, without touching the secret ones.
+
+    Raises :class:`KeyFileError` for the file, :class:`VerifierKeyError` for a key in it.
+    """
+    path = directory / VKEYS_FILE
+    try:
+        lines = _read(path).decode("ascii").splitlines()
+    except UnicodeDecodeError as error:
+        raise KeyFileError(f"{path} is not ASCII at byte {error.start}; restore it from a copy") from error
+    keys = [VerifierKey.parse(line) for line in lines]
+    if [key.type for key in keys] != [ED25519, ML_DSA_65]:
+        raise KeyFileError(f"{path} must hold one Ed25519 and one ML-DSA-65 verifier key; restore it from a copy")
+    if keys[0].name != origin_of(keys[0].public_key) or keys[1].name != keys[0].name:
+        raise KeyFileError(
+            f"{path} names {keys[0].name} and {keys[1].name}, its Ed25519 key belongs to "
+            f"{origin_of(keys[0].public_key)}; restore it from a copy"
+        )
+    return keys[0], keys[1]
+
+
+def _vkeys_text(keys: Keys) -> bytes:
+    return f"{keys.ed25519.text}\n{keys.mldsa.text}\n".encode()
+
+
+def _read_seed(path: Path) -> bytes:
+    content = _read(path, secret=True)
+    try:
+        seed = base64.b64decode(content.removesuffix(b"\n"), validate=True)
+    except binascii.Error:
+        seed = b""
+    if len(seed) != SEED_BYTES or base64.b64encode(seed) + b"\n" != content:
+        raise KeyFileError(f"{path} does not hold a key (one line, {SEED_BYTES} bytes in base64); restore it from a copy")
+    return seed
+
+
+def _read(path: Path, *, secret: bool = False) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise KeyFileError(
+            f"{path} is missing: restore it from a copy, or point --data at the right directory; "
+            "no new identity is made for existing data"
+        ) from error
+    except OSError as error:
+        raise KeyFileError(f"cannot read {path}: {error.strerror}; run as the user who owns it") from error
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise KeyFileError(f"{path} is not a regular file; restore it from a copy")
+        if secret and status.st_mode & 0o077:
+            raise KeyFileError(
+                f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, must be 0600: others could read the key. "
+                f"If nobody did, run `chmod 600 {path}`"
+            )
+        return file.read(_MAX_FILE_BYTES)
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(fd)
+
+
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
