@@ -14,7 +14,9 @@ import base64
 import binascii
 import os
 import secrets
+import shutil
 import stat
+import tempfile
 from hashlib import sha256
 from pathlib import Path
 
@@ -80,21 +82,22 @@ def create_keys(directory: Path) -> Keys:
     """
     ed25519_seed, mldsa_seed = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(SEED_BYTES)
     keys = Keys(ed25519_seed, mldsa_seed)
-    staging = directory.with_name(directory.name + ".new")
     files = {
         ED25519_FILE: base64.b64encode(ed25519_seed) + b"\n",
         ML_DSA_65_FILE: base64.b64encode(mldsa_seed) + b"\n",
         VKEYS_FILE: _vkeys_text(keys),
     }
+    staging: Path | None = None
     try:
-        staging.mkdir(mode=0o700, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=directory.name + ".new-", dir=directory.parent))
         for name, content in files.items():
-            (staging / name).unlink(missing_ok=True)  # left by a creation that was cut short; it never was a name
             _write_new(staging / name, content)
         _sync_directory(staging)
         os.rename(staging, directory)
         _sync_directory(directory.parent)
     except OSError as error:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
         raise KeyFileError(
             f"cannot make keys in {directory}: {error.strerror}; keys that exist are never replaced, "
             "and the directory above must be writable"
