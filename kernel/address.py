@@ -1,8 +1,8 @@
 """Names, addresses and what a person may type for a process.
 
-An *address* is the stable place of a process: the path of names from the root supervisor, ``/`` itself being the root
-(``/user/boss/helper``). A *name* is one step of it. PIDs are numbers, names never are, so no two can be confused; ``@``
-is kept for ``PID@node``.
+An *address* is the stable place of a process: the path of names from the root supervisor (``/user/boss/helper``),
+``/`` itself being the root. A *name* is one step of it. PIDs are numbers, names never are, so no two can be
+confused; ``@`` is kept for ``PID@node``.
 
     validate_name(name: str) -> str                     the name, or AddressError
     validate_address(address: str) -> str               the address, or AddressError
@@ -80,10 +80,11 @@ def validate_address(address: str) -> str:
     if not address.startswith("/"):
         raise AddressError(f"address {_shown(address)} does not begin with '/'")
     if len(address) > MAX_DEPTH * (MAX_NAME + 1):
-        raise AddressError(f"address of {len(address)} characters, at most {MAX_DEPTH * (MAX_NAME + 1)} are allowed")
+        limit = MAX_DEPTH * (MAX_NAME + 1)
+        raise AddressError(f"address of {len(address)} characters, at most {limit} are allowed")
     names = address[1:].split("/")
     if len(names) > MAX_DEPTH:
-        raise AddressError(f"address {_shown(address)} is {len(names)} names deep, at most {MAX_DEPTH} are allowed")
+        raise AddressError(f"address {_shown(address)} is {len(names)} names deep, limit {MAX_DEPTH}")
     for name in names:
         validate_name(name)
     return address
@@ -125,7 +126,7 @@ def parse_target(text: str) -> Target:
     """What a person typed: a PID, a path, or a name (or the beginning of one)."""
     if _ASCII_DIGITS.fullmatch(text):
         if len(text) > 19 or not _PID.fullmatch(text) or int(text) > MAX_PID:
-            raise AddressError(f"{_shown(text)} is not a PID: a number from 0 to {MAX_PID} without leading zeros")
+            raise AddressError(f"{_shown(text)} is not a PID: 0 to {MAX_PID}, without leading zeros")
         return PidTarget(int(text))
     if "@" in text:
         raise AddressError(f"{_shown(text)} names another node; this node reaches its own processes only")

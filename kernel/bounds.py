@@ -73,6 +73,6 @@ def check(bounds: Bounds) -> list[str]:
     ):
         if getattr(bounds, part) > getattr(bounds, whole):
             faults.append(
-                f"{part} is {getattr(bounds, part)}, above {whole} {getattr(bounds, whole)}, which must hold it"
+                f"{part} is {getattr(bounds, part)}, must not be above {whole}, {getattr(bounds, whole)}"
             )
     return faults

@@ -1,6 +1,6 @@
 """What can go wrong in the kernel.
 
-Every :class:`KernelError` has a ``code``, the word the control API and the CLI map to a status and an exit code::
+Every :class:`KernelError` has a ``code``, which the control API and the CLI map to a status and an exit code::
 
     not_found  refused  busy  timeout  unavailable  invalid  conflict
 
@@ -94,7 +94,7 @@ class SessionError(Unavailable):
 
 
 class LockedError(Conflict):
-    """The data directory belongs to a running node. ``pid`` is that of its process, 0 when it is not known."""
+    """The data directory belongs to a running node. ``pid`` is its process, 0 when it is not known."""
 
     def __init__(self, message: str, pid: int) -> None:
         super().__init__(message)
@@ -102,7 +102,14 @@ class LockedError(Conflict):
 
 
 SupervisionWord = Literal[
-    "already_started", "already_present", "running", "restarting", "not_found", "bad_spec", "bad_flags", "shutdown"
+    "already_started",
+    "already_present",
+    "running",
+    "restarting",
+    "not_found",
+    "bad_spec",
+    "bad_flags",
+    "shutdown",
 ]
 
 _WORD_CODES: dict[SupervisionWord, Code] = {

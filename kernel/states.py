@@ -1,12 +1,12 @@
 """The states of a process and of a child slot, as tables, and the reasons a process exits with.
 
-A *process* is one incarnation (one PID). It is ``starting`` until its cell reports it, and ``exited`` for ever after.
-A *slot* is the place of a child under its supervisor; it outlives its incarnations. Its state is what the supervisor
-means to do with it: keep it running, bring it back (``restarting``: between an exit and the next report of a start),
-wait for a person (``parked``), or leave it be (``stopped``). A removed slot has no state: it is gone.
+A *process* is one incarnation (one PID). It is ``starting`` until its cell reports it, and at last ``exited``.
+A *slot* is the place of a child under its supervisor; it outlives its incarnations. Its state is what the
+supervisor means to do with it: keep it running, bring it back (``restarting``: between an exit and the next report
+of a start), wait for a person (``parked``), or leave it be (``stopped``). A removed slot has no state: it is gone.
 
-What is not in a table cannot happen; :func:`advance` raises StateError for it. The rules that choose the slot's event
-are in kernel/supervision.py.
+What is not in a table cannot happen; :func:`advance` raises StateError for it. The rules that choose the slot's
+event are in kernel/supervision.py.
 
     advance(table, state, event) -> state
     PROCESS_TABLE: dict[ProcessState, dict[ProcessEvent, ProcessState]]
@@ -15,7 +15,7 @@ are in kernel/supervision.py.
     shutdown_because(why: str) -> str          "shutdown:why"
     is_reason(text: str) -> bool
     is_orderly(reason: str) -> bool            normal, shutdown, shutdown:why
-    is_blameless(reason: str) -> bool          cell_lost, noconnection: lost with its cell or node, not by its own doing
+    is_blameless(reason: str) -> bool          cell_lost, noconnection: lost with its cell or node
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ def advance(table: Mapping[S, Mapping[E, S]], state: S, event: E) -> S:
     try:
         return table[state][event]
     except KeyError:
-        raise StateError(f"{event} cannot happen in state {state} (a fault in weftos: please report it)") from None
+        raise StateError(
+            f"{event} cannot happen in state {state}: a fault in weftos, please report it"
+        ) from None
 
 
 NORMAL = "normal"
