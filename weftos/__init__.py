@@ -1,7 +1,7 @@
 """weftos: agents as processes, and a signed ledger of every act.
 
-The public face is exactly ``Client``, ``tool``, ``behaviour``, ``WeftosError`` and ``__version__``. Each is loaded on
-first use, so that a cell which imports ``tool`` loads neither the ledger nor the kernel.
+The public face is exactly ``Client``, ``tool``, ``behaviour``, ``WeftosError`` and ``__version__``. Each is
+loaded on first use, so that a cell which imports ``tool`` loads neither the ledger nor the kernel.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """What the doors ask of the kernel: the :class:`Control` protocol and its one large argument.
 
-The kernel implements it, ``weftos.api`` serves it over a Unix socket, ``weftos.client`` calls it from outside. All
-answers are dicts and lists that JSON can carry. Times are microseconds since the epoch (``time_us``), durations
-seconds (``_s``).
+The kernel implements it, ``weftos.api`` serves it over a Unix socket, ``weftos.client`` calls it from
+outside. All answers are dicts and lists that JSON can carry. Times are microseconds since the epoch
+(``time_us``), durations seconds (``_s``).
 
-A *target* is what a person types: a PID, an address (``/user/boss``), a name, or an unambiguous prefix of a name.
-Errors are ``kernel.errors.KernelError`` with a ``code`` (see :data:`CODES`).
+A *target* is what a person types: a PID, an address (``/user/boss``), a name, or an unambiguous prefix of a
+name. Errors are ``kernel.errors.KernelError`` with a ``code`` (see :data:`CODES`).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, ClassVar, Literal, Protocol, TypedDict
 
 Json = dict[str, Any]
 
@@ -43,11 +43,16 @@ class Operator(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnRequest:
-    """A child to add. ``supervisor`` makes a supervisor, which has an ``intensity`` [restarts, seconds] and none of
-    the fields that describe a behaviour.
+    """A child to add. ``supervisor`` makes a supervisor, which has an ``intensity`` [restarts, seconds] and
+    none of the fields that describe a behaviour.
 
-    ``tools`` None: the default set; ``isolation`` None: what suits the behaviour; empty strings: the node's default.
+    ``tools`` None: the default set; ``isolation`` None: what suits the behaviour; empty strings: the node's
+    default.
     """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {
+        "extra": "forbid"
+    }  # the API refuses what it does not know
 
     name: str
     behaviour: str = "agent"
@@ -70,9 +75,13 @@ class SpawnRequest:
         if self.intensity is not None:
             restarts, period_s = self.intensity
             if not self.supervisor:
-                faults.append("intensity belongs to a supervisor: add supervisor (--supervisor) or leave it out")
+                faults.append(
+                    "intensity belongs to a supervisor: add supervisor (--supervisor) or leave it out"
+                )
             if restarts < 0 or period_s <= 0:
-                faults.append(f"intensity is {restarts}/{period_s}: restarts must be 0 or more, seconds above 0")
+                faults.append(
+                    f"intensity is {restarts}/{period_s}: restarts must be 0 or more, seconds above 0"
+                )
         if self.supervisor:
             given = {
                 "tools": self.tools,
@@ -82,7 +91,9 @@ class SpawnRequest:
                 "system_prompt": self.system_prompt,
                 "workspace": self.workspace,
             }
-            faults += [f"a supervisor runs no behaviour: leave out {name}" for name, value in given.items() if value]
+            faults += [
+                f"a supervisor runs no behaviour: leave out {name}" for name, value in given.items() if value
+            ]
         return faults
 
 
@@ -90,15 +101,17 @@ class Control(Protocol):
     """Everything that can be asked of a running node."""
 
     async def status(self) -> Json:
-        """name, origin, boot, version, engine, uptime_s, read_only (why, or None), processes, cells,
-        ledger {size, full_size, provisional}, helpers [{name, pid, os_pid, state}], loop_lag_p99_ms, runtime, data."""
+        """name, origin, boot, version, engine, uptime_s, read_only (why, or None), processes, cells, ledger
+        {size, full_size, provisional}, helpers [{name, pid, os_pid, state}], loop_lag_p99_ms, runtime,
+        data."""
 
     async def spawn(self, op: Operator, request: SpawnRequest) -> Json:
         """address, pid, name."""
 
     async def ps(self, all: bool) -> list[Json]:
-        """One row a process, parents before children: pid, address, name, type (worker, supervisor, helper), state,
-        slot, behaviour, restarts, mailbox, uptime_s, cell, os_pid, isolation, children. ``all``: /kernel too."""
+        """One row a process, parents before children: pid, address, name, type (worker, supervisor, helper),
+        state, slot, behaviour, restarts, mailbox, uptime_s, cell, os_pid, isolation, children. ``all``:
+        /kernel too."""
 
     async def inspect(self, target: str) -> Json:
         """The row of ``ps``, and spec, tools, mailbox heads, the current turn, last exits, sessions."""
@@ -107,7 +120,8 @@ class Control(Protocol):
         """message, address, seq; with ``wait_s`` also status, reply, turn once the turn has ended."""
 
     def watch(self, op: Operator, target: str, text: str, session: str) -> AsyncIterator[Json]:
-        """Send, and stream what comes of it: objects with ``event`` accepted, turn, delta, tool, reply, dead."""
+        """Send, and stream what comes of it: objects with ``event`` accepted, turn, delta, tool, reply,
+        dead."""
 
     async def cancel(self, op: Operator, target: str) -> Json: ...
 
@@ -133,7 +147,8 @@ class Control(Protocol):
         """rows (newest last) and source; raises ``unavailable`` when the archive is not there."""
 
     def events(self, follow: bool) -> AsyncIterator[Json]:
-        """Recent ledger entries (seq, time_us, pid, kind, subject, cause); with ``follow`` then each new one."""
+        """Recent ledger entries (seq, time_us, pid, kind, subject, cause); with ``follow`` then each new
+        one."""
 
     async def logs(self, target: str, limit: int) -> list[Json]:
         """The last log lines of a process, oldest first."""

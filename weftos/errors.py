@@ -6,9 +6,10 @@ from __future__ import annotations
 class WeftosError(Exception):
     """An error a person or a program outside the node sees.
 
-    ``message`` says what happened and what to do next. ``code`` is stable and meant for programs: ``not_found``,
-    ``refused``, ``busy``, ``timeout``, ``unavailable``, ``invalid``, ``conflict``, ``not_running`` (no node listens on
-    this data directory), ``too_large``, ``internal``, or ``error`` where no caller would act on the difference.
+    ``message`` says what happened and what to do next. ``code`` is stable and meant for programs:
+    ``not_found``, ``refused``, ``busy``, ``timeout``, ``unavailable``, ``invalid``, ``conflict``,
+    ``not_running`` (no node listens on this data directory), ``too_large``, ``internal``, or ``error`` where
+    no caller would act on the difference.
     """
 
     def __init__(self, message: str, code: str = "error") -> None:

@@ -1,11 +1,13 @@
 """Foreign text (a model's, a tool's, a peer's) before it reaches a terminal or a log: shown, never obeyed.
 
-A terminal obeys control characters (ESC starts a sequence that can retitle the window, move the cursor, or type for
-the user), a bidirectional override makes text read differently from what it is, and invisible format characters hide
-text from a reader. Each of these is replaced by its Python escape (``\\x1b``, ``\\u202e``), so that it is seen.
+A terminal obeys control characters (ESC starts a sequence that can retitle the window, move the cursor, or
+type for the user), a bidirectional override makes text read differently from what it is, and invisible format
+characters hide text from a reader. Each of these is replaced by its Python escape (``\\x1b``, ``\\u202e``),
+so that it is seen.
 
-The rule is by Unicode category, so that it needs no list to keep up to date: control (Cc), format (Cf, which holds
-every bidirectional control, zero-width character and tag), surrogates (Cs), line and paragraph separators (Zl, Zp).
+The rule is by Unicode category, so that it needs no list to keep up to date: control (Cc), format (Cf, which
+holds every bidirectional control, zero-width character and tag), surrogates (Cs), line and paragraph
+separators (Zl, Zp).
 """
 
 from __future__ import annotations

@@ -1,0 +1,312 @@
+"""The control API: :class:`weftos.control.Control` as HTTP, to be served over the node's Unix socket.
+
+Every answer is JSON; every error is ``{"error": {"code", "message"}}`` with a status from
+``weftos.control.CODES``. What streams is NDJSON, one object a line; an error in the middle of a stream is its
+last line. Long listings are encoded in slices, so that they do not hold up the node's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from difflib import get_close_matches
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kernel.errors import KernelError
+from weftos.control import CODES, Control, Json, Operator, Resolution, Signal, SpawnRequest
+
+MAX_BODY_BYTES = 2**20
+MAX_ROWS = 10_000
+OPERATOR = "weftos.operator"  # key in the ASGI scope; set by the listener, from the socket's peer credentials
+_SLICE_ROWS = 200
+
+router = APIRouter(prefix="/v1")
+
+
+async def _control(request: Request) -> Control:
+    return cast(Control, request.app.state.control)
+
+
+async def _operator(request: Request) -> Operator:
+    return cast(Operator, request.scope[OPERATOR])
+
+
+ControlOf = Annotated[Control, Depends(_control)]
+OperatorOf = Annotated[Operator, Depends(_operator)]
+Name = Annotated[str, Field(min_length=1, max_length=1100)]
+Limit = Annotated[int, Query(ge=1, le=MAX_ROWS)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TargetBody(_Body):
+    target: Name
+
+
+class KillBody(TargetBody):
+    signal: Signal = "term"
+
+
+class WatchBody(TargetBody):
+    text: str
+    session: str = Field(default="", max_length=256)
+
+
+class SendBody(WatchBody):
+    wait_s: float | None = Field(default=None, gt=0, le=86_400)
+
+
+class ResolveBody(_Body):
+    resolution: Resolution
+
+
+@router.get("/status")
+async def status(control: ControlOf) -> Response:
+    return _json(await control.status())
+
+
+@router.get("/processes")
+async def ps(control: ControlOf, all: bool = False) -> Response:
+    return _listing(await control.ps(all))
+
+
+@router.get("/process")
+async def inspect(control: ControlOf, target: Name) -> Response:
+    return _json(await control.inspect(target))
+
+
+@router.post("/spawn")
+async def spawn(control: ControlOf, op: OperatorOf, request: SpawnRequest) -> Response:
+    if faults := request.check():
+        return error_answer("invalid", "; ".join(faults))
+    return _json(await control.spawn(op, request))
+
+
+@router.post("/send")
+async def send(control: ControlOf, op: OperatorOf, body: SendBody) -> Response:
+    return _json(await control.send(op, body.target, body.text, body.session, body.wait_s))
+
+
+@router.post("/watch")
+async def watch(control: ControlOf, op: OperatorOf, body: WatchBody) -> Response:
+    return _stream(control.watch(op, body.target, body.text, body.session))
+
+
+@router.post("/cancel")
+async def cancel(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
+    return _json(await control.cancel(op, body.target))
+
+
+@router.post("/stop")
+async def stop(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
+    return _json(await control.stop(op, body.target))
+
+
+@router.post("/start")
+async def start(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
+    return _json(await control.start(op, body.target))
+
+
+@router.post("/kill")
+async def kill(control: ControlOf, op: OperatorOf, body: KillBody) -> Response:
+    return _json(await control.kill(op, body.target, body.signal))
+
+
+@router.get("/deadletters")
+async def deadletters(control: ControlOf) -> Response:
+    return _listing(await control.deadletters())
+
+
+@router.get("/deadletters/{id:path}")
+async def deadletter(control: ControlOf, id: str) -> Response:
+    return _json(await control.deadletter(id))
+
+
+@router.post("/deadletters/{id:path}/replay")
+async def replay(control: ControlOf, op: OperatorOf, id: str) -> Response:
+    return _json(await control.replay(op, id))
+
+
+@router.get("/doubts")
+async def doubts(control: ControlOf) -> Response:
+    return _listing(await control.doubts())
+
+
+@router.post("/doubts/{id:path}/resolve")
+async def resolve(control: ControlOf, op: OperatorOf, id: str, body: ResolveBody) -> Response:
+    return _json(await control.resolve(op, id, body.resolution))
+
+
+@router.get("/log")
+async def log(
+    control: ControlOf, pid: int | None = None, kind: str | None = None, limit: Limit = 50
+) -> Response:
+    return _json(await control.log(pid, kind, limit))
+
+
+@router.get("/events")
+async def events(control: ControlOf, follow: bool = False) -> Response:
+    return _stream(control.events(follow))
+
+
+@router.get("/logs")
+async def logs(control: ControlOf, target: Name, limit: Limit = 200) -> Response:
+    return _listing(await control.logs(target, limit))
+
+
+@router.get("/config")
+async def config(control: ControlOf) -> Response:
+    return _json(await control.config())
+
+
+@router.post("/shutdown")
+async def shutdown(control: ControlOf, op: OperatorOf) -> Response:
+    await control.shutdown(op)
+    return _json({"stopping": True})
+
+
+def create_app(control: Control) -> ASGIApp:
+    """The API over ``control``. Whoever serves it puts the operator into the scope under :data:`OPERATOR`."""
+    app = FastAPI(title="weftos control API", docs_url=None, redoc_url=None)
+    app.state.control = control
+    app.include_router(router)
+    app.add_exception_handler(KernelError, _kernel_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _no_such_operation)
+    app.add_exception_handler(Exception, _internal_error)
+    return BoundedBody(app, MAX_BODY_BYTES)
+
+
+class BoundedBody:
+    """ASGI middleware: reads the whole body before the application runs, and refuses one that is too long."""
+
+    def __init__(self, app: ASGIApp, limit_bytes: int) -> None:
+        self._app = app
+        self._limit_bytes = limit_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = bytearray()
+        more = scope["type"] == "http"
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > self._limit_bytes:
+                refusal = error_answer(
+                    "too_large", f"the request is longer than {self._limit_bytes} bytes: send less at once"
+                )
+                refusal.headers["connection"] = "close"
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, _replayed(bytes(body), receive), send)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return next_message
+
+
+def _encode(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _json(value: Json, status_code: int = 200) -> Response:
+    return Response(_encode(value), status_code, media_type="application/json")
+
+
+def error_answer(code: str, message: str, status_code: int | None = None) -> Response:
+    return _json({"error": {"code": code, "message": message}}, status_code or CODES.get(code, 500))
+
+
+def _listing(rows: Sequence[Json]) -> Response:
+    async def slices() -> AsyncIterator[str]:
+        yield "["
+        for first in range(0, len(rows), _SLICE_ROWS):
+            yield ("," if first else "") + _encode(rows[first : first + _SLICE_ROWS])[1:-1]
+            await asyncio.sleep(0)
+        yield "]"
+
+    return StreamingResponse(slices(), media_type="application/json")
+
+
+def _stream(source: AsyncIterator[Json]) -> Response:
+    async def lines() -> AsyncIterator[str]:
+        async with aclosing(cast(Any, source)):
+            try:
+                async for item in source:
+                    yield _encode(item) + "\n"
+            except KernelError as error:
+                yield _encode({"error": {"code": error.code, "message": str(error)}}) + "\n"
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+async def _kernel_error(request: Request, error: Exception) -> Response:
+    return error_answer(cast(KernelError, error).code, str(error))
+
+
+async def _invalid_request(request: Request, error: Exception) -> Response:
+    route = request.scope.get("route")
+    known = _field_names(route)
+    faults = [_fault(item, known) for item in cast(RequestValidationError, error).errors()]
+    return error_answer("invalid", "; ".join(faults))
+
+
+async def _no_such_operation(request: Request, error: Exception) -> Response:
+    status_code = cast(HTTPException, error).status_code
+    if status_code in (404, 405):
+        message = f"there is no operation {request.method} {request.url.path}: /openapi.json lists them all"
+        return error_answer("not_found", message, status_code)
+    return error_answer("invalid", str(cast(HTTPException, error).detail), status_code)
+
+
+async def _internal_error(request: Request, error: Exception) -> Response:
+    name = type(error).__name__
+    answer = error_answer(
+        "internal", f"the node failed at this ({name}): its log (logs/node.jsonl) says more"
+    )
+    answer.headers["connection"] = "close"  # uvicorn drops the connection on which an application failed
+    return answer
+
+
+def _field_names(route: object) -> list[str]:
+    """Names a caller may have meant: the fields of the operation's body."""
+    body = getattr(getattr(route, "body_field", None), "field_info", None)
+    annotation = getattr(body, "annotation", None)
+    fields = (
+        getattr(annotation, "model_fields", None) or getattr(annotation, "__dataclass_fields__", None) or {}
+    )
+    return list(fields)
+
+
+def _fault(item: Json, known: list[str]) -> str:
+    """One validation error as a sentence: where, what was wrong with which value, what would be right."""
+    where = ".".join(str(part) for part in item["loc"][1:]) or "the body"
+    if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        near = get_close_matches(where, known, n=1)
+        return f"{where}: no such field" + (
+            f", did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+        )
+    if item["type"] == "missing":
+        return f"{where}: missing, and it is needed"
+    if item["type"] == "json_invalid":
+        return f"the body is not JSON: {item.get('ctx', {}).get('error', item['msg'])}"
+    given = repr(item.get("input"))
+    return f"{where}: {item['msg']}, not {given if len(given) <= 80 else given[:77] + '...'}"

@@ -1,0 +1,268 @@
+"""The synchronous client of a running node, over its Unix socket. Used by the CLI and by programs.
+
+    from weftos import Client
+
+    with Client() as node:
+        pid = node.spawn("ada")["pid"]
+        print(node.send(pid, "what is 17*23", wait_s=30)["reply"])
+
+Every method answers with the JSON objects that ``weftos.control.Control`` documents, and raises
+:class:`weftos.WeftosError` with the node's own words and code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, cast
+from urllib.parse import quote
+
+import httpx
+
+from weftos.control import Isolation, Json, Resolution, Restart, Signal
+from weftos.errors import WeftosError
+from weftos.paths import control_socket, data_directory, not_running
+
+DEFAULT_TIMEOUT_S = 30.0
+_MARGIN_S = 10.0  # how much longer than the node's own wait the client waits for the answer
+
+
+class Client:
+    """One node. ``data`` is its data directory (None: as ``weftos`` chooses it). Not for use by several
+    threads.
+
+    ``timeout_s`` bounds every call that does not say how long it waits.
+    """
+
+    def __init__(
+        self, data: str | os.PathLike[str] | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self._data = data_directory(data)
+        self._timeout_s = timeout_s
+        self._http = httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(control_socket(self._data))),
+            base_url="http://weftos/v1",
+            timeout=timeout_s,
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to the node."""
+        self._http.close()
+
+    def status(self) -> Json:
+        return self._object("GET", "/status")
+
+    def spawn(
+        self,
+        name: str,
+        *,
+        behaviour: str = "agent",
+        under: str = "/user",
+        tools: Sequence[str] | None = None,
+        restart: Restart = "permanent",
+        isolation: Isolation | None = None,
+        provider: str = "",
+        model: str = "",
+        system_prompt: str = "",
+        workspace: str = "",
+    ) -> Json:
+        """Add a process below ``under``. ``tools`` None: calculator, file_read, file_list."""
+        request = {
+            "name": name,
+            "behaviour": behaviour,
+            "under": under,
+            "tools": None if tools is None else list(tools),
+            "restart": restart,
+            "isolation": isolation,
+            "provider": provider,
+            "model": model,
+            "system_prompt": system_prompt,
+            "workspace": workspace,
+        }
+        return self._object("POST", "/spawn", body=request)
+
+    def spawn_supervisor(
+        self,
+        name: str,
+        *,
+        under: str = "/user",
+        restart: Restart = "permanent",
+        intensity: tuple[int, float] | None = None,
+    ) -> Json:
+        """Add a supervisor below ``under``; ``intensity`` is how many restarts it allows in how many
+        seconds."""
+        request = {
+            "name": name,
+            "under": under,
+            "restart": restart,
+            "supervisor": True,
+            "intensity": intensity and list(intensity),
+        }
+        return self._object("POST", "/spawn", body=request)
+
+    def ps(self, *, all: bool = False) -> list[Json]:
+        return self._rows("/processes", {"all": all})
+
+    def inspect(self, target: str | int) -> Json:
+        return self._object("GET", "/process", query={"target": str(target)})
+
+    def send(self, target: str | int, text: str, *, session: str = "", wait_s: float | None = None) -> Json:
+        """Send a message. With ``wait_s`` the answer holds the reply; ``timeout`` when there is none in
+        time."""
+        body = {"target": str(target), "text": text, "session": session, "wait_s": wait_s}
+        return self._object("POST", "/send", body=body, wait_s=wait_s)
+
+    def watch(self, target: str | int, text: str, *, session: str = "") -> Iterator[Json]:
+        """Send a message and yield what comes of it, token by token, until the reply."""
+        return self._lines("POST", "/watch", body={"target": str(target), "text": text, "session": session})
+
+    def cancel(self, target: str | int) -> Json:
+        """End the current turn of a process; the process lives on."""
+        return self._object("POST", "/cancel", body={"target": str(target)})
+
+    def stop(self, target: str | int) -> Json:
+        """Stop a child through its supervisor. It stays stopped until :meth:`start`."""
+        return self._object("POST", "/stop", body={"target": str(target)})
+
+    def start(self, address: str) -> Json:
+        """Start a stopped or parked child."""
+        return self._object("POST", "/start", body={"target": address})
+
+    def kill(self, target: str | int, *, signal: Signal = "term") -> Json:
+        """Send an exit signal. What follows is up to the supervisor and the restart type."""
+        return self._object("POST", "/kill", body={"target": str(target), "signal": signal})
+
+    def deadletters(self) -> list[Json]:
+        return self._rows("/deadletters")
+
+    def deadletter(self, id: str) -> Json:
+        return self._object("GET", f"/deadletters/{_segment(id)}")
+
+    def replay(self, id: str) -> Json:
+        """Send a dead letter again, as a new message."""
+        return self._object("POST", f"/deadletters/{_segment(id)}/replay")
+
+    def doubts(self) -> list[Json]:
+        return self._rows("/doubts")
+
+    def resolve(self, id: str, resolution: Resolution) -> Json:
+        """Decide a call in doubt: ``retry`` it, or say that it was ``done``, or that it is ``lost``."""
+        return self._object("POST", f"/doubts/{_segment(id)}/resolve", body={"resolution": resolution})
+
+    def log(self, *, pid: int | None = None, kind: str | None = None, limit: int = 50) -> Json:
+        """Ledger entries from the archive: ``rows`` and ``source``."""
+        return self._object("GET", "/log", query={"pid": pid, "kind": kind, "limit": limit})
+
+    def events(self, *, follow: bool = False) -> Iterator[Json]:
+        """Recent ledger entries; with ``follow`` each new one as it is written, until the iterator is
+        closed."""
+        return self._lines("GET", "/events", query={"follow": follow})
+
+    def logs(self, target: str | int, *, limit: int = 200) -> list[Json]:
+        return self._rows("/logs", {"target": str(target), "limit": limit})
+
+    def config(self) -> Json:
+        return self._object("GET", "/config")
+
+    def shutdown(self) -> None:
+        """Ask the node to stop. Returns when it has begun to."""
+        self._object("POST", "/shutdown")
+
+    def _object(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Json | None = None,
+        body: Json | None = None,
+        wait_s: float | None = None,
+    ) -> Json:
+        return cast(Json, self._answer(method, path, query, body, wait_s))
+
+    def _rows(self, path: str, query: Json | None = None) -> list[Json]:
+        return cast(list[Json], self._answer("GET", path, query, None, None))
+
+    def _answer(
+        self, method: str, path: str, query: Json | None, body: Json | None, wait_s: float | None
+    ) -> Any:
+        timeout_s = self._timeout_s if wait_s is None else wait_s + _MARGIN_S
+        with self._translated():
+            answer = self._http.request(method, path, params=_present(query), json=body, timeout=timeout_s)
+            _check(answer)
+            return answer.json()
+
+    def _lines(
+        self, method: str, path: str, *, query: Json | None = None, body: Json | None = None
+    ) -> Iterator[Json]:
+        timeout = httpx.Timeout(self._timeout_s, read=None)
+        with (
+            self._translated(),
+            self._http.stream(method, path, params=_present(query), json=body, timeout=timeout) as answer,
+        ):
+            if answer.is_error:
+                answer.read()
+            _check(answer)
+            for line in answer.iter_lines():
+                item = json.loads(line)
+                if "error" in item and "event" not in item:
+                    raise _error_in(item)
+                yield item
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise not_running(self._data) from error
+        except httpx.TimeoutException as error:
+            raise WeftosError(
+                f"the node on {self._data} did not answer in time: look at weftos status and its logs",
+                "timeout",
+            ) from error
+        except httpx.TransportError as error:
+            raise WeftosError(
+                f"the connection to the node on {self._data} broke ({error}); whether it acted is not known: "
+                "look at weftos events",
+                "unavailable",
+            ) from error
+        except ValueError as error:
+            raise WeftosError(f"the node's answer is not readable ({error})", "internal") from error
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _present(query: Json | None) -> Json:
+    return {name: value for name, value in (query or {}).items() if value is not None}
+
+
+def _check(answer: httpx.Response) -> None:
+    if not answer.is_error:
+        return
+    try:
+        raise _error_in(answer.json())
+    except ValueError:
+        raise WeftosError(
+            f"the node answered {answer.status_code} {answer.reason_phrase}", "unavailable"
+        ) from None
+
+
+def _error_in(document: Any) -> WeftosError:
+    match document:
+        case {"error": {"code": str(code), "message": str(message)}}:
+            return WeftosError(message, code)
+        case _:
+            return WeftosError("the node refused without saying why", "internal")

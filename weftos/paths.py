@@ -1,0 +1,49 @@
+"""Where a node's files are: the data directory a command means, and the socket of the node that runs on
+it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from weftos.errors import WeftosError
+
+FORMAT_LINE = "weftos-data 1\n"
+
+
+def default_data(environment: Mapping[str, str] = os.environ) -> Path:
+    """``WEFTOS_DATA``, else ``$XDG_DATA_HOME/weftos``, else ``~/.local/share/weftos``."""
+    if chosen := environment.get("WEFTOS_DATA"):
+        return Path(chosen)
+    if shared := environment.get("XDG_DATA_HOME"):
+        return Path(shared) / "weftos"
+    return Path.home() / ".local" / "share" / "weftos"
+
+
+def data_directory(given: str | os.PathLike[str] | None = None) -> Path:
+    """The absolute data directory: ``given`` (``--data``), else :func:`default_data`."""
+    return Path(given if given is not None else default_data()).expanduser().absolute()
+
+
+def control_socket(data: Path) -> Path:
+    """The control socket of the node that runs, or last ran, on ``data``; from its boot.json.
+
+    Raises WeftosError (``not_running``) when no node ever ran there.
+    """
+    try:
+        boot = json.loads((data / "boot.json").read_text())
+        return Path(boot["runtime"]) / "control.sock"
+    except FileNotFoundError:
+        raise not_running(data) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise WeftosError(
+            f"cannot read {data / 'boot.json'} ({error}): start the node again with weftos up --data {data}",
+            "not_running",
+        ) from error
+
+
+def not_running(data: Path) -> WeftosError:
+    """The error for a command that needs a running node."""
+    return WeftosError(f"no node runs on {data}: start one with weftos up --data {data}", "not_running")
