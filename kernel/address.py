@@ -1,8 +1,8 @@
 """Names, addresses and what a person may type for a process.
 
-An *address* is the stable place of a process: the path of names from the root supervisor (``/user/boss/helper``),
-``/`` itself being the root. A *name* is one step of it. PIDs are numbers, names never are, so no two can be
-confused; ``@`` is kept for ``PID@node``.
+An *address* is the stable place of a process: the path of names from the root supervisor
+(``/user/boss/helper``), ``/`` itself being the root. A *name* is one step of it. PIDs are numbers, names
+never are, so no two can be confused; ``@`` is kept for ``PID@node``.
 
     validate_name(name: str) -> str                     the name, or AddressError
     validate_address(address: str) -> str               the address, or AddressError

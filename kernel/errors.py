@@ -1,6 +1,7 @@
 """What can go wrong in the kernel.
 
-Every :class:`KernelError` has a ``code``, which the control API and the CLI map to a status and an exit code::
+Every :class:`KernelError` has a ``code``, which the control API and the CLI map to a status and an exit
+code::
 
     not_found  refused  busy  timeout  unavailable  invalid  conflict
 

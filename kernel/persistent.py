@@ -1,7 +1,7 @@
 """A map that is a value: ``set`` and ``remove`` return a new one and share most of it with the old.
 
-A reducer over thousands of children would copy them all at each step with a plain dict. Here the entries lie in
-64 small dicts and a change copies one of them.
+A reducer over thousands of children would copy them all at each step with a plain dict. Here the entries
+lie in 64 small dicts and a change copies one of them.
 """
 
 from __future__ import annotations

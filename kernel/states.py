@@ -1,12 +1,13 @@
 """The states of a process and of a child slot, as tables, and the reasons a process exits with.
 
-A *process* is one incarnation (one PID). It is ``starting`` until its cell reports it, and at last ``exited``.
-A *slot* is the place of a child under its supervisor; it outlives its incarnations. Its state is what the
-supervisor means to do with it: keep it running, bring it back (``restarting``: between an exit and the next report
-of a start), wait for a person (``parked``), or leave it be (``stopped``). A removed slot has no state: it is gone.
+A *process* is one incarnation (one PID). It is ``starting`` until its cell reports it, and at last
+``exited``. A *slot* is the place of a child under its supervisor; it outlives its incarnations. Its state
+is what the supervisor means to do with it: keep it running, bring it back (``restarting``: between an exit
+and the next report of a start), wait for a person (``parked``), or leave it be (``stopped``). A removed
+slot has no state: it is gone.
 
-What is not in a table cannot happen; :func:`advance` raises StateError for it. The rules that choose the slot's
-event are in kernel/supervision.py.
+What is not in a table cannot happen; :func:`advance` raises StateError for it. The rules that choose the
+slot's event are in kernel/supervision.py.
 
     advance(table, state, event) -> state
     PROCESS_TABLE: dict[ProcessState, dict[ProcessEvent, ProcessState]]

@@ -13,23 +13,24 @@
     ChildSpec.check() -> list[str]    Flags.check() -> list[str]
 
 What the shell owes: after StartChild, one Started or one StartFailed (an Exited before Started is taken as
-that); after Started, one Exited; after StartChildAfter, RestartDue when the delay is over; after StopChild, the
-exit signal with ``reason`` and a kill ``timeout_s`` later (0: kill at once), and then Exited. Reports that fit no
-present incarnation are ignored.
+that); after Started, one Exited; after StartChildAfter, RestartDue when the delay is over; after StopChild,
+the exit signal with ``reason`` and a kill ``timeout_s`` later (0: kill at once), and then Exited. Reports
+that fit no present incarnation are ignored.
 
-Additions to OTP. The first restart after quiet is immediate, later ones back off exponentially with jitter; quiet
-means that the child had run for a whole intensity period. Each restart, also one whose start fails, is charged;
-the one that exceeds the intensity is not done, and ``on_exceed`` says what is done instead:
+Additions to OTP. The first restart after quiet is immediate, later ones back off exponentially with jitter;
+quiet means that the child had run for a whole intensity period. Each restart, also one whose start fails,
+is charged; the one that exceeds the intensity is not done, and ``on_exceed`` says what is done instead:
 
     shutdown  OTP's answer. Charges count for the supervisor; exits with the same ``batch`` (one cell's death)
               are charged once. Children are stopped in reverse order, then the supervisor gives up.
     park      for a supervisor of unrelated children. Charges count for each child by itself, and a child lost
               with its cell or node (states.is_blameless) is not charged. The child that exceeds is parked.
 
-A child that was added and does not start is dropped; one that was started again by name and does not start is
-stopped; as in OTP, who asked gets the error. Stop sets the slot at once and not when the exit comes, so that a
-node that crashes in between keeps to it. When a whole supervisor ends, slots keep their state: :func:`begin`
-starts again what was running or restarting, leaves what was parked or stopped, and drops temporary children.
+A child that was added and does not start is dropped; one that was started again by name and does not start
+is stopped; as in OTP, who asked gets the error. Stop sets the slot at once and not when the exit comes, so
+that a node that crashes in between keeps to it. When a whole supervisor ends, slots keep their state:
+:func:`begin` starts again what was running or restarting, leaves what was parked or stopped, and drops
+temporary children.
 """
 
 from __future__ import annotations

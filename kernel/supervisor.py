@@ -94,8 +94,8 @@ _ALIVE = frozenset({Phase.STARTING, Phase.UP, Phase.STOPPING})
 class Child:
     """One slot. ``pid`` is that of the incarnation reported last by Started and not yet ended.
 
-    ``fresh``: added, and never yet seen to run. ``row``: restarts without quiet between them. ``charges``: times
-    of restarts charged to this child (on_exceed park).
+    ``fresh``: added, and never yet seen to run. ``row``: restarts without quiet between them. ``charges``:
+    times of restarts charged to this child (on_exceed park).
     """
 
     spec: ChildSpec
