@@ -1,0 +1,178 @@
+"""Every setting of a node: sections, keys, types and defaults, and what a value must be.
+
+Here is only what a setting *is*. Where values come from, and in which order of force, is ``weftos.config``.
+A secret is never a value: a provider names the environment variable that holds its key.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from kernel.bounds import Bounds
+from kernel.bounds import check as check_bounds
+
+_BOUNDS = Bounds()
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PETNAME = re.compile(r"[a-zA-Z0-9._-]{0,64}")
+_IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_VARIABLE = re.compile(r"([A-Z_][A-Z0-9_]{0,127})?")
+
+
+def _matches(pattern: re.Pattern[str], words: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(words)
+        return text
+
+    return AfterValidator(check)
+
+
+Name = Annotated[str, _matches(_NAME, "a name is 1 to 64 letters, digits, _ or -")]
+ImportString = Annotated[str, Field(max_length=256), _matches(_IMPORT, 'must be "module:name"')]
+VariableName = Annotated[
+    str, _matches(_VARIABLE, "must be the NAME of an environment variable (capitals), not the key itself")
+]
+Directory = Annotated[
+    str, Field(max_length=4096), _matches(re.compile(r"/[^\x00]*"), "must be an absolute directory")
+]
+Limit = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Price = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+
+
+def _server_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be http://HOST... or https://HOST...")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must hold no user or password; name the key's variable in api_key_env")
+    if parts.query or parts.fragment:
+        raise ValueError("must have no ? or # part")
+    return url
+
+
+class Section(BaseModel):
+    """A table of the file. Unknown keys are found, with better words, before pydantic sees them."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, validate_by_name=True
+    )
+
+
+class NodeSettings(Section):
+    """``name`` is a petname; the node's true name is the fingerprint of its first key."""
+
+    name: Annotated[str, _matches(_PETNAME, "a petname is up to 64 letters, digits, . _ or -")] = ""
+    engine: Literal["ray", "local"] = "ray"
+
+
+class ProviderSettings(Section):
+    """A source of model answers. Prices are per million tokens, in whatever currency the reader thinks in."""
+
+    kind: Literal["openai", "offline"]
+    base_url: Annotated[str, Field(max_length=2048), AfterValidator(_server_url)] | None = None
+    api_key_env: VariableName = ""
+    model: Annotated[str, Field(max_length=256)] = ""
+    stream: bool = True
+    timeout_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 300.0
+    input_price: Price = 0.0
+    output_price: Price = 0.0
+
+    @model_validator(mode="after")
+    def _has_a_server(self) -> ProviderSettings:
+        if self.kind == "openai" and self.base_url is None:
+            raise ValueError('kind "openai" needs base_url')
+        return self
+
+
+class ModelSettings(Section):
+    """What a process gets that asks for no provider or model. Empty ``default_model``: the provider's own."""
+
+    default_provider: Name = "offline"
+    default_model: Annotated[str, Field(max_length=256)] = ""
+
+
+class ToolSettings(Section):
+    """A third-party tool. ``python_path`` is searched first, by its worker alone."""
+
+    import_: Annotated[ImportString, Field(alias="import")]
+    python_path: list[Directory] = Field(default_factory=list, max_length=32)
+
+
+class BehaviourSettings(Section):
+    """A third-party behaviour. ``shared`` lets its processes share a cell with others of the same package."""
+
+    import_: Annotated[ImportString, Field(alias="import")]
+    python_path: list[Directory] = Field(default_factory=list, max_length=32)
+    isolation: Literal["shared", "dedicated"] = "dedicated"
+
+
+class LimitSettings(Section):
+    """The bounds of the kernel that an operator has reason to change; all others are fixed."""
+
+    processes: Limit = _BOUNDS.processes
+    mailbox_messages: Limit = _BOUNDS.mailbox_messages
+    mailbox_bytes: Limit = _BOUNDS.mailbox_bytes
+    message_bytes: Limit = _BOUNDS.message_bytes
+    dead_letters: Limit = _BOUNDS.dead_letters
+    rounds: Limit = _BOUNDS.rounds
+    tool_result_bytes: Limit = _BOUNDS.tool_result_bytes
+
+    @model_validator(mode="after")
+    def _fits(self) -> LimitSettings:
+        if faults := check_bounds(self.bounds()):
+            raise ValueError("; ".join(faults))
+        return self
+
+    def bounds(self) -> Bounds:
+        """The kernel's bounds with these values in place of its own."""
+        return replace(_BOUNDS, **self.model_dump())
+
+
+class LogSettings(Section):
+    """The node's log files: each at most ``max_bytes``, the newest and ``backups`` older ones are kept."""
+
+    max_bytes: Annotated[int, Field(ge=64 * 1024, le=2**31 - 1)] = 10 * 2**20
+    backups: Annotated[int, Field(ge=1, le=100)] = 5
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(Section):
+    """All sections. The provider ``offline`` always exists: no key, no network, and no language model."""
+
+    node: NodeSettings = NodeSettings()
+    providers: dict[Name, ProviderSettings] = Field(default_factory=dict, max_length=64)
+    model: ModelSettings = ModelSettings()
+    tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)
+    behaviours: dict[Name, BehaviourSettings] = Field(default_factory=dict, max_length=1000)
+    limits: LimitSettings = LimitSettings()
+    logs: LogSettings = LogSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_offline(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(value.get("providers", {}), dict):
+            return value
+        return {**value, "providers": {"offline": {"kind": "offline"}, **value.get("providers", {})}}
+
+    @field_validator("model")
+    @classmethod
+    def _default_provider_exists(cls, model: ModelSettings, others: ValidationInfo) -> ModelSettings:
+        providers = others.data.get("providers")
+        if providers is not None and model.default_provider not in providers:
+            known = ", ".join(sorted(providers))
+            raise ValueError(f"default_provider is {model.default_provider}, but the providers are {known}")
+        return model
