@@ -1,12 +1,13 @@
 """A ledger entry and its body, and the one byte string that each of them is.
 
-An entry is a msgpack array of fixed order, ``[FORMAT, seq, time_us, node, pid, count, kind, subject, trace, cause,
-commitment, previous]``; these bytes are the leaf of the tree. A body is a msgpack map with its keys sorted. Both are
-*canonical*: msgpack in its shortest form, and whatever does not encode again to the very same bytes is refused. So two
-programs can never read one leaf differently.
+An entry is a msgpack array of fixed order, ``[FORMAT, seq, time_us, node, pid, count, kind, subject, trace,
+cause, commitment, previous]``; these bytes are the leaf of the tree. A body is a msgpack map with its keys
+sorted. Both are *canonical*: msgpack in its shortest form, and whatever does not encode again to the very
+same bytes is refused. So two programs can never read one leaf differently.
 
-Leaf fields never hold user data. The body does, and is bound to its leaf by ``SHA-256(salt || body)`` alone: erase body
-and salt, and nothing about the body can be learnt or guessed from the leaf, while every proof still holds.
+Leaf fields never hold user data. The body does, and is bound to its leaf by ``SHA-256(salt || body)`` alone:
+erase body and salt, and nothing about the body can be learnt or guessed from the leaf, while every proof
+still holds.
 
 This is the hot path of the node: each record it makes passes through here.
 """
@@ -57,10 +58,11 @@ class Entry:
     """One leaf of the ledger.
 
     seq: place in the ledger, from 0. time_us: microseconds since 1970, UTC, never falling. node: the origin.
-    pid: the process that acted (0: the kernel). count: that pid's own counter, from 0.
-    kind: one of ``chain.kinds``. subject: at most 64 printable ASCII characters, an id made by the node, never user text.
+    pid: the process that acted (0: the kernel). count: that pid's own counter, from 0. kind: one of
+    ``chain.kinds``. subject: at most 64 printable ASCII characters, an id made by the node, never user text.
     trace: 16 bytes or none. cause: seq of the entry that led to this one, always an earlier one; -1 for none.
-    commitment: :func:`commit_body` of the body. previous: leaf hash of entry ``seq - 1``, zero bytes for entry 0.
+    commitment: :func:`commit_body` of the body. previous: leaf hash of entry ``seq - 1``, zero bytes for
+    entry 0.
     """
 
     seq: int
@@ -119,7 +121,9 @@ def _faults(e: Entry) -> list[str]:
     if not _KIND(e.kind):
         faults.append(f"kind is {e.kind!r:.80}, must be dotted lower-case words")
     if not _SUBJECT(e.subject):
-        faults.append(f"subject is {e.subject!r:.80}, must be at most 64 printable ASCII characters, no space")
+        faults.append(
+            f"subject is {e.subject!r:.80}, must be at most 64 printable ASCII characters, no space"
+        )
     if len(e.trace) not in (0, 16):
         faults.append(f"trace has {len(e.trace)} bytes, must have 0 or 16")
     for name in ("commitment", "previous"):
@@ -144,8 +148,10 @@ def decode_entry(leaf: bytes) -> Entry:
 
 
 def encode_body(body: dict[str, Any]) -> bytes:
-    """Canonical bytes of a body: string keys, sorted at every depth; values str, int (64 bits), bytes, bool, None, finite
-    float, list, dict. Raises :class:`EntryError`, :class:`BodyTooLarge`.
+    """Canonical bytes of a body.
+
+    Keys are strings, sorted at every depth; values are str, int (64 bits), bytes, bool, None, finite float,
+    list or dict. Raises :class:`EntryError`, :class:`BodyTooLarge`.
     """
     try:
         for key, value in body.items():

@@ -1,8 +1,9 @@
 """Everything chain raises. One base, and a class for each case that a caller handles differently.
 
 Ours to refuse (the caller's fault): :class:`EntryError`, :class:`BodyTooLarge`. Somebody else's bytes:
-:class:`NoteError`, :class:`VerifierKeyError`, :class:`HeadError`, :class:`ProofError`, :class:`ReceiptError`. The
-environment's: :class:`KeyFileError`, :class:`LedgerUnavailable`, :class:`DamageError`, :class:`ForeignDataError`.
+:class:`NoteError`, :class:`VerifierKeyError`, :class:`HeadError`, :class:`ProofError`, :class:`ReceiptError`.
+The environment's: :class:`KeyFileError`, :class:`LedgerUnavailable`, :class:`DamageError`,
+:class:`ForeignDataError`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class BodyTooLarge(EntryError):
 
     def __init__(self, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            f"body of {size_bytes} bytes, limit {limit_bytes}: shorten it, or store it elsewhere and record its hash"
+            f"body of {size_bytes} bytes, limit {limit_bytes}: "
+            "shorten it, or store it elsewhere and record its hash"
         )
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
@@ -52,18 +54,24 @@ class KeyFileError(ChainError):
 
 
 class LedgerUnavailable(ChainError):
-    """The journal cannot be written (disk full, failed fsync, closed): nothing that needs a record may happen now."""
+    """The journal cannot be written (disk full, failed fsync, closed).
+
+    Nothing that needs a record may happen now.
+    """
 
 
 class DamageError(ChainError):
     """The journal holds bytes that the node never wrote, anywhere but in an incomplete last frame.
 
-    ``file`` and ``offset`` name the place, ``seq`` the first entry concerned (-1 when unknown), ``what`` the finding.
+    ``file`` and ``offset`` name the place, ``seq`` the first entry concerned (-1 when unknown), ``what`` the
+    finding.
     """
 
     def __init__(self, file: str, offset: int, seq: int, what: str) -> None:
         at = f"{file}, byte {offset}" + (f", entry {seq}" if seq >= 0 else "")
-        super().__init__(f"journal damaged at {at}: {what}; restore the file from a copy, and see `weftos chain verify`")
+        super().__init__(
+            f"journal damaged at {at}: {what}; restore the file from a copy, and see `weftos chain verify`"
+        )
         self.file = file
         self.offset = offset
         self.seq = seq

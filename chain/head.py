@@ -43,7 +43,9 @@ def parse_head(text: bytes) -> TreeHead:
     if not _ORIGIN(origin):
         raise HeadError(f"tree head has the origin {origin!r:.80}")
     if not _SIZE(size) or int(size) > MAX_SIZE:
-        raise HeadError(f"tree head has the size {size!r:.40}, must be a plain decimal number up to {MAX_SIZE}")
+        raise HeadError(
+            f"tree head has the size {size!r:.40}, must be a plain decimal number up to {MAX_SIZE}"
+        )
     try:
         root = base64.b64decode(encoded, validate=True)
     except binascii.Error as error:

@@ -1,11 +1,12 @@
 """The node's own keys: made once, kept in files, used to sign.
 
-``keys/`` holds ``ed25519.key`` and ``ml-dsa-65.key`` (each the 32-byte seed in base64, one line, mode 0600) and
-``vkeys.txt`` (the two verifier keys, public). The *origin*, a node's true name, is ``weftos-`` and the base32 of the
-first 16 bytes of SHA-256 over its Ed25519 public key.
+``keys/`` holds ``ed25519.key`` and ``ml-dsa-65.key`` (each the 32-byte seed in base64, one line, mode 0600)
+and ``vkeys.txt`` (the two verifier keys, public). The *origin*, a node's true name, is ``weftos-`` and the
+base32 of the first 16 bytes of SHA-256 over its Ed25519 public key.
 
-Keys are never replaced and never made anew in passing: whatever is missing or doubtful is a :class:`KeyFileError`. They
-are written in a directory beside, which is renamed when all of it is on disk, so that half a set never has the name.
+Keys are never replaced and never made anew in passing: whatever is missing or doubtful is a
+:class:`KeyFileError`. They are written in a directory beside, which is renamed when all of it is on disk, so
+that half a set never has the name.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _MAX_FILE_BYTES = 64 * 1024
 
 
 class Keys:
-    """A node's two signing keys. ``origin`` is its true name; ``ed25519`` and ``mldsa`` are its public verifier keys.
+    """A node's two signing keys.
+
+    ``origin`` is its true name; ``ed25519`` and ``mldsa`` are its public verifier keys.
 
     Signing is safe from any thread; ML-DSA releases the interpreter's lock while it works.
     """
@@ -106,13 +109,17 @@ def create_keys(directory: Path) -> Keys:
 
 
 def load_keys(directory: Path) -> Keys:
-    """The identity in ``directory``. Raises :class:`KeyFileError`, which says what to do; never makes a new one."""
+    """The identity in ``directory``.
+
+    Raises :class:`KeyFileError`, which says what to do; never makes a new one.
+    """
     keys = Keys(_read_seed(directory / ED25519_FILE), _read_seed(directory / ML_DSA_65_FILE))
     stored = _read(directory / VKEYS_FILE)
     if stored != _vkeys_text(keys):
         raise KeyFileError(
-            f"{directory / VKEYS_FILE} does not hold the verifier keys of the secret keys beside it (of {keys.origin}): "
-            "files of two nodes are mixed, or one is damaged; restore the whole directory from one copy"
+            f"{directory / VKEYS_FILE} does not hold the verifier keys of the secret keys beside it "
+            f"(of {keys.origin}): files of two nodes are mixed, or one is damaged; "
+            "restore the whole directory from one copy"
         )
     return keys
 
@@ -129,7 +136,9 @@ def load_vkeys(directory: Path) -> tuple[VerifierKey, VerifierKey]:
         raise KeyFileError(f"{path} is not ASCII at byte {error.start}; restore it from a copy") from error
     keys = [VerifierKey.parse(line) for line in lines]
     if [key.type for key in keys] != [ED25519, ML_DSA_65]:
-        raise KeyFileError(f"{path} must hold one Ed25519 and one ML-DSA-65 verifier key; restore it from a copy")
+        raise KeyFileError(
+            f"{path} must hold one Ed25519 and one ML-DSA-65 verifier key; restore it from a copy"
+        )
     if keys[0].name != origin_of(keys[0].public_key) or keys[1].name != keys[0].name:
         raise KeyFileError(
             f"{path} names {keys[0].name} and {keys[1].name}, its Ed25519 key belongs to "
@@ -149,7 +158,9 @@ def _read_seed(path: Path) -> bytes:
     except binascii.Error:
         seed = b""
     if len(seed) != SEED_BYTES or base64.b64encode(seed) + b"\n" != content:
-        raise KeyFileError(f"{path} does not hold a key (one line, {SEED_BYTES} bytes in base64); restore it from a copy")
+        raise KeyFileError(
+            f"{path} does not hold a key (one line, {SEED_BYTES} bytes in base64); restore it from a copy"
+        )
     return seed
 
 
@@ -169,8 +180,8 @@ def _read(path: Path, *, secret: bool = False) -> bytes:
             raise KeyFileError(f"{path} is not a regular file; restore it from a copy")
         if secret and status.st_mode & 0o077:
             raise KeyFileError(
-                f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, must be 0600: others could read the key. "
-                f"If nobody did, run `chmod 600 {path}`"
+                f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, must be 0600: others could read the "
+                f"key. If nobody did, run `chmod 600 {path}`"
             )
         return file.read(_MAX_FILE_BYTES)
 

@@ -1,13 +1,13 @@
 """The Merkle tree of RFC 6962 (section 2.1): hashes, roots, paths.
 
-A tree of size n is cut at the largest power of two below n, again and again. So every *complete* subtree covers leaves
-``[i * 2**level, (i + 1) * 2**level)`` and has a place ``(level, i)`` that never changes while the tree grows; only the
-right edge is provisional. Two things follow, and this file is made of them:
+A tree of size n is cut at the largest power of two below n, again and again. So every *complete* subtree
+covers leaves ``[i * 2**level, (i + 1) * 2**level)`` and has a place ``(level, i)`` that never changes while
+the tree grows; only the right edge is provisional. Two things follow, and this file is made of them:
 
-* A log needs to remember only the complete subtrees that the bits of its size name, largest first: the *compact
-  range* (:class:`CompactRange`). Appending merges from the right, as a binary counter carries.
-* Given the compact range before some new leaves, every hash that a path of a new leaf needs is either in that range or
-  made of new leaves. :class:`RangeTree` holds the levels; each path is then a walk up them.
+* A log needs to remember only the complete subtrees that the bits of its size name, largest first: the
+  *compact range* (:class:`CompactRange`). Appending merges from the right, as a binary counter carries.
+* Given the compact range before some new leaves, every hash that a path of a new leaf needs is either in that
+  range or made of new leaves. :class:`RangeTree` holds the levels; each path is then a walk up them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def root(leaf_hashes: Iterable[bytes]) -> bytes:
 
 
 class CompactRange:
-    """The complete subtrees of a tree of ``size`` leaves: ``nodes``, largest (leftmost) first, one per set bit of size."""
+    """The complete subtrees of a tree of ``size`` leaves.
+
+    ``nodes`` holds one for each set bit of ``size``, largest (leftmost) first.
+    """
 
     __slots__ = ("nodes", "size")
 
@@ -84,9 +87,10 @@ class CompactRange:
 
 
 class RangeTree:
-    """The tree ``before + new_leaves``, built once in time linear in the new leaves; every path is logarithmic.
+    """The tree ``before + new_leaves``, built once in time linear in the new leaves.
 
-    ``before`` is the compact range (its ``nodes``) of the first ``size_before`` leaves.
+    Every path is then logarithmic. ``before`` is the compact range (its ``nodes``) of the first ``size_before``
+    leaves.
     """
 
     __slots__ = ("_levels", "_starts", "_tails", "size", "size_before")
@@ -97,7 +101,7 @@ class RangeTree:
         self.size = size_before + len(new_leaves)
         self._levels: list[list[bytes]] = []
         self._starts: list[int] = []
-        # _tails[level]: root of the leaves behind the last complete subtree of that level, None when there are none.
+        # _tails[level]: root of the leaves behind the last complete subtree of that level, None without any.
         self._tails: list[bytes | None] = []
         row = list(new_leaves)
         tail: bytes | None = None
@@ -119,15 +123,23 @@ class RangeTree:
         return self._tails[-1] or EMPTY_ROOT
 
     def inclusion_path(self, index: int) -> list[bytes]:
-        """The audit path (RFC 6962 section 2.1.1) of a new leaf, lowest first. Raises IndexError for any other leaf."""
+        """The audit path (RFC 6962 section 2.1.1) of a new leaf, lowest first.
+
+        Raises IndexError for any other leaf.
+        """
         if not self.size_before <= index < self.size:
             raise IndexError(f"leaf {index} is not among the leaves {self.size_before} to {self.size - 1}")
         return self._path(0, index)
 
     def consistency_path(self, size1: int) -> list[bytes]:
-        """The proof (RFC 6962 section 2.1.2) that the first ``size1`` leaves stayed; only with ``size_before`` 0."""
+        """The proof (RFC 6962 section 2.1.2) that the first ``size1`` leaves stayed as they were.
+
+        Raises IndexError, also for a tree whose ``size_before`` is not 0.
+        """
         if self.size_before or not 0 <= size1 <= self.size:
-            raise IndexError(f"no consistency path from size {size1} in leaves {self.size_before} to {self.size - 1}")
+            raise IndexError(
+                f"no consistency path from size {size1} in leaves {self.size_before} to {self.size - 1}"
+            )
         if size1 in (0, self.size):
             return []
         level = (size1 & -size1).bit_length() - 1

@@ -2,19 +2,20 @@
 
 A note is UTF-8 text ending in a newline, an empty line, then one signature line for each signer::
 
-    — NAME base64(key id (4 bytes) || signature)
+— NAME base64(key id (4 bytes) || signature)
 
 A *verifier key* is text too: ``NAME+HEXID+base64(type || public key)``. The key id is the first four bytes of
 SHA-256(NAME || newline || type || public key), so a typing error anywhere in a verifier key is noticed.
 
-Two types verify here. ``0x01`` is Ed25519 over the note text. For ML-DSA-65 the specification has assigned no byte, so
-ours is what it recommends then: ``0xff`` and a longer identifier, ``weftos/ml-dsa-65``; such a line signs the note text
-by FIPS 204 (pure ML-DSA.Sign) with the context string ``weftos/head/1``. The types ``0x04`` (Ed25519 cosignature) and
-``0x06`` (ML-DSA-44 cosigner) are recognised, so that a list holding them can be read, and verify nothing.
+Two types verify here. ``0x01`` is Ed25519 over the note text. For ML-DSA-65 the specification has assigned no
+byte, so ours is what it recommends then: ``0xff`` and a longer identifier, ``weftos/ml-dsa-65``; such a line
+signs the note text by FIPS 204 (pure ML-DSA.Sign) with the context string ``weftos/head/1``. The types
+``0x04`` (Ed25519 cosignature) and ``0x06`` (ML-DSA-44 cosigner) are recognised, so that a list holding them
+can be read, and verify nothing.
 
-A note is trusted here only through :func:`verify`. Its rules: the bytes are bounded and well-formed; *every* key that
-was given has signed; a signature that bears a known name and id and is wrong spoils the whole note; lines of unknown
-keys are ignored.
+A note is trusted here only through :func:`verify`. Its rules: the bytes are bounded and well-formed; *every*
+key that was given has signed; a signature that bears a known name and id and is wrong spoils the whole note;
+lines of unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ COSIGNATURE_ML_DSA_44 = b"\x06"
 HEAD_CONTEXT = b"weftos/head/1"
 
 _PUBLIC_KEY_BYTES = {ED25519: 32, ML_DSA_65: 1952, COSIGNATURE_ED25519: 32, COSIGNATURE_ML_DSA_44: 1312}
-# The specification recommends how a key id is made and does not demand it; published cosigner keys of this type differ.
-# Nothing is ever verified with them here, so theirs is kept as given.
+# The specification recommends how a key id is made, and a published key of this type has another one. Nothing
+# is ever verified with such a key here, so its id is kept as given.
 _ID_AS_GIVEN = frozenset((COSIGNATURE_ML_DSA_44,))
 _HEX_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 _DASH = "\u2014 ".encode()
@@ -86,7 +87,9 @@ class VerifierKey:
 
     def __post_init__(self) -> None:
         if not _good_name(self.name):
-            raise VerifierKeyError(f"key name {self.name!r:.80} is empty, too long, or holds a space, a + or a control")
+            raise VerifierKeyError(
+                f"key name {self.name!r:.80} is empty, too long, or holds a space, a + or a control"
+            )
         if len(self.public_key) != _PUBLIC_KEY_BYTES.get(self.type):
             raise VerifierKeyError(
                 f"key {self.name!r:.80}: no known type has the bytes {self.type[:20].hex()} "
@@ -114,16 +117,23 @@ class VerifierKey:
             raise VerifierKeyError(f"verifier key of {len(vkey)} characters, limit {MAX_VKEY_BYTES}")
         parts = vkey.split("+", 2)
         if len(parts) != 3 or not _HEX_ID(parts[1]):
-            raise VerifierKeyError(f"verifier key {vkey!r:.80} is not of the form name+id+key; copy the whole line")
+            raise VerifierKeyError(
+                f"verifier key {vkey!r:.80} is not of the form name+id+key; copy the whole line"
+            )
         name, key_id, encoded = parts
         data = _unbase64(encoded)
         if data is None:
-            raise VerifierKeyError(f"verifier key of {name!r:.80}: its last part is not base64; copy the whole line")
+            raise VerifierKeyError(
+                f"verifier key of {name!r:.80}: its last part is not base64; copy the whole line"
+            )
         prefix = ML_DSA_65 if data.startswith(ML_DSA_65) else data[:1]
         return cls(name, prefix, data[len(prefix) :], bytes.fromhex(key_id))
 
     def verify(self, text: bytes, signature: bytes) -> bool:
-        """Whether ``signature`` is this key's over the note text ``text``. Keys of unsupported type verify nothing."""
+        """Whether ``signature`` is this key's over the note text ``text``.
+
+        Keys of unsupported type verify nothing.
+        """
         if self.type == ED25519:
             return verify_ed25519(self.public_key, text, signature)
         if self.type == ML_DSA_65:
@@ -165,7 +175,10 @@ def join_note(text: bytes, *lines: bytes) -> bytes:
 
 
 def parse(data: bytes) -> Note:
-    """Take a note apart. Raises :class:`NoteError` when it is not well-formed. Says nothing about its signatures."""
+    """Take a note apart.
+
+    Raises :class:`NoteError` when it is not well-formed. Says nothing about its signatures.
+    """
     if len(data) > MAX_NOTE_BYTES:
         raise NoteError(f"note of {len(data)} bytes, limit {MAX_NOTE_BYTES}")
     try:
@@ -194,20 +207,29 @@ def _parse_line(line: bytes) -> Signature:
     if not space or not _good_name(name) or data is None:
         raise NoteError(f"signature line {line[:60]!r} is not of the form: dash, name, base64")
     if not _KEY_ID_BYTES < len(data) <= MAX_SIGNATURE_BYTES:
-        raise NoteError(f"signature of {name!r:.80} has {len(data)} bytes, must have 5 to {MAX_SIGNATURE_BYTES}")
+        raise NoteError(
+            f"signature of {name!r:.80} has {len(data)} bytes, must have 5 to {MAX_SIGNATURE_BYTES}"
+        )
     return Signature(name, data[:_KEY_ID_BYTES], data[_KEY_ID_BYTES:])
 
 
 def verify(data: bytes, keys: Sequence[VerifierKey]) -> Note:
-    """The note in ``data``, once every one of ``keys`` is found to have signed it. Raises :class:`NoteError`."""
+    """The note in ``data``, once every one of ``keys`` is found to have signed it.
+
+    Raises :class:`NoteError`.
+    """
     if not keys:
         raise NoteError("no verifier key was given to verify the note with")
     note = parse(data)
     for key in keys:
-        mine = [line.signature for line in note.signatures if (line.name, line.key_id) == (key.name, key.key_id)]
+        mine = [
+            line.signature for line in note.signatures if (line.name, line.key_id) == (key.name, key.key_id)
+        ]
         if not mine:
             signers = ", ".join(f"{line.name}+{line.key_id.hex()}" for line in note.signatures)
-            raise NoteError(f"note is not signed by {key.name}+{key.key_id.hex()}; it bears signatures of {signers:.400}")
+            raise NoteError(
+                f"note is not signed by {key.name}+{key.key_id.hex()}; it bears signatures of {signers:.400}"
+            )
         if not all(key.verify(note.text, signature) for signature in mine):
             raise NoteError(f"signature of {key.name}+{key.key_id.hex()} does not match the note's text")
     return note

@@ -1,6 +1,7 @@
 """Checking RFC 6962 proofs, by the walk that RFC 9162 (sections 2.1.3.2 and 2.1.4.2) spells out.
 
-Nothing here needs the tree: sizes, hashes and roots in, nothing out, or :class:`ProofError` with both sides in words.
+Nothing here needs the tree: sizes, hashes and roots in, nothing out, or :class:`ProofError` with both sides
+in words.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from chain.merkle import EMPTY_ROOT, HASH_BYTES, node_hash
 
 
 def verify_inclusion(*, index: int, size: int, leaf_hash: bytes, proof: Sequence[bytes], root: bytes) -> None:
-    """That ``leaf_hash`` is leaf ``index`` of the tree of ``size`` leaves under ``root``. Raises :class:`ProofError`."""
+    """That ``leaf_hash`` is leaf ``index`` of the tree of ``size`` leaves under ``root``.
+
+    Raises :class:`ProofError`.
+    """
     if not 0 <= index < size:
         raise ProofError(f"leaf {index} cannot be in a tree of {size} leaves")
     _check_hashes(proof)
@@ -20,23 +24,32 @@ def verify_inclusion(*, index: int, size: int, leaf_hash: bytes, proof: Sequence
     inner = (index ^ (size - 1)).bit_length()
     wanted = inner + (index >> inner).bit_count()
     if len(proof) != wanted:
-        raise ProofError(f"inclusion proof of leaf {index} of {size} has {len(proof)} hashes, must have {wanted}")
+        raise ProofError(
+            f"inclusion proof of leaf {index} of {size} has {len(proof)} hashes, must have {wanted}"
+        )
     top = leaf_hash
     for level, sibling in enumerate(proof):
         from_left = level >= inner or (index >> level) & 1
         top = node_hash(sibling, top) if from_left else node_hash(top, sibling)
     if top != root:
-        raise ProofError(f"inclusion proof of leaf {index} of {size} leads to root {top.hex()}, head says {root.hex()}")
+        raise ProofError(
+            f"inclusion proof of leaf {index} of {size} leads to root {top.hex()}, head says {root.hex()}"
+        )
 
 
 def verify_consistency(*, size1: int, size2: int, root1: bytes, root2: bytes, proof: Sequence[bytes]) -> None:
-    """That the tree (``size1``, ``root1``) is a beginning of (``size2``, ``root2``). Raises :class:`ProofError`."""
+    """That the tree (``size1``, ``root1``) is a beginning of (``size2``, ``root2``).
+
+    Raises :class:`ProofError`.
+    """
     if not 0 <= size1 <= size2:
         raise ProofError(f"a tree of {size1} leaves cannot be the beginning of one of {size2}")
     _check_hashes(proof)
     wanted = _consistency_length(size1, size2)
     if len(proof) != wanted:
-        raise ProofError(f"consistency proof from {size1} to {size2} has {len(proof)} hashes, must have {wanted}")
+        raise ProofError(
+            f"consistency proof from {size1} to {size2} has {len(proof)} hashes, must have {wanted}"
+        )
     if size1 == 0 and root1 != EMPTY_ROOT:
         raise ProofError(f"root of no leaves is {EMPTY_ROOT.hex()}, head says {root1.hex()}")
     if size1 == size2 and root1 != root2:
@@ -45,9 +58,13 @@ def verify_consistency(*, size1: int, size2: int, root1: bytes, root2: bytes, pr
         return
     top1, top2 = _walk(size1, size2, root1, proof)
     if top1 != root1:
-        raise ProofError(f"consistency proof from {size1} leads to root {top1.hex()}, older head says {root1.hex()}")
+        raise ProofError(
+            f"consistency proof from {size1} leads to root {top1.hex()}, older head says {root1.hex()}"
+        )
     if top2 != root2:
-        raise ProofError(f"consistency proof to {size2} leads to root {top2.hex()}, newer head says {root2.hex()}")
+        raise ProofError(
+            f"consistency proof to {size2} leads to root {top2.hex()}, newer head says {root2.hex()}"
+        )
 
 
 def _walk(size1: int, size2: int, root1: bytes, proof: Sequence[bytes]) -> tuple[bytes, bytes]:

@@ -1,4 +1,6 @@
-"""A receipt: an entry's leaf, its inclusion proof, and the signed head it leads to. One small file that proves the entry.
+"""A receipt: an entry's leaf, its inclusion proof, and the signed head it leads to.
+
+One small file that proves the entry.
 
 Encoded as a msgpack array ``[1, leaf, index, size, [hash, ...], note]``.
 """
@@ -46,18 +48,26 @@ class Receipt:
         try:
             fields = msgpack.unpackb(data)
         except (ValueError, msgpack.UnpackException) as error:
-            raise ReceiptError(f"receipt of {len(data)} bytes is not msgpack: {type(error).__name__}") from error
+            raise ReceiptError(
+                f"receipt of {len(data)} bytes is not msgpack: {type(error).__name__}"
+            ) from error
         match fields:
             case [int(form), bytes(leaf), int(index), int(size), [*hashes], bytes(note)]:
                 pass
             case _:
-                raise ReceiptError("receipt is not of the form [format, leaf, index, size, [hash, ...], note]")
+                raise ReceiptError(
+                    "receipt is not of the form [format, leaf, index, size, [hash, ...], note]"
+                )
         if form != FORMAT:
             raise ReceiptError(f"receipt has format {form}, this version reads format {FORMAT}")
         if not 0 <= index < size <= MAX_SIZE:
             raise ReceiptError(f"receipt is for entry {index} of {size}")
-        if len(hashes) > MAX_PROOF_HASHES or any(type(item) is not bytes or len(item) != HASH_BYTES for item in hashes):
-            raise ReceiptError(f"receipt's proof is not at most {MAX_PROOF_HASHES} hashes of {HASH_BYTES} bytes")
+        if len(hashes) > MAX_PROOF_HASHES or any(
+            type(item) is not bytes or len(item) != HASH_BYTES for item in hashes
+        ):
+            raise ReceiptError(
+                f"receipt's proof is not at most {MAX_PROOF_HASHES} hashes of {HASH_BYTES} bytes"
+            )
         receipt = cls(leaf, index, size, tuple(hashes), note)
         if receipt.encode() != data:
             raise ReceiptError("receipt is not canonical: it encodes again to other bytes")
@@ -67,9 +77,9 @@ class Receipt:
 class HeadCache:
     """Checks receipts under one node's Ed25519 key, and verifies each head only the first time it sees it.
 
-    Its rules: the note must bear a good signature of ``key``; its head must be of the log that the key is named after;
-    the receipt's size must be the head's; the leaf must be the entry it says; the proof must lead to the head's root.
-    A provisional head (Ed25519 line alone) is enough here.
+    Its rules: the note must bear a good signature of ``key``; its head must be of the log that the key is
+    named after; the receipt's size must be the head's; the leaf must be the entry it says; the proof must
+    lead to the head's root. A provisional head (Ed25519 line alone) is enough here.
     """
 
     def __init__(self, key: VerifierKey) -> None:
@@ -77,7 +87,10 @@ class HeadCache:
         self._heads: OrderedDict[bytes, TreeHead] = OrderedDict()
 
     def head(self, note: bytes) -> TreeHead:
-        """The verified head in ``note``. Raises :class:`NoteError`, :class:`HeadError`, :class:`ReceiptError`."""
+        """The verified head in ``note``.
+
+        Raises :class:`NoteError`, :class:`HeadError`, :class:`ReceiptError`.
+        """
         head = self._heads.get(note)
         if head is not None:
             return head
@@ -104,7 +117,8 @@ class HeadCache:
         entry = decode_entry(receipt.leaf)
         if entry.seq != receipt.index or entry.node != head.origin:
             raise ReceiptError(
-                f"receipt is for entry {receipt.index} of {head.origin}, its leaf is entry {entry.seq} of {entry.node}"
+                f"receipt is for entry {receipt.index} of {head.origin}, "
+                f"its leaf is entry {entry.seq} of {entry.node}"
             )
         return entry
 

@@ -1,0 +1,239 @@
+"""The one table of ledger kinds: what each entry means, what its body holds, and whether its writer waits.
+
+Kinds are dotted: a noun, then a verb. Bodies are flat maps; every field is present in every entry of its kind.
+A field called JSON holds canonical JSON text. ``docs/ledger-kinds.md`` tells the same at length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """``fields``: body field to meaning. ``durable``: whoever records it waits until it is on disk."""
+
+    name: str
+    meaning: str
+    fields: Mapping[str, str]
+    durable: bool
+
+    def check(self, body: Mapping[str, Any]) -> list[str]:
+        """Every field that ``body`` lacks or has too many, in words."""
+        lacking = [f"{self.name} lacks the field {name}" for name in self.fields if name not in body]
+        return lacking + [f"{self.name} has no field {name}" for name in body if name not in self.fields]
+
+
+def _kind(name: str, meaning: str, /, *, durable: bool = False, **fields: str) -> Kind:
+    return Kind(name, meaning, MappingProxyType(fields), durable)
+
+
+_TURN = "id of the turn"
+_ORDINAL = "round and index of the syscall in its turn"
+_CALL_HASH = "SHA-256 of the canonical call"
+_ADDRESS = "address of the process"
+_MESSAGE = "id of the message"
+
+_TABLE = (
+    _kind(
+        "node.booted",
+        "the node has recovered and listens",
+        durable=True,
+        boot="boot id, 16 hexadecimal digits",
+        version="version of weftos",
+        engine="ray or local",
+        name="petname of the node",
+        origin="true name of the node",
+        ed25519="verifier key",
+        ml_dsa_65="verifier key",
+        recovered_groups="groups replayed from the journal",
+        torn_bytes="bytes of an incomplete last group that were cut off",
+    ),
+    _kind(
+        "node.stopped",
+        "the node stopped cleanly",
+        durable=True,
+        boot="boot id, 16 hexadecimal digits",
+        reason="why it stopped",
+    ),
+    _kind(
+        "operator.command",
+        "a person gave a command over the control socket",
+        uid="user id of the peer",
+        os_pid="operating system process id of the peer",
+        operation="name of the operation",
+        arguments="JSON, never a secret",
+    ),
+    _kind(
+        "process.spawned",
+        "a child slot was created",
+        durable=True,
+        address=_ADDRESS,
+        parent="address of its supervisor",
+        spec="JSON of the spawn request",
+    ),
+    _kind(
+        "process.started",
+        "an incarnation runs",
+        address=_ADDRESS,
+        pid="its PID",
+        cell="name of its cell, empty without one",
+    ),
+    _kind(
+        "process.exited",
+        "an incarnation ended",
+        address=_ADDRESS,
+        pid="its PID",
+        reason="exit reason",
+        detail="one bounded line",
+    ),
+    _kind(
+        "process.slot",
+        "a child slot changed its state",
+        address=_ADDRESS,
+        state="running, restarting, parked, stopped or removed",
+        why="what changed it",
+    ),
+    _kind(
+        "message.accepted",
+        "a message is in its receiver's mailbox, and will be answered for",
+        durable=True,
+        id=_MESSAGE,
+        sender="address, or operator",
+        to="address",
+        text="text of the message",
+        session="session it belongs to",
+        reply_to="message it answers, empty for none",
+        wants_reply="whether the sender waits for an answer",
+        deadline_us="microseconds since 1970 after which it is dead, 0 for none",
+    ),
+    _kind(
+        "message.refused",
+        "a message was not accepted",
+        to="address as asked for",
+        sender="address, or operator",
+        why="what forbade it",
+    ),
+    _kind(
+        "message.dead", "an accepted message could not be delivered", id=_MESSAGE, to="address", why="why not"
+    ),
+    _kind(
+        "message.replayed",
+        "a dead letter was sent again",
+        durable=True,
+        id=_MESSAGE,
+        **{"as": "id of the new message"},
+    ),
+    _kind(
+        "message.dropped", "an accepted message was discarded by policy or a person", id=_MESSAGE, why="why"
+    ),
+    _kind(
+        "turn.started",
+        "the handling of a message began, or began again after a crash",
+        turn=_TURN,
+        message=_MESSAGE,
+        address=_ADDRESS,
+        session="session it belongs to",
+        attempt="1 for the first time",
+    ),
+    _kind(
+        "turn.ended",
+        "the handling of a message ended",
+        durable=True,
+        turn=_TURN,
+        status="ok, error, cancelled, diverged or poison",
+        reply="text of the reply",
+        reply_hash="SHA-256 of the whole reply",
+    ),
+    _kind(
+        "model.asked",
+        "a model was asked; only what is new against an earlier request of the turn is held",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        call_hash=_CALL_HASH,
+        provider="provider asked",
+        model="model asked for",
+        request_hash="SHA-256 of the whole canonical request",
+        prefix_of="ordinal of the request whose messages this one continues, empty for none",
+        prefix_count="how many of its messages are taken over",
+        new="JSON of the messages that follow",
+    ),
+    _kind(
+        "model.answered",
+        "a model answered, or failed",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        status="ok or error",
+        answer="JSON",
+        input_tokens="tokens read, 0 when unknown",
+        output_tokens="tokens written, 0 when unknown",
+    ),
+    _kind(
+        "sys.value",
+        "a process was given the time or random bytes",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        call_hash=_CALL_HASH,
+        op="now or random",
+        value="what it was given",
+    ),
+    _kind(
+        "tool.proposed",
+        "a process asked for a tool call",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        call_hash=_CALL_HASH,
+        tool="name of the tool",
+        arguments="JSON, or the text as proposed when it is none",
+        arguments_hash="SHA-256 of the arguments",
+    ),
+    _kind(
+        "tool.verdict",
+        "the gates decided on a proposed call",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        tool="name of the tool",
+        decision="allow, deny or escalate",
+        reasons="list of reasons",
+    ),
+    _kind(
+        "tool.intent",
+        "the node is about to run a tool; lazy only for a tool without effects",
+        durable=True,
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        tool="name of the tool",
+        arguments_hash="SHA-256 of the arguments",
+        effects="none, local or external",
+        boot="boot id, 16 hexadecimal digits",
+        attempt="1 for the first time",
+        pid="PID on whose behalf",
+    ),
+    _kind(
+        "tool.outcome",
+        "a tool call ended",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        tool="name of the tool",
+        status="ok, error, timeout, killed, denied, lost or in_doubt",
+        result="text, bounded",
+        result_hash="SHA-256 of the whole result",
+        truncated="whether the whole result is longer than the text",
+        attempt="1 for the first time",
+    ),
+    _kind(
+        "tool.resolved",
+        "a call in doubt was decided",
+        durable=True,
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        tool="name of the tool",
+        resolution="retry, done or lost",
+        by="operator, or the tool's policy",
+    ),
+)
+
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _TABLE})
