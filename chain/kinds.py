@@ -109,6 +109,7 @@ _TABLE = (
         reply_to="message it answers, empty for none",
         wants_reply="whether the sender waits for an answer",
         deadline_us="microseconds since 1970 after which it is dead, 0 for none",
+        rights="names of the tools the sender could use, nil for a person",
     ),
     _kind(
         "message.refused",
@@ -160,6 +161,7 @@ _TABLE = (
         prefix_of="ordinal of the request whose messages this one continues, empty for none",
         prefix_count="how many of its messages are taken over",
         new="JSON of the messages that follow",
+        truncated="whether new was cut at the limit",
     ),
     _kind(
         "model.answered",

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from chain.errors import LedgerUnavailable
 from chain.ledger import Draft, Ledger, StateChange, Ticket
 from chain.reader import EntryRecord, Record, StateRecord
 
 from kernel.state import State
 
+RETRY_S = 0.5
+
 
 class Recorder:
-    """Ledger and state, kept in step. Raises what :meth:`Ledger.commit` raises; then nothing was applied."""
+    """Ledger and state, kept in step."""
 
     def __init__(self, ledger: Ledger, state: State) -> None:
         self.ledger = ledger
         self.state = state
+        self._backlog: list[Draft | StateChange] = []
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
-        """Write ``records`` as one unit and apply them. With ``durable``, ``await ticket.durable()`` for the disk."""
+        """Write ``records`` as one unit and apply them. With ``durable``, ``await ticket.durable()`` for the disk.
+
+        Raises what :meth:`Ledger.commit` raises; then nothing was applied.
+        """
         ticket = self.ledger.commit(records, durable=durable)
         written = iter(ticket.entries)
         for record in records:
@@ -29,11 +37,29 @@ class Recorder:
                 self.state.apply_entry(entry.kind, record.body, entry.seq, entry.time_us, entry.trace)
         return ticket
 
+    def commit_later(self, records: Sequence[Draft | StateChange]) -> None:
+        """Write what has happened already and cannot be refused (an exit, a start): now, or when the disk takes it.
+
+        What waits is kept in order; a record that comes while others wait goes behind them.
+        """
+        self._backlog.extend(records)
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._backlog:
+            try:
+                self.commit(self._backlog[:1])
+            except LedgerUnavailable:
+                asyncio.get_running_loop().call_later(RETRY_S, self._drain)
+                return
+            del self._backlog[0]
+
 
 def replay_into(state: State, record: Record) -> None:
     """The recovery side of the same reducer."""
     if isinstance(record, EntryRecord):
         entry = record.entry
-        state.apply_entry(entry.kind, record.body, entry.seq, entry.time_us, entry.trace)
+        body = None if record.erased else record.body
+        state.apply_entry(entry.kind, body, entry.seq, entry.time_us, entry.trace)
     elif isinstance(record, StateRecord):
         state.apply_change(record.table, record.key, record.value)

@@ -21,7 +21,6 @@ import msgpack
 
 from kernel.spec import ProcessSpec
 
-SESSION_RECORDS = 400
 REMEMBERED_PIDS = 100_000
 CRASH_REASONS = ("crash", "timeout")
 
@@ -119,7 +118,8 @@ class Tally:
 class State:
     """Everything that survives. Read freely; change only through the two ``apply`` methods."""
 
-    def __init__(self) -> None:
+    def __init__(self, session_records: int) -> None:
+        self._session_records = session_records
         self.slots: dict[str, Slot] = {}
         self.mail: dict[str, OrderedDict[str, Mail]] = {}
         self._box_of: dict[str, str] = {}
@@ -168,7 +168,7 @@ class State:
             address, session = key.split("\n", 1)
             records = self.sessions.setdefault((address, session), [])
             records.extend(msgpack.unpackb(value, raw=False))
-            del records[:-SESSION_RECORDS]
+            del records[: -self._session_records]
 
     # -- processes -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,64 @@
+"""The processes that exist right now. Lost with the node, and rebuilt by its supervisors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kernel.errors import NotFound
+from kernel.spec import ProcessSpec
+from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
+
+
+@dataclass(slots=True)
+class LiveProcess:
+    """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn."""
+
+    pid: int
+    address: str
+    spec: ProcessSpec
+    started_s: float
+    state: ProcessState = ProcessState.STARTING
+    turn: str = ""
+    asked: set[str] = field(default_factory=set)
+    rights: frozenset[str] = frozenset()
+    draining: bool = False
+
+    def on(self, event: ProcessEvent) -> None:
+        """Move along ``states.PROCESS_TABLE``."""
+        self.state = advance(PROCESS_TABLE, self.state, event)
+
+
+class LiveTable:
+    """Live processes by PID and by address (one incarnation at a time)."""
+
+    def __init__(self) -> None:
+        self._by_pid: dict[int, LiveProcess] = {}
+        self._by_address: dict[str, LiveProcess] = {}
+
+    def add(self, process: LiveProcess) -> None:
+        self._by_pid[process.pid] = process
+        self._by_address[process.address] = process
+
+    def remove(self, pid: int) -> LiveProcess | None:
+        process = self._by_pid.pop(pid, None)
+        if process is not None and self._by_address.get(process.address) is process:
+            del self._by_address[process.address]
+        return process
+
+    def get(self, pid: int) -> LiveProcess | None:
+        return self._by_pid.get(pid)
+
+    def at(self, address: str) -> LiveProcess | None:
+        return self._by_address.get(address)
+
+    def must(self, pid: int) -> LiveProcess:
+        process = self._by_pid.get(pid)
+        if process is None:
+            raise NotFound(f"no process {pid}")
+        return process
+
+    def __len__(self) -> int:
+        return len(self._by_pid)
+
+    def all(self) -> list[LiveProcess]:
+        return list(self._by_pid.values())

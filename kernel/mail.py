@@ -1,0 +1,185 @@
+"""Messages: acceptance, refusal, death and replay.
+
+What is refused here is an error to the sender and leaves no dead letter. What is accepted is durable before the
+sender hears of it, and from then on ends in exactly one way: acknowledged, dead-lettered, dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chain.ledger import Draft, Ticket
+
+from kernel.address import AddressTarget, NameTarget, PidTarget, name_of, parse_target
+from kernel.bounds import Bounds
+from kernel.errors import Busy, Invalid, NotFound, Refused
+from kernel.live import LiveTable
+from kernel.recorder import Recorder
+from kernel.state import DeadLetter, Mail, State
+
+OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message before acceptance. ``rights`` None: the sender is a person. ``cause`` is a sequence number."""
+
+    sender: str
+    target: str
+    text: str
+    session: str
+    trace: bytes
+    cause: int
+    rights: frozenset[str] | None = None
+    wants_reply: bool = False
+    reply_to: str = ""
+    deadline_us: int = 0
+    pid: int = 0
+
+
+class Post:
+    """The node's post office. ``on_arrival(address)`` is called after each acceptance, ``on_dead`` after each death."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        live: LiveTable,
+        bounds: Bounds,
+        on_arrival: Callable[[str], None],
+        on_dead: Callable[[DeadLetter], None],
+    ) -> None:
+        self._recorder = recorder
+        self._state: State = recorder.state
+        self._live = live
+        self._bounds = bounds
+        self._on_arrival = on_arrival
+        self._on_dead = on_dead
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def resolve(self, target: str) -> str:
+        """The address a target means: a PID, an address, a unique name or its beginning. Raises NotFound or Refused with advice."""
+        match parse_target(target):
+            case PidTarget(pid):
+                return self._resolve_pid(pid)
+            case AddressTarget(address):
+                if address not in self._state.slots:
+                    raise NotFound(f"no process at {address}; weftos ps lists them")
+                return address
+            case NameTarget(name):
+                return self._resolve_name(name)
+
+    def _resolve_name(self, name: str) -> str:
+        names = {address: name_of(address) for address in self._state.slots}
+        found = [address for address, own in names.items() if own == name]
+        found = found or [address for address, own in names.items() if own.startswith(name)]
+        if not found:
+            raise NotFound(f"no process named {name}; weftos ps lists them")
+        if len(found) > 1:
+            raise Refused(f"{name} is not unique ({', '.join(sorted(found)[:4])}); use the address or the PID")
+        return found[0]
+
+    def _resolve_pid(self, pid: int) -> str:
+        process = self._live.get(pid)
+        if process is not None:
+            return process.address
+        address = self._state.pids.get(pid)
+        slot = self._state.slots.get(address) if address is not None else None
+        if slot is None:
+            raise NotFound(f"no process {pid}; weftos ps lists them")
+        if slot.pid == pid:
+            return slot.address
+        raise NotFound(f"process {pid} is gone; its successor at {slot.address} is {slot.pid}")
+
+    # -- acceptance ----------------------------------------------------------------------------------------------
+
+    def draft(self, out: Outgoing, seq: int) -> tuple[Draft, str, str]:
+        """Check one message and draft its entry, to be written as sequence ``seq``.
+
+        Returns the draft, the message id and the address. Raises NotFound, Refused, Busy or Invalid.
+        """
+        address = self.resolve(out.target)
+        slot = self._state.slots[address]
+        if slot.spec.type != "worker":
+            raise Refused(f"{address} is a supervisor: it takes no messages")
+        if slot.state in ("stopped", "parked"):
+            raise Refused(f"{address} is {slot.state}; weftos start {address} brings it back")
+        size = len(out.text.encode("utf-8", "surrogatepass"))
+        if size > self._bounds.message_bytes:
+            raise Invalid(f"message of {size} bytes, limit {self._bounds.message_bytes}")
+        box = self._state.mail.get(address, {})
+        if len(box) >= self._bounds.mailbox_messages:
+            raise Busy(f"mailbox of {address} is full ({len(box)} messages, limit {self._bounds.mailbox_messages})")
+        held = sum(mail.size for mail in box.values()) if len(box) > 32 else 0
+        if held + size > self._bounds.mailbox_bytes:
+            raise Busy(f"mailbox of {address} is full ({held} bytes, limit {self._bounds.mailbox_bytes})")
+        ident = f"m{seq}"
+        body = {
+            "id": ident,
+            "sender": out.sender,
+            "to": address,
+            "text": out.text,
+            "session": out.session,
+            "reply_to": out.reply_to,
+            "wants_reply": out.wants_reply,
+            "deadline_us": out.deadline_us,
+            "rights": None if out.rights is None else sorted(out.rights),
+        }
+        draft = Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
+        return draft, ident, address
+
+    def arrived(self, address: str) -> None:
+        """Say that an accepted message was written."""
+        self._on_arrival(address)
+
+    def accept(self, out: Outgoing) -> tuple[Mail, Ticket]:
+        """Accept one message. It may be told to the sender once the ticket is durable."""
+        draft, ident, address = self.draft(out, self._recorder.ledger.next_seq)
+        ticket = self._recorder.commit([draft], durable=True)
+        mail = self._state.find_mail(ident)
+        assert mail is not None
+        self.arrived(address)
+        return mail, ticket
+
+    # -- death and replay ----------------------------------------------------------------------------------------
+
+    def bury(self, ident: str, why: str, extra: tuple[Draft, ...] = ()) -> None:
+        """Turn an accepted message into a dead letter, after the records in ``extra``."""
+        mail = self._state.find_mail(ident)
+        if mail is None:
+            return
+        body = {"id": ident, "to": mail.to, "why": why}
+        draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
+        self._recorder.commit([*extra, draft], durable=True)
+        self._on_dead(self._state.dead[ident])
+
+    def bury_all(self, address: str, why: str) -> None:
+        """Bury everything in a mailbox."""
+        for ident in list(self._state.mail.get(address, {})):
+            self.bury(ident, why)
+
+    async def replay(self, ident: str, cause: int) -> Mail:
+        """Send a dead letter again, as a new message with the old sender's rights. Raises NotFound."""
+        letter = self._state.dead.get(ident)
+        if letter is None:
+            raise NotFound(f"no dead letter {ident}; weftos deadletters list shows them")
+        old = letter.mail
+        out = Outgoing(
+            sender=old.sender,
+            target=old.to,
+            text=old.text,
+            session=old.session,
+            trace=old.trace,
+            cause=cause,
+            rights=old.rights,
+        )
+        seq = self._recorder.ledger.next_seq
+        draft, new, address = self.draft(out, seq)
+        gone = Draft("message.replayed", {"id": ident, "as": new}, subject=ident, trace=old.trace, cause=seq)
+        ticket = self._recorder.commit([draft, gone], durable=True)
+        mail = self._state.find_mail(new)
+        assert mail is not None
+        self.arrived(address)
+        await ticket.durable()
+        return mail

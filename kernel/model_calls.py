@@ -1,0 +1,228 @@
+"""Model calls as syscalls: recorded, replayed, streamed to whoever watches.
+
+What is recorded of a question is the hash of the whole request and only what is new in it: ``prefix_of`` names the
+entry of an earlier question in the same session, ``prefix_count`` how many of the recorded messages up to there this
+one begins with, and ``new`` holds the rest. So a turn's part of the ledger grows with what is said, not with its square.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from typing import Any, Protocol
+
+from chain.ledger import Draft, LedgerUnavailable
+
+from kernel.bounds import Bounds
+from kernel.errors import Invalid
+from kernel.helper import HelperLost, HelperRefused
+from kernel.live import LiveProcess
+from kernel.recorder import Recorder
+from kernel.state import Call, Turn
+from kernel.tools.registry import Registry
+from kernel.turns import Turns
+from kernel.values import call_hash, canonical, clean, cut_bytes, sha256_hex
+from kernel.watch import Watchers
+
+REMEMBERED_SESSIONS = 5_000
+ATTEMPTS = 5
+
+
+class Gateway(Protocol):
+    """The gateway, as the node sees it. Both raise HelperLost while it is down."""
+
+    async def ask(self, request: dict[str, Any]) -> dict[str, Any]: ...
+
+    def cancel(self, stream: str) -> None: ...
+
+
+class ModelCalls:
+    """Takes ``model`` syscalls; answers through :meth:`Turns.answer`."""
+
+    def __init__(
+        self, recorder: Recorder, turns: Turns, registry: Registry, gateway: Gateway, watchers: Watchers, bounds: Bounds
+    ) -> None:
+        self._recorder = recorder
+        self._turns = turns
+        self._registry = registry
+        self._gateway = gateway
+        self._watchers = watchers
+        self._bounds = bounds
+        self._last: OrderedDict[tuple[str, str], tuple[int, list[str]]] = OrderedDict()
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._messages: dict[str, str] = {}
+
+    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
+        """A cell asks a model. Everything in ``args`` is hostile."""
+        call = turn.calls.get(ordinal)
+        try:
+            request = self._checked(process, args)
+            text = canonical(request)
+            if len(text) > self._bounds.model_request_bytes:
+                raise Invalid(f"model request of {len(text)} bytes, limit {self._bounds.model_request_bytes}")
+        except Invalid as error:
+            self._turns.answer(turn, ordinal, _error(str(error)))
+            return
+        hashed = call_hash("model", text)
+        if call is None:
+            self._record_question(process, turn, ordinal, hashed, request, text)
+        elif call.call_hash != hashed:
+            self._turns.diverge(process, turn, ordinal)
+            return
+        elif call.outcome is not None:
+            self._answer(turn, call)
+            return
+        stream = f"{turn.id}:{ordinal}"
+        if stream not in self._running:
+            task = asyncio.get_running_loop().create_task(self._ask(process.pid, turn, ordinal, request, stream))
+            self._running[stream] = task
+            self._messages[stream] = turn.mail.id
+            task.add_done_callback(lambda _: (self._running.pop(stream, None), self._messages.pop(stream, None)))
+
+    def _checked(self, process: LiveProcess, args: dict[str, Any]) -> dict[str, Any]:
+        """The request as it will be asked: tool names replaced by schemas, those not held left out."""
+        messages = args.get("messages")
+        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+            raise Invalid("messages is not a list of objects")
+        names = args.get("tools")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise Invalid("tools is not a list of names")
+        offered = [name for name in dict.fromkeys(names) if name in process.rights and name in self._registry]
+        provider, model = args.get("provider", ""), args.get("model", "")
+        if not isinstance(provider, str) or not isinstance(model, str):
+            raise Invalid("provider and model are not text")
+        return {"messages": messages, "tools": offered, "provider": provider[:64], "model": model[:128]}
+
+    def _record_question(
+        self, process: LiveProcess, turn: Turn, ordinal: str, hashed: str, request: dict[str, Any], text: str
+    ) -> None:
+        messages = [canonical(message) for message in request["messages"]]
+        hashes = [sha256_hex(message) for message in messages]
+        key = (turn.address, turn.mail.session)
+        before, known = self._last.get(key, (-1, []))
+        count = 0
+        while count < min(len(known), len(hashes)) and known[count] == hashes[count]:
+            count += 1
+        new, cut = cut_bytes("[" + ",".join(messages[count:]) + "]", self._bounds.body_bytes // 2)
+        body = {
+            "turn": turn.id,
+            "ordinal": ordinal,
+            "call_hash": hashed,
+            "provider": clean(request["provider"]),
+            "model": clean(request["model"]),
+            "request_hash": sha256_hex(text),
+            "prefix_of": before if count else -1,
+            "prefix_count": count,
+            "new": new,
+            "truncated": cut,
+        }
+        draft = Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
+        seq = self._recorder.commit([draft]).entries[0].entry.seq
+        self._last[key] = (seq, hashes)
+        self._last.move_to_end(key)
+        if len(self._last) > REMEMBERED_SESSIONS:
+            self._last.popitem(last=False)
+
+    async def _ask(self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], stream: str) -> None:
+        schemas = []
+        for name in request["tools"]:
+            declared = self._registry[name].declaration
+            schemas.append(
+                {"name": name, "description": declared.description, "parameters": declared.parameters}
+            )
+        question = {**request, "tools": schemas, "stream_id": stream}
+        answer = await self._ask_gateway(question)
+        call = turn.calls[ordinal]
+        kept = canonical({"text": answer["text"], "tool_calls": answer["tool_calls"]})
+        body = {
+            "turn": turn.id,
+            "ordinal": ordinal,
+            "status": answer["status"],
+            "answer": kept,
+            "input_tokens": answer["input_tokens"],
+            "output_tokens": answer["output_tokens"],
+        }
+        draft = Draft("model.answered", body, pid, turn.id, turn.mail.trace, call.seq)
+        while True:
+            try:
+                self._recorder.commit([draft])
+                break
+            except LedgerUnavailable:
+                await asyncio.sleep(1.0)
+        self._answer(turn, call)
+
+    async def _ask_gateway(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Ask until it answers. A question lost with the gateway is asked again: it changes nothing but the bill."""
+        why = ""
+        for attempt in range(ATTEMPTS):
+            try:
+                limit_s = self._bounds.model_timeout_s
+                return self._checked_answer(await asyncio.wait_for(self._gateway.ask(question), limit_s))
+            except HelperLost as error:
+                why = str(error)
+                await asyncio.sleep(0.2 * 2**attempt)
+            except (HelperRefused, Invalid) as error:
+                why = str(error)
+                break
+            except TimeoutError:
+                self._gateway.cancel(question["stream_id"])
+                why = f"no answer within {self._bounds.model_timeout_s:g} s"
+                break
+        return {
+            "status": "error",
+            "text": f"the model could not be asked: {cut_bytes(why, 2000)[0]}",
+            "tool_calls": [],
+            "input_tokens": 0,
+            "output_tokens": 0,
+        }
+
+    def _checked_answer(self, answer: Any) -> dict[str, Any]:
+        """A gateway's answer within bounds: what a provider says is hostile, and the gateway only carries it."""
+        try:
+            calls = [
+                {"id": clean(str(item["id"]))[:128], "name": clean(str(item["name"]))[:128],
+                 "arguments": clean(str(item["arguments"]))}
+                for item in answer["tool_calls"][: self._bounds.calls_per_round]
+            ]
+            checked = {
+                "status": "ok" if answer["status"] == "ok" else "error",
+                "text": clean(str(answer["text"])),
+                "tool_calls": calls,
+                "input_tokens": max(0, min(int(answer["input_tokens"]), 2**53)),
+                "output_tokens": max(0, min(int(answer["output_tokens"]), 2**53)),
+            }
+        except (KeyError, TypeError, ValueError) as error:
+            raise Invalid(f"the gateway's answer is malformed: {type(error).__name__}") from error
+        size = len(canonical(checked).encode())
+        if size > self._bounds.model_answer_bytes:
+            raise Invalid(f"the model's answer has {size} bytes, limit {self._bounds.model_answer_bytes}")
+        return checked
+
+    def _answer(self, turn: Turn, call: Call) -> None:
+        assert call.outcome is not None
+        answer = json.loads(call.outcome["answer"])
+        tokens = call.outcome["tokens"]
+        outcome = {"status": call.outcome["status"], **answer, "input_tokens": tokens[0], "output_tokens": tokens[1]}
+        self._turns.answer(turn, call.ordinal, outcome)
+
+    def delta(self, stream: str, event: dict[str, Any]) -> None:
+        """Tokens from the gateway, for whoever watches."""
+        message = self._messages.get(stream)
+        if message is not None:
+            self._watchers.emit(message, event)
+
+    def stop(self, turn: str) -> None:
+        """The turn is over: what is still being asked for it is not wanted."""
+        for stream in [stream for stream in self._running if stream.startswith(turn + ":")]:
+            self._gateway.cancel(stream)
+            self._running[stream].cancel()
+
+    async def close(self) -> None:
+        for task in list(self._running.values()):
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+
+def _error(text: str) -> dict[str, Any]:
+    return {"status": "error", "text": text, "tool_calls": [], "input_tokens": 0, "output_tokens": 0}

@@ -1,0 +1,146 @@
+"""Built-in tools that run in the node: pure ones, and those whose whole effect is journal records.
+
+A handler is given the process, its turn, and the sequence number its first record will have. It decides and drafts;
+the tool engine writes, in one unit with the outcome. What a handler refuses it raises as a KernelError, which becomes
+the outcome's text.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from chain.ledger import Draft
+
+from kernel.address import join
+from kernel.bounds import Bounds
+from kernel.capability import Rights, child_of
+from kernel.causes import would_cycle
+from kernel.errors import KernelError, Refused
+from kernel.live import LiveProcess
+from kernel.mail import Outgoing, Post
+from kernel.processes import Processes
+from kernel.spec import DEFAULT_TOOLS, ProcessSpec
+from kernel.state import State, Turn
+from kernel.tools.calculator import CalculatorError, calculate
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Finished: outcome status and text, records to write before the outcome, what to do after."""
+
+    status: str
+    text: str
+    records: tuple[Draft, ...] = ()
+    after: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Begun: the outcome comes later, or ``timeout`` after ``deadline_s``."""
+
+    records: tuple[Draft, ...]
+    deadline_s: float
+    after: Callable[[], None]
+
+
+class NodeTools:
+    """The handlers, by tool name."""
+
+    def __init__(self, state: State, post: Post, processes: Processes, bounds: Bounds) -> None:
+        self._state = state
+        self._post = post
+        self._processes = processes
+        self._bounds = bounds
+
+    def run(
+        self, process: LiveProcess, turn: Turn, ordinal: str, name: str, args: dict[str, Any], seq: int
+    ) -> Done | Pending:
+        """Run one call. Raises KernelError for a refusal."""
+        match name:
+            case "calculator":
+                return self._calculator(args)
+            case "send_message":
+                return self._send(process, turn, args, seq)
+            case "ask":
+                return self._ask(process, turn, ordinal, args, seq)
+            case "spawn_agent":
+                return self._spawn(process, turn, args, seq)
+        raise KernelError(f"{name} is declared to run in the node, but is none of its tools")
+
+    def _calculator(self, args: dict[str, Any]) -> Done:
+        try:
+            return Done("ok", calculate(args["expression"]))
+        except CalculatorError as error:
+            return Done("error", str(error))
+
+    def _outgoing(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Outgoing:
+        return Outgoing(
+            sender=process.address,
+            target=str(args["to"]),
+            text=args["text"],
+            session=process.address,
+            trace=turn.mail.trace,
+            cause=seq - 1,
+            rights=process.rights,
+            pid=process.pid,
+        )
+
+    def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
+        draft, ident, address = self._post.draft(self._outgoing(process, turn, args, seq), seq)
+        return Done("ok", f"accepted as {ident} for {address}", (draft,), lambda: self._post.arrived(address))
+
+    def _ask(
+        self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any], seq: int
+    ) -> Pending:
+        target = self._post.resolve(str(args["to"]))
+        path = would_cycle(self._waiting(), process.address, target)
+        if path is not None:
+            raise Refused(f"asking {target} would wait for itself: {' -> '.join(path)}")
+        deadline_s = float(args.get("timeout_s", self._bounds.ask_timeout_s))
+        out = self._outgoing(process, turn, args, seq)
+        question = Outgoing(
+            sender=out.sender,
+            target=target,
+            text=out.text,
+            session=out.session,
+            trace=out.trace,
+            cause=out.cause,
+            rights=out.rights,
+            wants_reply=True,
+            reply_to=f"{turn.id}:{ordinal}",
+            deadline_us=time.time_ns() // 1000 + int(deadline_s * 1e6),
+            pid=out.pid,
+        )
+        draft, _, address = self._post.draft(question, seq)
+        return Pending((draft,), deadline_s, lambda: self._post.arrived(address))
+
+    def _waiting(self) -> dict[str, list[str]]:
+        """Who waits for whose replies: by each unanswered question, asker to asked."""
+        waiting: dict[str, list[str]] = {}
+        for box in self._state.mail.values():
+            for mail in box.values():
+                if mail.reply_to:
+                    waiting.setdefault(mail.sender, []).append(mail.to)
+        return waiting
+
+    def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
+        wanted = frozenset(args["tools"]) if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights
+        tools = child_of(Rights(process.rights), Rights(wanted)).names() or []
+        config = {key: process.spec.config[key] for key in ("provider", "model") if key in process.spec.config}
+        if "system_prompt" in args:
+            config["system_prompt"] = args["system_prompt"]
+        spec = ProcessSpec(
+            name=args["name"],
+            behaviour=process.spec.behaviour,
+            restart="transient",
+            isolation=process.spec.isolation,
+            tools=tuple(tools),
+            workspace=process.spec.workspace,
+            config=config,
+        )
+        address = join(process.address, spec.name)
+        draft = self._processes.draft_spawn(spec, process.address, process.pid, turn.mail.trace, seq - 1)
+        return Done("ok", f"spawned {address}", (draft,), lambda: self._processes.begin(address))

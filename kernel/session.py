@@ -1,0 +1,240 @@
+"""Who owns a data directory, and what of its last run still lives.
+
+The node and its helpers run in a session of their own (setsid); ``boot.json`` names its leader, so that the
+next run can end all of it, found by session and signalled by pidfd, never by name. A pid is not given out
+again while a process has it as its session, so as long as anything of the old session lives, its leader's
+pid is either still the leader's or nobody's. Hence: a leader's pid with another start time belongs to
+somebody else, and so do processes of that session that are older than the leader, of another user, or of
+another boot of the machine.
+
+    lock(data_dir: Path) -> DataLock                 LockedError names the holder; .close() lets go
+    write_boot(data_dir, boot: int, runtime: Path) -> BootRecord         by the session's leader
+    read_boot(data_dir) -> BootRecord | None         SessionError when it cannot be read
+    end_old_session(data_dir, timeout_s=10.0) -> int number of processes killed; SessionError when some remain
+    session_members(sid: int) -> list[int]           pids, zombies not counted
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kernel.errors import LockedError, SessionError
+
+_BOOT_FILE = "boot.json"
+_LOCK_FILE = "lock"
+_DEAD = frozenset("ZXx")
+
+
+@dataclass(frozen=True, slots=True)
+class BootRecord:
+    """The running or last boot. ``start_ticks``: the leader's start, in clock ticks of the machine's boot.
+
+    ``session_leader`` is 0 when the node had no session of its own; then there is none to end.
+    """
+
+    boot: int
+    session_leader: int
+    start_ticks: int
+    runtime: str
+    machine_boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    state: str
+    session: int
+    start_ticks: int
+
+
+class DataLock:
+    """A held lock. It ends with the process or with :meth:`close`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def lock(data_dir: Path) -> DataLock:
+    """Lock ``data_dir`` for this process, or raise LockedError at once."""
+    fd = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        text = os.pread(fd, 32, 0).strip()
+        os.close(fd)
+        pid = int(text) if text.isdigit() else 0
+        holder = f"process {pid}" if pid else "another process"
+        raise LockedError(
+            f"{data_dir} is in use by {holder}: stop that node first (weftos down --data {data_dir})", pid
+        ) from None
+    except OSError:
+        os.close(fd)
+        raise
+    return DataLock(fd)
+
+
+def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
+    """Record this process's session as the one to end before the next boot. Durable on return.
+
+    Only the session's leader does so: a node that was started inside somebody's session does not own that.
+    """
+    itself = _read_process(os.getpid())
+    leads = itself is not None and itself.session == itself.pid
+    record = BootRecord(
+        boot=boot,
+        session_leader=itself.pid if itself and leads else 0,
+        start_ticks=itself.start_ticks if itself and leads else 0,
+        runtime=str(runtime),
+        machine_boot=_machine_boot(),
+    )
+    text = json.dumps({**asdict(record), "boot": f"{boot:016x}"}, indent=1)
+    path = data_dir / _BOOT_FILE
+    fresh = data_dir / f"{_BOOT_FILE}.new"
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(fd)
+    os.replace(fresh, path)
+    directory = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    return record
+
+
+def read_boot(data_dir: Path) -> BootRecord | None:
+    """The record of the last boot, None when there was none."""
+    path = data_dir / _BOOT_FILE
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        record = BootRecord(
+            boot=int(fields["boot"], 16),
+            session_leader=fields["session_leader"],
+            start_ticks=fields["start_ticks"],
+            runtime=fields["runtime"],
+            machine_boot=fields["machine_boot"],
+        )
+        if type(record.session_leader) is not int or type(record.start_ticks) is not int:
+            raise ValueError("session_leader and start_ticks must be numbers")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise SessionError(
+            f"{path} cannot be read ({type(error).__name__}: {error}), so that processes of the last run "
+            "cannot be found: see that no process of this node is left, then delete the file"
+        ) from error
+    return record
+
+
+def end_old_session(data_dir: Path, timeout_s: float = 10.0) -> int:
+    """Kill what is left of the last run and wait until it is gone. To be called with the lock held.
+
+    Returns how many processes were killed. The session of the caller is never touched.
+    """
+    record = read_boot(data_dir)
+    if record is None or not _may_be_ours(record):
+        return 0
+    deadline = time.monotonic() + timeout_s
+    killed: set[int] = set()
+    while members := _old_members(record):  # again, for what was forked meanwhile
+        if time.monotonic() >= deadline:
+            left = ", ".join(str(process.pid) for process in members)
+            raise SessionError(
+                f"processes of the last run are still there {timeout_s:g} s after they were killed: {left}"
+            )
+        _kill_and_wait(members, deadline)
+        killed.update(process.pid for process in members)
+    return len(killed)
+
+
+def session_members(sid: int) -> list[int]:
+    """All living processes of session ``sid``."""
+    return [process.pid for process in _processes_of(sid)]
+
+
+def _may_be_ours(record: BootRecord) -> bool:
+    if record.session_leader in (0, os.getsid(0)) or record.machine_boot != _machine_boot():
+        return False
+    leader = _read_process(record.session_leader)
+    return leader is None or leader.start_ticks == record.start_ticks
+
+
+def _old_members(record: BootRecord) -> list[_Process]:
+    return [
+        process
+        for process in _processes_of(record.session_leader)
+        if process.start_ticks >= record.start_ticks and _is_my_users(process.pid)
+    ]
+
+
+def _kill_and_wait(processes: list[_Process], deadline: float) -> None:
+    """SIGKILL each, then wait until all have ended or the deadline is over."""
+    poll = select.poll()
+    waiting: set[int] = set()
+    try:
+        for process in processes:
+            try:
+                pidfd = os.pidfd_open(process.pid)
+            except ProcessLookupError:
+                continue
+            waiting.add(pidfd)
+            present = _read_process(process.pid)  # of what the pidfd holds, should the pid have changed hands
+            if present is None or present.start_ticks != process.start_ticks:
+                os.close(pidfd)
+                waiting.remove(pidfd)
+                continue
+            poll.register(pidfd, select.POLLIN)
+            try:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        while waiting and (left_s := deadline - time.monotonic()) > 0:
+            for pidfd, _ in poll.poll(left_s * 1000):
+                poll.unregister(pidfd)
+                waiting.remove(pidfd)
+                os.close(pidfd)
+    finally:
+        for pidfd in waiting:
+            os.close(pidfd)
+
+
+def _processes_of(sid: int) -> list[_Process]:
+    found = (_read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [process for process in found if process and process.session == sid and process.state not in _DEAD]
+
+
+def _read_process(pid: int) -> _Process | None:
+    """From /proc/PID/stat, see proc(5). The command in it may hold anything and ends at the last ``)``."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return _Process(pid, fields[0].decode(), int(fields[3]), int(fields[19]))
+
+
+def _is_my_users(pid: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _machine_boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

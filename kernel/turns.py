@@ -1,0 +1,230 @@
+"""Turns: a message is delivered, its syscalls are answered, its end is written.
+
+One turn at a time per process. A turn belongs to the address: when an incarnation dies, its successor is handed the
+same message as the same turn, and what was recorded is answered from the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgpack
+from chain.ledger import Draft, StateChange, Ticket
+
+from kernel.bounds import Bounds
+from kernel.capability import Rights, intersect
+from kernel.errors import Invalid, KernelError
+from kernel.live import LiveProcess, LiveTable
+from kernel.recorder import Recorder
+from kernel.state import Mail, Turn, turn_id
+from kernel.states import ProcessEvent, ProcessState
+from kernel.values import canonical, cut_bytes, sha256_hex, text_of
+from kernel.watch import Watchers
+
+STATUSES = ("ok", "error")
+
+
+class CellPort(Protocol):
+    """What turns need of the cells."""
+
+    def deliver(
+        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
+    ) -> None: ...
+
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None: ...
+
+    def end_turn(self, pid: int, turn: str, why: str) -> None: ...
+
+
+AskReplied = Callable[[str, str, str], tuple[list[Draft], Callable[[], None]]]
+
+
+class Turns:
+    """Opens, answers and ends turns.
+
+    ``bury(message id, why, records before)`` writes a dead letter; ``replied(reply_to, status, reply)`` gives the
+    records that end an ``ask`` and what to do once they are written; ``settle(turn)`` the records that close the open
+    intents of a turn that ends.
+    """
+
+    def __init__(self, recorder: Recorder, live: LiveTable, cells: CellPort, bounds: Bounds, watchers: Watchers):
+        self._recorder = recorder
+        self._state = recorder.state
+        self._live = live
+        self._cells = cells
+        self._bounds = bounds
+        self._watchers = watchers
+        self.bury: Callable[[str, str, tuple[Draft, ...]], None]
+        self.replied: AskReplied
+        self.settle: Callable[[Turn], list[Draft]]
+        self.drained: Callable[[int], None]
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    def pump(self, address: str) -> None:
+        """Hand the next message to the process at ``address``, when it is idle and there is one."""
+        process = self._live.at(address)
+        if process is None or process.turn or process.draining or process.state is not ProcessState.RUNNING:
+            return
+        now_us = time.time_ns() // 1000
+        while box := self._state.mail.get(address):
+            mail = next(iter(box.values()))
+            if mail.deadline_us and mail.deadline_us < now_us and turn_id(mail.id) not in self._state.turns:
+                self.bury(mail.id, "expired before it was delivered", ())
+                continue
+            self._open(process, mail)
+            return
+
+    def _open(self, process: LiveProcess, mail: Mail) -> None:
+        ident = turn_id(mail.id)
+        before = self._state.turns.get(ident)
+        body = {
+            "turn": ident,
+            "message": mail.id,
+            "address": process.address,
+            "session": mail.session,
+            "attempt": before.attempt + 1 if before else 1,
+        }
+        try:
+            self._recorder.commit(
+                [Draft("turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq)]
+            )
+        except Exception as error:
+            self._watchers.emit(mail.id, {"event": "stalled", "why": str(error)})
+            asyncio.get_running_loop().call_later(1.0, self.pump, process.address)
+            return
+        process.turn = ident
+        process.asked = set()
+        process.rights = intersect(Rights.of(process.spec.tools), Rights(mail.rights)).tools or frozenset()
+        history = self._state.sessions.get((process.address, mail.session), [])
+        message = {
+            "id": mail.id,
+            "sender": mail.sender,
+            "text": mail.text,
+            "session": mail.session,
+            "wants_reply": mail.wants_reply,
+        }
+        self._watchers.emit(mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]})
+        self._cells.deliver(process.pid, ident, message, list(history), sorted(process.rights))
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    def answer(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
+        """Hand a recorded outcome to whoever runs the turn now and asked for it."""
+        process = self._live.at(turn.address)
+        if process is None or process.turn != turn.id or ordinal not in process.asked:
+            return
+        process.asked.discard(ordinal)
+        round_, index = ordinal.split(".")
+        self._cells.result(process.pid, turn.id, int(round_), int(index), outcome)
+
+    # -- ending --------------------------------------------------------------------------------------------------
+
+    def done(self, pid: int, ident: str, result: dict[str, Any]) -> None:
+        """The behaviour returned. What it returned is checked here; rubbish ends the turn with status error."""
+        process = self._live.get(pid)
+        turn = self._state.turns.get(ident)
+        if process is None or turn is None or process.turn != ident:
+            return
+        remember: list[Any] = []
+        try:
+            status = str(result.get("status", "ok"))
+            if status not in STATUSES:
+                raise Invalid(f"status {status[:20]!r} is none of {', '.join(STATUSES)}")
+            reply = text_of(result.get("reply", ""), "the reply", self._bounds.reply_bytes)
+            remember = self._checked_records(result.get("remember", []))
+        except KernelError as error:
+            status, reply = "error", f"the behaviour's result was refused: {error}"
+        self._end(process, turn, status, reply, remember)
+
+    def _checked_records(self, records: Any) -> list[Any]:
+        if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+            raise Invalid("remember is not a list of objects")
+        size = len(canonical(records).encode())
+        if size > self._bounds.session_bytes:
+            raise Invalid(f"remember of {size} bytes, limit {self._bounds.session_bytes}")
+        return records
+
+    def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
+        records: list[Draft | StateChange] = [*self.settle(turn), self._ended(turn, process.pid, status, reply)]
+        if remember:
+            key = f"{turn.address}\n{turn.mail.session}"
+            records.append(StateChange("session", key, msgpack.packb(remember)))
+        after: Callable[[], None] | None = None
+        if turn.mail.reply_to:
+            extra, after = self.replied(turn.mail.reply_to, status, reply)
+            records += extra
+        try:
+            ticket = self._recorder.commit(records, durable=True)
+        except Exception as error:
+            self._watchers.emit(turn.mail.id, {"event": "stalled", "why": str(error)})
+            asyncio.get_running_loop().call_later(1.0, self._end_again, process.pid, turn.id, status, reply, remember)
+            return
+        process.turn = ""
+        process.asked = set()
+        if process.state is ProcessState.SUSPENDED:
+            process.on(ProcessEvent.RESUME)
+        if after is not None:
+            after()
+        self._tell(turn, ticket, status, reply)
+        if process.draining:
+            self.drained(process.pid)
+        else:
+            self.pump(process.address)
+
+    def _end_again(self, pid: int, ident: str, status: str, reply: str, remember: list[Any]) -> None:
+        process, turn = self._live.get(pid), self._state.turns.get(ident)
+        if process is not None and turn is not None and process.turn == ident:
+            self._end(process, turn, status, reply, remember)
+
+    def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:
+        kept, _ = cut_bytes(reply, self._bounds.reply_bytes)
+        body = {"turn": turn.id, "status": status, "reply": kept, "reply_hash": sha256_hex(reply)}
+        return Draft(
+            "turn.ended", body, pid=pid, subject=turn.id, trace=turn.mail.trace, cause=turn.started_seq
+        )
+
+    def _tell(self, turn: Turn, ticket: Ticket, status: str, reply: str) -> None:
+        end = {"status": status, "reply": reply, "turn": turn.id}
+
+        async def when_durable() -> None:
+            try:
+                await ticket.durable()
+            except Exception as error:
+                end["status"], end["reply"] = "error", f"answered, but not recorded: {error}"
+            self._watchers.ended(turn.mail.id, end)
+
+        task = asyncio.get_running_loop().create_task(when_durable())
+        _KEEP.add(task)
+        task.add_done_callback(_KEEP.discard)
+
+    def cancel(self, process: LiveProcess, why: str) -> bool:
+        """End the open turn of a process from outside; its message is acknowledged as cancelled."""
+        turn = self._state.turns.get(process.turn)
+        if turn is None:
+            return False
+        self._cells.end_turn(process.pid, turn.id, why)
+        self._end(process, turn, "cancelled", why, [])
+        return True
+
+    def diverge(self, process: LiveProcess, turn: Turn, ordinal: str) -> None:
+        """A resumed turn asked something else than it did before: end it, and keep its message as a dead letter."""
+        why = f"diverged at call {ordinal}: a resumed turn must ask what it asked before"
+        self._cells.end_turn(process.pid, turn.id, why)
+        process.turn = ""
+        process.asked = set()
+        self._fail(turn, process.pid, "diverged", why)
+        self.pump(process.address)
+
+    def poison(self, turn: Turn, pid: int) -> None:
+        """A turn whose process crashed too often: its message becomes a dead letter."""
+        self._fail(turn, pid, "poison", f"poison: {turn.crashes} incarnations crashed while handling it")
+
+    def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:
+        self.bury(turn.mail.id, why, (*self.settle(turn), self._ended(turn, pid, status, why)))
+
+
+_KEEP: set[asyncio.Task[None]] = set()

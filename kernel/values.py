@@ -1,0 +1,67 @@
+"""Checks on what a cell hands over, and the hashes of calls. Pure; a cell's word is hostile until checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from kernel.errors import Invalid
+
+
+def canonical(value: Any) -> str:
+    """Canonical JSON text: sorted keys, no spaces, no NaN. Raises :class:`Invalid` for what JSON cannot say."""
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text.encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"not expressible as JSON: {type(error).__name__}") from error
+    return text
+
+
+def sha256_hex(text: str) -> str:
+    """Hex SHA-256 of UTF-8 text; lone surrogates count as they are."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def call_hash(op: str, *parts: str) -> str:
+    """The identity of a syscall: same operation, same canonical arguments."""
+    return sha256_hex("\0".join((op, *parts)))
+
+
+def text_of(value: Any, what: str, limit_bytes: int) -> str:
+    """``value`` as clean UTF-8 text of at most ``limit_bytes``. Raises :class:`Invalid`."""
+    if not isinstance(value, str):
+        raise Invalid(f"{what} is {type(value).__name__}, not text")
+    size = len(value.encode("utf-8", "surrogatepass"))
+    if size > limit_bytes:
+        raise Invalid(f"{what} of {size} bytes, limit {limit_bytes}")
+    return clean(value)
+
+
+def clean(text: str) -> str:
+    """Text that UTF-8 can carry: lone surrogates become the replacement character."""
+    return text.encode("utf-8", "replace").decode("utf-8") if _has_surrogates(text) else text
+
+
+def _has_surrogates(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def cut_bytes(text: str, limit_bytes: int) -> tuple[str, bool]:
+    """``text`` cut to ``limit_bytes`` of UTF-8 at a character, and whether anything was cut."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit_bytes:
+        return text, False
+    return data[:limit_bytes].decode("utf-8", "ignore"), True
+
+
+def ordinal_of(round_: Any, index: Any) -> str:
+    """``round.index`` of a syscall. Raises :class:`Invalid`."""
+    if not (isinstance(round_, int) and isinstance(index, int) and 0 <= round_ < 10**6 and 0 <= index < 10**4):
+        raise Invalid("ordinal is not a pair of small non-negative integers")
+    return f"{round_}.{index}"

@@ -1,0 +1,74 @@
+"""Who waits for a message's end, and who watches it on its way. Lost with the node; the outcome is in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+REMEMBERED_ENDS = 10_000
+WATCH_EVENTS = 4_096
+
+Event = dict[str, Any]
+
+
+class Watchers:
+    """Ends of messages, as futures; events on the way, as bounded queues (a slow watcher loses the oldest events)."""
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[str, Event] = OrderedDict()
+        self._waiting: dict[str, list[asyncio.Future[Event]]] = {}
+        self._queues: dict[str, list[asyncio.Queue[Event]]] = {}
+
+    def wait(self, message: str) -> asyncio.Future[Event]:
+        """A future of the message's end: ``{"status", "reply", "turn"}``."""
+        future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        if message in self._ends:
+            future.set_result(self._ends[message])
+        else:
+            waiting = self._waiting.setdefault(message, [])
+            waiting.append(future)
+            future.add_done_callback(lambda done: self._forget(message, done))
+        return future
+
+    def _forget(self, message: str, future: asyncio.Future[Event]) -> None:
+        waiting = self._waiting.get(message)
+        if waiting is not None and future in waiting:
+            waiting.remove(future)
+            if not waiting:
+                del self._waiting[message]
+
+    def watch(self, message: str) -> asyncio.Queue[Event]:
+        """A queue of the message's events; end with :meth:`unwatch`."""
+        queue: asyncio.Queue[Event] = asyncio.Queue(WATCH_EVENTS)
+        self._queues.setdefault(message, []).append(queue)
+        if message in self._ends:
+            queue.put_nowait({"event": "end", **self._ends[message]})
+        return queue
+
+    def unwatch(self, message: str, queue: asyncio.Queue[Event]) -> None:
+        queues = self._queues.get(message, [])
+        if queue in queues:
+            queues.remove(queue)
+        if not queues:
+            self._queues.pop(message, None)
+
+    def emit(self, message: str, event: Event) -> None:
+        """Tell the watchers of a message."""
+        for queue in self._queues.get(message, ()):
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait(event)
+
+    def watched(self, message: str) -> bool:
+        return message in self._queues
+
+    def ended(self, message: str, end: Event) -> None:
+        """The message's one end: answered, dead, dropped."""
+        self._ends[message] = end
+        if len(self._ends) > REMEMBERED_ENDS:
+            self._ends.popitem(last=False)
+        for future in self._waiting.pop(message, []):
+            if not future.done():
+                future.set_result(end)
+        self.emit(message, {"event": "end", **end})
