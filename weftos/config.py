@@ -1,6 +1,6 @@
 """The configuration of a node: flags over environment over file over defaults, and each value's origin.
 
-The file is ``<data>/weftos.toml``, or the one given by ``--config``; never one in the current directory, since
+The file is ``<data>/weftos.toml``, or the one given by ``--config``; never one in the current directory, as
 that may belong to somebody else. An environment variable is ``WEFTOS_`` and the dotted key in capitals with
 two underscores for each dot: ``WEFTOS_NODE__ENGINE``; a list is JSON, and a ``-`` in a name becomes ``_``.
 """
@@ -184,9 +184,8 @@ class _Layers:
     def _fault(self, details: Any) -> str:
         key = tuple(str(part) for part in details["loc"] if part != "[key]")
         words = _dotted(key) + ": " + details["msg"].removeprefix("Value error, ")
-        given = details["input"]
-        if key and isinstance(given, str | int | float) and key[-1] not in _PERHAPS_SECRET:
-            words += f" (it is {safe_text(repr(given))[:100]})"
+        if key and key[-1] not in _PERHAPS_SECRET:
+            words += _shown(details["input"])
         return f"{self._origin_near(key)}: {words}"
 
     def _origin_near(self, key: KeyPath) -> str:
@@ -265,18 +264,33 @@ def _unknown(key: KeyPath, depth: int, names: Mapping[str, FieldInfo]) -> str:
     return f"unknown key {shown}; {advice}"
 
 
+def _shown(given: Any) -> str:
+    if isinstance(given, str):
+        return f" (it is {safe_text(repr(given[:100]))})"
+    if isinstance(given, int) and abs(given) >= 2**63:
+        return " (it is far larger)"
+    return f" (it is {given!r})" if isinstance(given, int | float) else ""
+
+
 def _dotted(key: KeyPath) -> str:
     return ".".join(safe_text(part[:64]) for part in key)
 
 
 def _leaves(table: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Every value with its path, going into a table only as far as settings go."""
+    """Every value with its path, going into a table only where settings have one."""
     for name, value in table.items():
         key = (*above, name)
-        if isinstance(value, dict) and value and len(key) < 3:
+        if isinstance(value, dict) and value and _is_known_table(key):
             yield from _leaves(value, key)
         else:
             yield key, value
+
+
+def _is_known_table(key: KeyPath) -> bool:
+    try:
+        return _resolve(key) is None
+    except _UnknownKey:
+        return False
 
 
 def _flatten(value: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[str, Any]]:
