@@ -1,0 +1,90 @@
+"""All file I/O of the ledger, in one small class, so that a twin in the tests can fail, tear or lose any of
+it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class Disk:
+    """Plain calls to the operating system; decides nothing. Every method raises OSError as the system gave
+    it.
+
+    Handles are what :meth:`create` and :meth:`open` return; nothing but this class looks inside them.
+    """
+
+    def names(self, directory: Path) -> list[str]:
+        """Sorted names in ``directory``; none when it does not exist."""
+        try:
+            return sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return []
+
+    def read(self, path: Path) -> bytes:
+        """The whole file."""
+        return path.read_bytes()
+
+    def read_at(self, path: Path, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer at the end of the file."""
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            chunks: list[bytes] = []
+            while length > 0:
+                chunk = file.read(length)
+                if not chunk:
+                    break
+                chunks.append(chunk)
+                length -= len(chunk)
+        return b"".join(chunks)
+
+    def size(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def make_directory(self, directory: Path) -> None:
+        """Create ``directory`` with mode 0700, if it is not there, and sync its parent."""
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700)
+            self.sync_directory(directory.parent)
+
+    def create(self, path: Path) -> int:
+        """Open for writing with mode 0600, empty, whether it was there or not."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+    def open(self, path: Path) -> int:
+        """Open an existing file for writing."""
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def write(self, handle: int, offset: int, data: bytes) -> None:
+        """Write all of ``data`` at ``offset``. After an error any part of it may have been written."""
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(handle, view, offset)
+            offset += written
+            view = view[written:]
+
+    def truncate(self, handle: int, size: int) -> None:
+        os.ftruncate(handle, size)
+
+    def sync(self, handle: int) -> None:
+        """Return when the data of the file, and its length, are on the disk. Releases the GIL."""
+        os.fdatasync(handle)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Replace ``target`` by ``source``, atomically; durable after :meth:`sync_directory`."""
+        os.replace(source, target)
+
+    def remove(self, path: Path) -> None:
+        """Remove the file, if it is there."""
+        path.unlink(missing_ok=True)
+
+    def sync_directory(self, directory: Path) -> None:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

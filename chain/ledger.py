@@ -1,0 +1,327 @@
+"""The ledger: everything that must survive, in one order, with one group commit.
+
+Theory of operation. :meth:`Ledger.commit` runs on the event loop and does all that costs per record
+(encoding, commitment, hash link, tree); from then on the records have their place for good. A writer thread
+takes whatever has gathered, signs the head over it and writes it as one frame with one fdatasync. So many
+callers share a sync, and what is durable makes everything before it durable. Commits wake the writer at the
+end of the loop's present round when somebody waits for them, and within 40 ms otherwise. A signer thread adds
+the ML-DSA-65 line to the newest head.
+
+When the disk refuses, nothing that has a place loses it: the frame is tried again until it can be written.
+Until then everyone who waits gets :class:`~chain.errors.LedgerUnavailable` (their records may still become
+durable), new commits are refused, and :attr:`Ledger.read_only` says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chain.disk import Disk
+from chain.draft import PREVIOUS, Draft, StateChange
+from chain.entry import SALT_BYTES
+from chain.errors import LedgerUnavailable
+from chain.group import Group
+from chain.head import parse_head
+from chain.journal import SEGMENT_BYTES, Journal
+from chain.keys import Keys
+from chain.note import parse
+from chain.record import Record, encode_head_record
+from chain.recovery import Recovery, recover
+from chain.sequencer import Batch, Written
+from chain.signer import Signer
+from chain.slots import HeadSlots
+from chain.writer import RETRY_S, Writer
+
+__all__ = ["PREVIOUS", "Draft", "Group", "Ledger", "StateChange", "Ticket", "Written"]
+
+LAZY_S = 0.04
+HEAD_RECORD_S = 1.0
+MAX_PENDING_BYTES = 64 * 2**20
+
+
+class Ticket:
+    """One commit on its way to the disk. ``entries`` have their final place; ``group`` is None until they are
+    durable.
+    """
+
+    __slots__ = ("_ledger", "_waiters", "batch", "group")
+
+    def __init__(self, ledger: Ledger, batch: Batch) -> None:
+        self._ledger = ledger
+        self._waiters: list[asyncio.Future[Group]] = []
+        self.batch = batch
+        self.group: Group | None = None
+
+    @property
+    def entries(self) -> list[Written]:
+        return self.batch.entries
+
+    async def durable(self) -> Group:
+        """Wait until the commit, and so everything before it, is on the disk; this asks for it at once.
+
+        Raises LedgerUnavailable when it cannot be written now. It may still become durable later.
+        """
+        if self.group is not None:
+            return self.group
+        return await self._ledger._wait_for(self)
+
+    def waiter(self, future: asyncio.Future[Group]) -> None:
+        self._waiters.append(future)
+
+    def written(self, group: Group) -> None:
+        self.group = group
+        for future in self._drain():
+            future.set_result(group)
+
+    def failed(self, why: str) -> None:
+        for future in self._drain():
+            future.set_exception(LedgerUnavailable(why))
+
+    def _drain(self) -> list[asyncio.Future[Group]]:
+        waiters, self._waiters = self._waiters, []
+        return [future for future in waiters if not future.done()]
+
+
+class Ledger:
+    """One node's ledger, open for writing. Methods are for the event loop's thread alone.
+
+    read_only: why it cannot be written now, or None. full_note: the newest head with both signature lines,
+    empty when there is none yet. recovery: what :meth:`open` found.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        slots: HeadSlots,
+        keys: Keys,
+        recovery: Recovery,
+        now_us: Callable[[], int],
+        retry_s: float,
+    ) -> None:
+        self.recovery = recovery
+        self.read_only: str | None = None
+        self.full_note = recovery.full.note if recovery.full else b""
+        self._sequencer = recovery.sequencer
+        self._now_us = now_us
+        self._provisional = recovery.note
+        self._size = self._sequencer.tree.size
+        self._nodes = tuple(self._sequencer.tree.nodes)
+        self._callbacks: list[Callable[[Group], None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pending: deque[Ticket] = deque()
+        self._unwritten: deque[Ticket] = deque()
+        self._unwritten_bytes = 0
+        self._wake_due = False
+        self._timer_due = False
+        self._closed: str | None = None
+        self._head_recorded_at = float("-inf")
+        self._writer: Writer[Ticket] = Writer(
+            journal, keys, self._pending, self._group_written, partial(self._post, self._failed), retry_s
+        )
+        self._signer = Signer(keys, slots, partial(self._post, self._signed))
+
+    @classmethod
+    def open(
+        cls,
+        data_dir: Path,
+        keys: Keys,
+        *,
+        now_us: Callable[[], int],
+        replay: Callable[[Record], None],
+        disk: Disk | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+        retry_s: float = RETRY_S,
+    ) -> Ledger:
+        """Recover the ledger of ``data_dir`` (``journal/``, ``heads/``), handing every record to ``replay``
+        in order.
+
+        A torn tail is cut off; :attr:`recovery` says how much. Raises DamageError, ForeignDataError, OSError.
+        """
+        disk = disk or Disk()
+        for name in ("journal", "heads"):
+            disk.make_directory(data_dir / name)
+        recovery = recover(data_dir, keys, disk, replay)
+        slots = HeadSlots(data_dir / "heads", disk)
+        slots.load((keys.ed25519, keys.mldsa))
+        journal = Journal(
+            data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes
+        )
+        return cls(journal, slots, keys, recovery, now_us, retry_s)
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start writing; callbacks and waiters run on ``loop``."""
+        self._loop = loop
+        self._writer.start(self._size, self._nodes, self._provisional)
+        self._signer.start()
+        if self._provisional and self._head_size(self.full_note) < self._size:
+            self._signer.offer(self._provisional)
+        if self._pending:
+            self._wake_soon()
+
+    @property
+    def next_seq(self) -> int:
+        """The seq that the next entry will get."""
+        return self._sequencer.tree.size
+
+    @property
+    def size(self) -> int:
+        """How many entries are durable."""
+        return self._size
+
+    @property
+    def head_note(self) -> bytes:
+        """The newest head over durable entries: full where it is so already, provisional otherwise."""
+        return self.full_note if self.full_note.startswith(self._provisional) else self._provisional
+
+    @property
+    def full_size(self) -> int:
+        """How many entries the newest full head covers."""
+        return self._head_size(self.full_note)
+
+    @property
+    def head_fault(self) -> str | None:
+        """Why full heads cannot be stored now, or None."""
+        return self._signer.fault
+
+    def on_group(self, callback: Callable[[Group], None]) -> None:
+        """Have ``callback`` called on the loop for each group, when it is durable, before those who waited
+        for it go on.
+        """
+        self._callbacks.append(callback)
+
+    def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
+        """Give ``records`` their place, as one unit. ``durable`` starts the write at once; wait with the
+        ticket.
+
+        Raises LedgerUnavailable, EntryError, BodyTooLarge; then nothing has been written and nothing will be.
+        """
+        why = self.read_only or self._closed
+        if why is not None:
+            raise LedgerUnavailable(why)
+        if self._unwritten_bytes > MAX_PENDING_BYTES:
+            raise LedgerUnavailable(
+                f"{self._unwritten_bytes} bytes wait for the disk, limit {MAX_PENDING_BYTES}"
+            )
+        batch = self._sequencer.take(records, self._now_us(), os.urandom(SALT_BYTES * len(records)))
+        return self._push(batch, durable)
+
+    def _push(self, batch: Batch, durable: bool) -> Ticket:
+        ticket = Ticket(self, batch)
+        self._unwritten.append(ticket)
+        self._unwritten_bytes += batch.bytes
+        self._pending.append(ticket)
+        if durable:
+            self._wake_soon()
+        elif not self._timer_due and self._loop is not None:
+            self._timer_due = True
+            self._loop.call_later(LAZY_S, self._lazy_wake)
+        return ticket
+
+    def _wake_soon(self) -> None:
+        """Wake the writer when the loop's present round is over, so that the round's commits share a sync."""
+        if not self._wake_due and self._loop is not None:
+            self._wake_due = True
+            self._loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        self._wake_due = False
+        self._writer.wake()
+
+    def _lazy_wake(self) -> None:
+        self._timer_due = False
+        if self._pending:
+            self._writer.wake()
+
+    async def _wait_for(self, ticket: Ticket) -> Group:
+        if self.read_only is not None or self._loop is None:
+            raise LedgerUnavailable(self.read_only or "the ledger has not been started")
+        future: asyncio.Future[Group] = self._loop.create_future()
+        ticket.waiter(future)
+        self._wake_soon()
+        return await future
+
+    async def barrier(self) -> None:
+        """Wait until everything committed so far is on the disk. Raises LedgerUnavailable."""
+        if self._unwritten:
+            await self._unwritten[-1].durable()
+
+    def _post(self, call: Callable[[Any], None], value: Any) -> None:
+        """From another thread: ``call(value)`` on the loop. Dropped when the loop is gone, and so all who
+        might wait.
+        """
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(call, value)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def _group_written(self, group: Group, taken: list[Ticket]) -> None:
+        if group.entries:
+            self._signer.offer(group.note)
+        self._post(partial(self._written, group), taken)
+
+    def _written(self, group: Group, taken: list[Ticket]) -> None:
+        self.read_only = None
+        self._size = group.size
+        self._provisional = group.note
+        for ticket in taken:
+            self._unwritten.popleft()
+            self._unwritten_bytes -= ticket.batch.bytes
+        for callback in self._callbacks:
+            callback(group)
+        for ticket in taken:
+            ticket.written(group)
+
+    def _failed(self, why: str) -> None:
+        self.read_only = why
+        for ticket in self._unwritten:
+            ticket.failed(why)
+
+    def _signed(self, note: bytes) -> None:
+        assert self._loop is not None
+        self.full_note = note
+        now = self._loop.time()
+        if self._closed is None and self.read_only is None and now - self._head_recorded_at >= HEAD_RECORD_S:
+            self._head_recorded_at = now
+            self._record_head(closing=False)
+
+    def _record_head(self, *, closing: bool) -> Ticket:
+        record = encode_head_record(self.full_note, closing)
+        tree = self._sequencer.tree
+        return self._push(Batch([record], [], tree.size, tree.nodes.copy(), len(record)), durable=closing)
+
+    @staticmethod
+    def _head_size(note: bytes) -> int:
+        return parse_head(parse(note).text).size if note else 0
+
+    async def close(self) -> None:
+        """Stop cleanly: write everything, sign the last full head, store it in a slot and as the journal's
+        last record.
+
+        Raises LedgerUnavailable when that was not possible; the ledger is closed all the same. A second call
+        does nothing.
+        """
+        if self._closed is not None:
+            return
+        self._closed = "the ledger is closed"
+        try:
+            if self._loop is not None:
+                await self._finish()
+        finally:
+            await asyncio.to_thread(self._signer.stop)
+            await asyncio.to_thread(self._writer.stop)
+
+    async def _finish(self) -> None:
+        await self.barrier()
+        await asyncio.to_thread(self._signer.stop)
+        if self._signer.fault:
+            raise LedgerUnavailable(self._signer.fault)
+        if self._size:
+            await self._record_head(closing=True).durable()

@@ -1,0 +1,163 @@
+"""The records of the journal and the payload of a frame that holds them.
+
+A payload is the msgpack array ``[record, ..., note]``. A record is ``[1, leaf, salt, body]`` (an entry; salt
+and body both nil once erased), ``[2, table, key, value]`` (state; value nil deletes) or ``[3, note,
+closing]`` (a full head; ``closing`` true for the last record of a clean stop). The note in the last place is
+the head of the group, with its Ed25519 line; nil in a group without entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from chain.entry import Entry, decode_body
+
+ENTRY, STATE, HEAD = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRecord:
+    """An entry as it stands in the journal. ``salt`` and ``body_bytes`` are None once the body was erased."""
+
+    entry: Entry
+    leaf: bytes
+    leaf_hash: bytes
+    salt: bytes | None
+    body_bytes: bytes | None
+    group: int
+    file: str
+    offset: int
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body, decoded anew at each use; empty once erased (see :attr:`erased`)."""
+        return {} if self.body_bytes is None else decode_body(self.body_bytes)
+
+    @property
+    def erased(self) -> bool:
+        return self.body_bytes is None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord:
+    """A change of the node's state: ``value`` None deletes."""
+
+    table: str
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRecord:
+    """A full head: the note with both signature lines. ``closing`` for the one of a clean stop."""
+
+    note: bytes
+    closing: bool
+
+
+Record = EntryRecord | StateRecord | HeadRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RawEntry:
+    """An entry record whose leaf has not been looked into."""
+
+    leaf: bytes
+    salt: bytes | None
+    body: bytes | None
+
+
+class RecordError(Exception):
+    """A payload is not of this form; the message says in which way. Handled inside the package."""
+
+
+def encode_entry_record(leaf: bytes, salt: bytes, body: bytes) -> bytes:
+    """``[1, leaf, salt, body]``; on the hot path, so the few possible headers are written by hand."""
+    return b"".join(
+        (b"\x94\x01", _bin_header(len(leaf)), leaf, b"\xc4\x20", salt, _bin_header(len(body)), body)
+    )
+
+
+def _bin_header(size: int) -> bytes:
+    if size < 256:
+        return b"\xc4" + size.to_bytes(1, "big")
+    if size < 65536:
+        return b"\xc5" + size.to_bytes(2, "big")
+    return b"\xc6" + size.to_bytes(4, "big")
+
+
+def encode_state_record(table: str, key: str, value: bytes | None) -> bytes:
+    record: bytes = msgpack.packb([STATE, table, key, value])
+    return record
+
+
+def encode_head_record(note: bytes, closing: bool) -> bytes:
+    record: bytes = msgpack.packb([HEAD, note, closing])
+    return record
+
+
+def encode_payload(records: Sequence[bytes], note: bytes | None) -> bytes:
+    """The payload over records that are encoded already."""
+    count = len(records) + 1
+    header = bytes((0x90 | count,)) if count < 16 else b"\xdd" + count.to_bytes(4, "big")
+    return b"".join((header, *records, msgpack.packb(note)))
+
+
+def decode_payload(payload: bytes) -> tuple[list[RawEntry | StateRecord | HeadRecord], bytes | None]:
+    """The records of a payload whose checksum was right, and the group's note. Raises RecordError."""
+    try:
+        values = msgpack.unpackb(payload)
+    except (ValueError, msgpack.UnpackException, TypeError, RecursionError) as error:
+        raise RecordError(f"payload is not msgpack: {type(error).__name__}") from error
+    if type(values) is not list or not values:
+        raise RecordError("payload is not an array of records and a note")
+    return [shape_record(value) for value in values[:-1]], shape_note(values[-1])
+
+
+def walk_payload(payload: bytes) -> Iterator[RawEntry | StateRecord | HeadRecord | bytes | None]:
+    """The records of a payload one by one, and last the note, as far as they can be read.
+
+    For a payload that is known to be damaged: everything before the damage comes out, then
+    :class:`RecordError`.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=max(len(payload), 1))
+    unpacker.feed(payload)
+    try:
+        count = unpacker.read_array_header()
+    except (ValueError, msgpack.UnpackException, TypeError) as error:
+        raise RecordError("payload does not begin with an array") from error
+    for at in range(count):
+        try:
+            value = unpacker.unpack()
+        except (ValueError, msgpack.UnpackException, TypeError, RecursionError) as error:
+            raise RecordError(f"record {at} is not msgpack: {type(error).__name__}") from error
+        yield shape_note(value) if at == count - 1 else shape_record(value)
+    if unpacker.tell() != len(payload):
+        raise RecordError(f"{len(payload) - unpacker.tell()} bytes behind the last record")
+
+
+def shape_record(value: Any) -> RawEntry | StateRecord | HeadRecord:
+    """``value`` as a record. Raises :class:`RecordError`."""
+    match value:
+        case [1, bytes() as leaf, bytes() as salt, bytes() as body] if (
+            len(salt) == 32 and value[0] is not True
+        ):
+            return RawEntry(leaf, salt, body)
+        case [1, bytes() as leaf, None, None] if value[0] is not True:
+            return RawEntry(leaf, None, None)
+        case [2, str() as table, str() as key, (bytes() | None) as changed]:
+            return StateRecord(table, key, changed)
+        case [3, bytes() as note, bool() as closing]:
+            return HeadRecord(note, closing)
+    raise RecordError(f"no record of the journal: {value!r:.60}")
+
+
+def shape_note(value: Any) -> bytes | None:
+    """``value`` as the note in the last place. Raises :class:`RecordError`."""
+    if value is None or type(value) is bytes:
+        return value
+    raise RecordError(f"the note of the group is {type(value).__name__}")

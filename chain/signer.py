@@ -1,0 +1,77 @@
+"""The second signature: a thread that makes full heads out of provisional ones, off the hot path.
+
+ML-DSA-65 takes 0.6 ms, and the newest head is all that needs it: whatever heads came in the meantime are
+skipped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from chain.keys import Keys
+from chain.note import parse
+from chain.slots import HeadSlots
+
+INTERVAL_S = 0.035
+RETRY_S = 1.0
+
+
+class Signer:
+    """Adds the ML-DSA-65 line to the newest head it was offered and stores the note in a slot, every 35 ms at
+    most.
+
+    ``on_signed(note)`` is called on this thread once the note is in its slot. ``fault`` says why the last
+    attempt to store one failed; it is tried again after a second.
+    """
+
+    def __init__(self, keys: Keys, slots: HeadSlots, on_signed: Callable[[bytes], None]) -> None:
+        self._keys = keys
+        self._slots = slots
+        self._on_signed = on_signed
+        self._changed = threading.Condition()
+        self._newest = b""
+        self._signed = b""
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="ledger-signer", daemon=True)
+        self.fault: str | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def offer(self, note: bytes) -> None:
+        """Hand over a newer head, with its Ed25519 line, that is on the disk. Any thread."""
+        with self._changed:
+            self._newest = note
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """Sign what was offered last, end the thread. Blocks. See :attr:`fault` for whether it was stored."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping or self._newest is not self._signed)
+                newest = self._newest
+            if newest is not self._signed:
+                self._sign(newest)
+            with self._changed:
+                if self._stopping and (self._newest is self._signed or self.fault):
+                    return
+                self._changed.wait_for(lambda: self._stopping, RETRY_S if self.fault else INTERVAL_S)
+
+    def _sign(self, newest: bytes) -> None:
+        note = newest + self._keys.mldsa_line(parse(newest).text)
+        try:
+            self._slots.store(note)
+        except OSError as error:
+            self.fault = f"the head cannot be stored: {error}"
+            return
+        self.fault = None
+        self._signed = newest
+        self._on_signed(note)

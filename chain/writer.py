@@ -1,0 +1,117 @@
+"""The ledger's writer thread: forms groups, signs their heads, writes each with one fdatasync.
+
+It holds the interpreter's lock for tens of microseconds a group: everything that costs per entry was done by
+whoever committed it, and hashing, signing, writing and syncing release the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+from chain.errors import DamageError
+from chain.group import Group, HasBatch, head_text, take_group
+from chain.journal import Journal
+from chain.keys import Keys
+from chain.note import join_note
+from chain.record import encode_payload
+
+RETRY_S = 1.0
+
+_Waiting = TypeVar("_Waiting", bound=HasBatch)
+
+
+class Writer(Generic[_Waiting]):
+    """Writes what is in ``pending`` whenever it is woken.
+
+    ``size``, ``nodes``, ``note``: the tree and the newest head on the disk. ``on_written(group, taken)`` is
+    called for each group on the disk, ``on_failed(why)`` for each failed attempt, both on this thread. A
+    group that failed is tried again, with the same bytes, every ``retry_s`` until it succeeds or the writer
+    is stopped.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        keys: Keys,
+        pending: deque[_Waiting],
+        on_written: Callable[[Group, list[_Waiting]], None],
+        on_failed: Callable[[str], None],
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self._journal = journal
+        self._keys = keys
+        self._pending = pending
+        self._on_written = on_written
+        self._on_failed = on_failed
+        self._retry_s = retry_s
+        self._commands: SimpleQueue[bool] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
+        self._size = 0
+        self._nodes: tuple[bytes, ...] = ()
+        self._note = b""
+
+    def start(self, size: int, nodes: tuple[bytes, ...], note: bytes) -> None:
+        """Begin, behind a tree of ``size`` leaves whose newest head is ``note``."""
+        self._size, self._nodes, self._note = size, nodes, note
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something in ``pending`` to be written now. Any thread."""
+        self._commands.put(True)
+
+    def stop(self) -> None:
+        """Write what is pending, end the thread, give up the journal's descriptor. Blocks. A failing disk is
+        not waited for: what could not be written stays in ``pending`` or lost in the attempt.
+        """
+        self._commands.put(False)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._journal.close()
+
+    def _run(self) -> None:
+        go_on = True
+        while go_on:
+            go_on = self._commands.get()
+            while self._pending:
+                if not self._write(take_group(self._pending)):
+                    return
+
+    def _write(self, taken: list[_Waiting]) -> bool:
+        batches = [waiting.batch for waiting in taken]
+        last = batches[-1]
+        note = None
+        if last.size > self._size:
+            text = head_text(self._keys.origin, last.size, last.nodes)
+            note = join_note(text, self._keys.ed25519_line(text))
+        payload = encode_payload([record for batch in batches for record in batch.records], note)
+        while True:
+            try:
+                number = self._journal.append(payload)
+                break
+            except (OSError, DamageError) as error:
+                self._on_failed(f"the journal cannot be written: {error}")
+            if not self._may_retry():
+                return False
+        entries = tuple([written for batch in batches for written in batch.entries])
+        self._note = note or self._note
+        hashes = tuple([written.leaf_hash for written in entries])
+        group = Group(number, self._size, last.size, self._note, hashes, self._nodes, entries)
+        self._size, self._nodes = last.size, tuple(last.nodes)
+        self._on_written(group, taken)
+        return True
+
+    def _may_retry(self) -> bool:
+        """Wait until the next attempt is due; False when the writer is stopped instead."""
+        due = time.monotonic() + self._retry_s
+        while (left := due - time.monotonic()) > 0:
+            try:
+                if not self._commands.get(timeout=left):
+                    return False
+            except Empty:
+                break
+        return True
