@@ -1,0 +1,158 @@
+"""What a model is shown, and what a session keeps. Pure.
+
+A session's records are messages in the OpenAI chat shape. One *exchange* is a user message and everything up
+to the next one. History is cut at whole exchanges: a tool result without its call, or a call without its
+result, makes model servers refuse the request, so an exchange that is not sound is left out as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.abi import ToolCall, ToolResult
+
+Record = dict[str, Any]
+_MARK = " [shortened]"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBounds:
+    """What one agent shows a model and remembers.
+
+    ``history_tokens``: system prompt and history together. ``round_bytes``: all results of one round, shared
+    out evenly. ``turn_bytes``: everything one turn adds. ``remember_bytes``: one exchange as the session
+    keeps it.
+    """
+
+    history_tokens: int = 8_000
+    rounds: int = 25
+    calls_per_round: int = 32
+    round_bytes: int = 256 * 2**10
+    turn_bytes: int = 2 * 2**20
+    remember_bytes: int = 64 * 2**10
+    reply_bytes: int = 200 * 2**10
+
+
+def estimate_tokens(record: Record) -> int:
+    """A rough count: a token for each four bytes of UTF-8, and four for each message.
+
+    Errs on the high side.
+    """
+    return record_bytes(record) // 4 + 4
+
+
+def record_bytes(record: Record) -> int:
+    """UTF-8 bytes of what the record says: content, and names and arguments of its tool calls."""
+    size = _bytes(record.get("content"))
+    for call in record.get("tool_calls") or ():
+        function = call.get("function") or {}
+        size += _bytes(function.get("name")) + _bytes(function.get("arguments"))
+    return size
+
+
+def _bytes(value: Any) -> int:
+    return len(value.encode("utf-8", "replace")) if isinstance(value, str) else 0
+
+
+def sound_exchanges(history: Sequence[Record]) -> list[list[Record]]:
+    """The history in exchanges, oldest first, without those that a model server would refuse."""
+    exchanges: list[list[Record]] = []
+    for record in history:
+        if record.get("role") == "user":
+            exchanges.append([])
+        if exchanges:
+            exchanges[-1].append(record)
+    return [exchange for exchange in exchanges if _is_sound(exchange)]
+
+
+def _is_sound(exchange: list[Record]) -> bool:
+    """Each tool call answered, in the messages right behind it, and nothing answered that was not called."""
+    open_calls: set[Any] = set()
+    for record in exchange:
+        role = record.get("role")
+        if role == "tool":
+            if record.get("tool_call_id") not in open_calls:
+                return False
+            open_calls.discard(record.get("tool_call_id"))
+        elif open_calls or role not in ("user", "assistant"):
+            return False
+        elif role == "assistant":
+            open_calls = {call.get("id") for call in record.get("tool_calls") or ()}
+    return not open_calls and exchange[-1].get("role") == "assistant"
+
+
+def build_context(
+    system_prompt: str, history: Sequence[Record], question: Record, history_tokens: int
+) -> tuple[Record, ...]:
+    """System prompt, the newest exchanges that fit into ``history_tokens``, and the question (always)."""
+    head = [{"role": "system", "content": system_prompt}] if system_prompt else []
+    left = history_tokens - sum(map(estimate_tokens, head))
+    kept: list[list[Record]] = []
+    for exchange in reversed(sound_exchanges(history)):
+        left -= sum(map(estimate_tokens, exchange))
+        if left < 0:
+            break
+        kept.append(exchange)
+    return (*head, *(record for exchange in reversed(kept) for record in exchange), question)
+
+
+def call_record(text: str, calls: Sequence[ToolCall]) -> Record:
+    """The assistant's message that asks for ``calls``."""
+    return {
+        "role": "assistant",
+        "content": text,
+        "tool_calls": [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ],
+    }
+
+
+def result_records(
+    calls: Sequence[ToolCall], results: Sequence[ToolResult], round_bytes: int
+) -> list[Record]:
+    """One tool message for each call. ``status`` and ``truncated`` stand there only when not ok, or cut.
+
+    Together the results take ``round_bytes`` at most: each may use an even share.
+    """
+    share = round_bytes // max(1, len(calls))
+    records: list[Record] = []
+    for call, result in zip(calls, results, strict=True):
+        text = cut_text(result.text, share)
+        record: Record = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text}
+        if result.status != "ok":
+            record["status"] = result.status
+        if result.truncated or len(text) < len(result.text):
+            record["truncated"] = True
+        records.append(record)
+    return records
+
+
+def cut_text(text: str, limit_bytes: int) -> str:
+    """The longest beginning of ``text`` within ``limit_bytes`` of UTF-8."""
+    if len(text) * 4 <= limit_bytes:
+        return text
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= limit_bytes else data[:limit_bytes].decode("utf-8", "ignore")
+
+
+def remembered(exchange: Sequence[Record], reply: str, limit_bytes: int) -> tuple[Record, ...]:
+    """What a session keeps of one turn: the exchange and its reply, or only what was asked and answered if
+    too long.
+    """
+    final: Record = {"role": "assistant", "content": reply}
+    whole = (*exchange, final)
+    if len(json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")) <= limit_bytes:
+        return whole
+    question = {**exchange[0], "content": shortened(exchange[0]["content"], limit_bytes // 4)}
+    return (question, {**final, "content": shortened(reply, limit_bytes // 4)})
+
+
+def shortened(text: str, limit_bytes: int) -> str:
+    """``text``, or as much of its beginning as fits, with a word that it was longer."""
+    if cut_text(text, limit_bytes) == text:
+        return text
+    return cut_text(text, limit_bytes - len(_MARK)) + _MARK

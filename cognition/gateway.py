@@ -1,0 +1,174 @@
+"""The gateway's one service: ask a provider, show tokens on the way, be cancelled. Knows no link and no
+process.
+
+Requests and notices are plain dicts, as the node sends and gets them; ``weftos.gateway`` puts them on the
+wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from cognition.errors import CognitionError
+from cognition.providers.base import OfferedTool, Provider, Question
+from kernel.abi import ModelAnswer
+
+Notify = Callable[[str, dict[str, Any]], None]
+
+COALESCE_S = 0.02
+COALESCE_CHARACTERS = 16 * 2**10
+
+
+class Deltas:
+    """Watches one answer and tells it in notices ``delta``, at most one in ``COALESCE_S``.
+
+    A notice is ``{"stream_id", "text"}``, or ``{"stream_id", "reset": True}``: forget what was shown. Without
+    a ``stream_id`` nobody watches and nothing is told.
+    """
+
+    def __init__(self, stream_id: str, notify: Notify) -> None:
+        self._stream_id = stream_id
+        self._notify = notify
+        self._text: list[str] = []
+        self._size = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def show(self, text: str) -> None:
+        if not self._stream_id:
+            return
+        self._text.append(text)
+        self._size += len(text)
+        if self._size >= COALESCE_CHARACTERS:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(COALESCE_S, self.flush)
+
+    def reset(self) -> None:
+        self._take()
+        if self._stream_id:
+            self._notify("delta", {"stream_id": self._stream_id, "reset": True})
+
+    def flush(self) -> None:
+        """Tell what is held back."""
+        text = self._take()
+        if text:
+            self._notify("delta", {"stream_id": self._stream_id, "text": text})
+
+    def _take(self) -> str:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        text = "".join(self._text)
+        self._text.clear()
+        self._size = 0
+        return text
+
+
+class Gateway:
+    """Answers ``ask`` and ``cancel``. A question that names no provider goes to ``default``, for
+    ``default_model``.
+
+    Whatever goes wrong with a model is an answer with status ``error``; only a malformed request is an
+    exception.
+    """
+
+    def __init__(
+        self, providers: Mapping[str, Provider], default: str, notify: Notify, default_model: str = ""
+    ) -> None:
+        self._providers = providers
+        self._default = default
+        self._default_model = default_model
+        self._notify = notify
+        self._running: dict[str, asyncio.Task[ModelAnswer]] = {}
+
+    async def handle(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
+        """One request. Raises :class:`CognitionError` when it is malformed."""
+        match op:
+            case "ask":
+                return await self._ask(args)
+            case "cancel":
+                task = self._running.get(_text(args, "stream_id"))
+                return {"cancelled": task is not None and task.cancel()}
+            case _:
+                raise CognitionError(f"the gateway knows ask and cancel, not {op!r}")
+
+    async def _ask(self, args: dict[str, Any]) -> dict[str, Any]:
+        question = parse_question(args)
+        stream_id = _text(args, "stream_id")
+        name = _text(args, "provider")
+        if not name:
+            name = self._default
+            question = replace(question, model=question.model or self._default_model)
+        provider = self._providers.get(name)
+        if provider is None:
+            known = ", ".join(sorted(self._providers))
+            return _as_dict(_error(f"no provider is named {name!r}; configured: {known}"))
+        if stream_id in self._running:
+            raise CognitionError(f"stream {stream_id} is already being asked")
+        deltas = Deltas(stream_id, self._notify)
+        task = asyncio.ensure_future(provider.ask(question, deltas))
+        if stream_id:
+            self._running[stream_id] = task
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()
+            self._running.pop(stream_id, None)
+            deltas.flush()
+        return _as_dict(_outcome(task))
+
+    async def close(self) -> None:
+        """Close every provider."""
+        for provider in self._providers.values():
+            await provider.close()
+
+
+def _outcome(task: asyncio.Task[ModelAnswer]) -> ModelAnswer:
+    if task.cancelled():
+        return _error("cancelled")
+    error = task.exception()
+    if isinstance(error, CognitionError):
+        return _error(str(error))
+    return task.result()
+
+
+def _error(text: str) -> ModelAnswer:
+    return ModelAnswer("error", text)
+
+
+def _as_dict(answer: ModelAnswer) -> dict[str, Any]:
+    return {
+        "status": answer.status,
+        "text": answer.text,
+        "tool_calls": [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in answer.tool_calls],
+        "input_tokens": answer.input_tokens,
+        "output_tokens": answer.output_tokens,
+    }
+
+
+def parse_question(args: dict[str, Any]) -> Question:
+    """The question of an ``ask``. Raises :class:`CognitionError` that names the key at fault."""
+    messages, tools = args.get("messages"), args.get("tools") or []
+    if not isinstance(messages, list | tuple) or not all(isinstance(m, dict) for m in messages):
+        raise CognitionError("ask: messages must be a list of objects")
+    if not isinstance(tools, list | tuple) or not all(isinstance(t, dict) for t in tools):
+        raise CognitionError("ask: tools must be a list of objects")
+    offered = []
+    for tool in tools:
+        parameters = tool.get("parameters")
+        if not isinstance(parameters, dict):
+            raise CognitionError("ask: a tool's parameters must be an object")
+        offered.append(OfferedTool(_text(tool, "name"), _text(tool, "description"), parameters))
+    return Question(tuple(messages), tuple(offered), _text(args, "model"))
+
+
+def _text(args: dict[str, Any], key: str) -> str:
+    value = args.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise CognitionError(f"{key} must be text, not {type(value).__name__}")
+    return value

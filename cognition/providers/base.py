@@ -1,0 +1,89 @@
+"""What every provider is: one question in, one whole answer out, tokens shown to a watcher on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cognition.errors import ProviderError
+from kernel.abi import ModelAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool the model may call. ``parameters`` is the JSON Schema of its arguments object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One model call: messages in the OpenAI chat shape, tools on offer, ``model`` empty for the provider's
+    default.
+
+    A message of role ``tool`` may carry two keys of ours: ``status`` (an outcome other than ``ok``) and
+    ``truncated``.
+    """
+
+    messages: tuple[dict[str, Any], ...]
+    tools: tuple[OfferedTool, ...] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderBounds:
+    """What a model server may make us hold or wait for.
+
+    ``answer_bytes`` counts text and tool arguments as JSON, and is what the node can record of one answer.
+    ``wire_bytes`` is larger: a stream wraps each token of a few bytes in about 250 bytes of JSON.
+    """
+
+    answer_bytes: int = 480 * 2**10
+    body_bytes: int = 4 * 2**20
+    wire_bytes: int = 32 * 2**20
+    event_bytes: int = 2**20
+    error_body_bytes: int = 16 * 2**10
+    tool_calls: int = 64
+    parallel: int = 64
+    connect_s: float = 5.0
+    idle_s: float = 120.0
+    total_s: float = 300.0
+
+
+class Watcher(Protocol):
+    """Who sees an answer grow. Neither method waits."""
+
+    def show(self, text: str) -> None:
+        """More text of the answer."""
+
+    def reset(self) -> None:
+        """What was shown is void: the answer starts again."""
+
+
+class Provider(Protocol):
+    """One configured provider."""
+
+    async def ask(self, question: Question, watcher: Watcher) -> ModelAnswer:
+        """The whole answer. Raises :class:`cognition.errors.ProviderError`. May be cancelled at any point."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+class Unusable:
+    """Stands for a provider that is configured wrongly: each question to it says why.
+
+    Others go on working.
+    """
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def ask(self, question: Question, watcher: Watcher) -> ModelAnswer:
+        raise ProviderError(self._why)
+
+    async def close(self) -> None:
+        return None

@@ -1,0 +1,76 @@
+"""One question as the JSON body of ``POST /chat/completions``. Pure.
+
+A session outlives its provider and may hold what a model once said wrongly: a tool name no server accepts,
+arguments that are not JSON. Sent back as they are, they would make the server refuse every later turn of the
+session; so names and arguments of *past* calls are written here in a form that servers take. What was
+executed is not touched by this.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from cognition.providers.base import Question
+
+_KEYS = ("role", "content", "name", "tool_call_id")
+_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def request_body(question: Question, default_model: str, stream: bool) -> bytes:
+    """UTF-8 JSON. Lone surrogates are written as escapes."""
+    body: dict[str, Any] = {
+        "model": question.model or default_model,
+        "messages": [wire_message(message) for message in question.messages],
+        "stream": stream,
+    }
+    if stream:
+        body["stream_options"] = {"include_usage": True}
+    if question.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)},
+            }
+            for t in question.tools
+        ]
+    return json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def wire_message(message: dict[str, Any]) -> dict[str, Any]:
+    """``message`` with known keys only; a tool result's status and truncation become words the model can
+    read.
+    """
+    wire = {key: message[key] for key in _KEYS if message.get(key) is not None}
+    wire.setdefault("content", None if message.get("tool_calls") else "")
+    if message.get("role") == "tool":
+        wire.pop("name", None)
+        status = message.get("status", "ok")
+        if status != "ok":
+            wire["content"] = f"The call ended with status {status}: {wire['content']}"
+        if message.get("truncated"):
+            wire["content"] = f"{wire['content']}\n[The result is longer; this is its beginning.]"
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        wire["tool_calls"] = [_past_call(call if isinstance(call, dict) else {}) for call in calls]
+    return wire
+
+
+def _past_call(call: dict[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    function = function if isinstance(function, dict) else {}
+    name = _NAME.sub("_", str(function.get("name", "")))[:64] or "unnamed"
+    arguments = str(function.get("arguments", ""))
+    return {
+        "id": call.get("id", ""),
+        "type": "function",
+        "function": {"name": name, "arguments": arguments if _is_object(arguments) else "{}"},
+    }
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
