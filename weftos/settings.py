@@ -176,3 +176,11 @@ class Settings(Section):
             known = ", ".join(sorted(providers))
             raise ValueError(f"default_provider is {model.default_provider}, but the providers are {known}")
         return model
+
+    def gateway(self) -> dict[str, Any]:
+        """What the gateway is told: names of variables, never a key."""
+        return {
+            "default": self.model.default_provider,
+            "default_model": self.model.default_model,
+            "providers": {name: provider.model_dump() for name, provider in self.providers.items()},
+        }
