@@ -16,6 +16,7 @@ another boot of the machine.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -92,12 +93,11 @@ def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
 
     Only the session's leader does so: a node that was started inside somebody's session does not own that.
     """
-    itself = _read_process(os.getpid())
-    leads = itself is not None and itself.session == itself.pid
+    leader = _read_process(os.getpid()) if os.getsid(0) == os.getpid() else None
     record = BootRecord(
         boot=boot,
-        session_leader=itself.pid if itself and leads else 0,
-        start_ticks=itself.start_ticks if itself and leads else 0,
+        session_leader=leader.pid if leader else 0,
+        start_ticks=leader.start_ticks if leader else 0,
         runtime=str(runtime),
         machine_boot=_machine_boot(),
     )
@@ -189,21 +189,12 @@ def _kill_and_wait(processes: list[_Process], deadline: float) -> None:
     waiting: set[int] = set()
     try:
         for process in processes:
-            try:
-                pidfd = os.pidfd_open(process.pid)
-            except ProcessLookupError:
-                continue
-            waiting.add(pidfd)
-            present = _read_process(process.pid)  # of what the pidfd holds, should the pid have changed hands
-            if present is None or present.start_ticks != process.start_ticks:
-                os.close(pidfd)
-                waiting.remove(pidfd)
-                continue
-            poll.register(pidfd, select.POLLIN)
-            try:
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            pidfd = _open(process)
+            if pidfd is not None:
+                waiting.add(pidfd)
+                poll.register(pidfd, select.POLLIN)
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         while waiting and (left_s := deadline - time.monotonic()) > 0:
             for pidfd, _ in poll.poll(left_s * 1000):
                 poll.unregister(pidfd)
@@ -212,6 +203,19 @@ def _kill_and_wait(processes: list[_Process], deadline: float) -> None:
     finally:
         for pidfd in waiting:
             os.close(pidfd)
+
+
+def _open(process: _Process) -> int | None:
+    """A pidfd of ``process``, None when it is gone, even if its pid has been given out again."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    present = _read_process(process.pid)
+    if present and (present.session, present.start_ticks) == (process.session, process.start_ticks):
+        return pidfd
+    os.close(pidfd)
+    return None
 
 
 def _processes_of(sid: int) -> list[_Process]:

@@ -1,0 +1,233 @@
+"""The lock and the end of an old session, with real processes."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.errors import LockedError, SessionError
+from kernel.session import end_old_session, lock, read_boot, session_members, write_boot
+
+# As a node does: writes boot.json, has a child and a stray that outlives its parent, and prints their pids.
+NODE = """
+    import os, signal, subprocess, sys
+    from pathlib import Path
+    from kernel.session import write_boot
+
+    write_boot(Path(sys.argv[1]), 7, Path("/tmp/x"))
+    child = subprocess.Popen(["sleep", "300"], stdout=subprocess.DEVNULL)
+    out, into = os.pipe()
+    if os.fork() == 0:
+        stray = os.fork()
+        if stray == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.close(1)
+            signal.pause()
+        os.write(into, str(stray).encode())
+        os._exit(0)
+    os.wait()
+    print(child.pid, os.read(out, 20).decode(), flush=True)
+    signal.pause()
+"""
+
+
+class Started:
+    """A process in a session of its own, with what it printed."""
+
+    def __init__(self, source: str, *arguments: str) -> None:
+        self.popen = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(source), *arguments],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            cwd=Path(__file__).parents[2],
+        )
+        assert self.popen.stdout is not None
+        assert select.select([self.popen.stdout], [], [], 20)[0], "said nothing"
+        self.line = self.popen.stdout.readline().decode()
+
+    def end(self) -> None:
+        for pid in session_members(self.popen.pid):
+            os.kill(pid, signal.SIGKILL)
+        self.popen.wait(10)
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Started]]:
+    started: list[Started] = []
+
+    def run(source: str, *arguments: str) -> Started:
+        started.append(Started(source, *arguments))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.end()
+
+
+def edit_boot(data: Path, **changes: Any) -> None:
+    fields = json.loads((data / "boot.json").read_text())
+    (data / "boot.json").write_text(json.dumps(fields | changes))
+
+
+def test_the_whole_old_session_is_ended(tmp_path: Path, start: Callable[..., Started]) -> None:
+    node = start(NODE, str(tmp_path))
+    child, stray = map(int, node.line.split())
+    assert set(session_members(node.popen.pid)) == {node.popen.pid, child, stray}
+    assert end_old_session(tmp_path) == 3
+    assert session_members(node.popen.pid) == []
+    assert node.popen.wait(10) == -signal.SIGKILL
+
+
+def test_strays_are_ended_when_their_leader_is_long_dead(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    node = start(NODE, str(tmp_path))
+    node.popen.kill()
+    node.popen.wait(10)
+    assert len(session_members(node.popen.pid)) == 2
+    assert end_old_session(tmp_path) == 2
+    assert session_members(node.popen.pid) == []
+    assert end_old_session(tmp_path) == 0
+
+
+def test_a_zombie_is_not_a_living_process(tmp_path: Path, start: Callable[..., Started]) -> None:
+    node = start(NODE, str(tmp_path))
+    end_old_session(tmp_path)  # the leader is now a zombie: its parent, this test, has not waited for it
+    assert session_members(node.popen.pid) == []
+    assert end_old_session(tmp_path) == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"start_ticks": 1}, {"machine_boot": "of another boot"}, {"session_leader": 0}],
+    ids=["pid given out again", "machine booted since", "node without a session"],
+)
+def test_a_session_that_is_not_the_old_one_is_left_alone(
+    changes: dict[str, Any], tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    node = start(NODE, str(tmp_path))
+    edit_boot(tmp_path, **changes)
+    assert end_old_session(tmp_path) == 0
+    assert len(session_members(node.popen.pid)) == 3
+
+
+def test_members_older_than_the_leader_are_left_alone(tmp_path: Path, start: Callable[..., Started]) -> None:
+    node = start(NODE, str(tmp_path))
+    node.popen.kill()
+    node.popen.wait(10)
+    edit_boot(tmp_path, start_ticks=2**62)
+    assert end_old_session(tmp_path) == 0
+    assert len(session_members(node.popen.pid)) == 2
+
+
+def test_the_callers_own_session_is_never_ended(tmp_path: Path) -> None:
+    write_boot(tmp_path, 1, tmp_path)
+    leader = os.getsid(0)
+    ticks = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[19]
+    edit_boot(tmp_path, session_leader=leader, start_ticks=int(ticks))
+    bystander = subprocess.Popen(["sleep", "300"])
+    try:
+        assert end_old_session(tmp_path) == 0
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_node_inside_somebodys_session_does_not_record_it(tmp_path: Path) -> None:
+    program = """
+        import sys
+        from pathlib import Path
+        from kernel.session import write_boot
+        print(write_boot(Path(sys.argv[1]), 1, Path("/tmp/x")).session_leader)
+    """
+    said = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert said.stdout == "0\n"
+
+
+def test_a_directory_that_never_ran_has_no_old_session(tmp_path: Path) -> None:
+    assert read_boot(tmp_path) is None
+    assert end_old_session(tmp_path) == 0
+
+
+def test_boot_record_is_read_as_written_and_private(tmp_path: Path) -> None:
+    written = write_boot(tmp_path, 2**63 + 5, tmp_path / "run")
+    assert read_boot(tmp_path) == written
+    assert (tmp_path / "boot.json").stat().st_mode & 0o777 == 0o600
+    assert written.boot == 2**63 + 5
+    assert [path.name for path in tmp_path.iterdir()] == ["boot.json"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "\xff", '{"boot": "1", "session_leader": "1", "start_ticks": 1}', "{"]
+)
+def test_a_damaged_boot_record_is_an_error_that_says_what_to_do(text: str, tmp_path: Path) -> None:
+    (tmp_path / "boot.json").write_text(text, encoding="latin-1")
+    with pytest.raises(SessionError, match=r"boot\.json cannot be read .* delete the file"):
+        end_old_session(tmp_path)
+
+
+HOLDER = """
+    import os, signal, sys
+    from pathlib import Path
+    from kernel.session import lock
+    held = lock(Path(sys.argv[1]))
+    print("locked", flush=True)
+    signal.pause()
+"""
+
+
+def test_a_locked_directory_is_refused_and_the_holder_named(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    holder = start(HOLDER, str(tmp_path))
+    with pytest.raises(LockedError, match=f"in use by process {holder.popen.pid}: stop that node") as caught:
+        lock(tmp_path)
+    assert caught.value.pid == holder.popen.pid
+    assert caught.value.code == "conflict"
+
+
+def test_a_killed_holder_leaves_no_lock(tmp_path: Path, start: Callable[..., Started]) -> None:
+    holder = start(HOLDER, str(tmp_path))
+    holder.popen.kill()
+    holder.popen.wait(10)
+    held = lock(tmp_path)
+    assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+    held.close()
+
+
+def test_a_closed_lock_can_be_taken_again(tmp_path: Path) -> None:
+    first = lock(tmp_path)
+    with pytest.raises(LockedError, match=f"process {os.getpid()}"):
+        lock(tmp_path)
+    first.close()
+    first.close()
+    lock(tmp_path).close()
+
+
+def test_the_lock_is_not_inherited_by_what_the_node_starts(tmp_path: Path) -> None:
+    held = lock(tmp_path)
+    child = subprocess.Popen(["sleep", "300"], close_fds=False)
+    try:
+        held.close()
+        lock(tmp_path).close()
+    finally:
+        child.kill()
+        child.wait()
