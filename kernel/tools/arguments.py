@@ -1,9 +1,11 @@
-"""Arguments of a tool call: JSON text that a model wrote, parsed once, strictly, and validated against a schema.
+"""Arguments of a tool call: JSON text that a model wrote, parsed once, strictly, and validated against a
+schema.
 
-A fault is data for the model, so every message here is one bounded line that says what was wrong and what is right.
+A fault is data for the model, so every message here is one bounded line that says what was wrong and what is
+right.
 
-Canonical JSON here means: keys sorted by code point, no spaces, no escapes but the needed ones, UTF-8, no NaN. Two
-texts with equal values have equal canonical texts (``1`` and ``1.0`` are different values).
+Canonical JSON here means: keys sorted by code point, no spaces, no escapes but the needed ones, UTF-8, no
+NaN. Two texts with equal values have equal canonical texts (``1`` and ``1.0`` are different values).
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ class SchemaError(Exception):
 def parse_arguments(text: str, limit: int = MAX_ARGUMENTS_BYTES) -> dict[str, Any]:
     """The arguments object. Blank text means no arguments. ``limit`` is in bytes of UTF-8.
 
-    Refused with :class:`ArgumentsError`: more than ``limit`` bytes, anything that is not one JSON object, duplicate
-    keys, NaN and infinities (also as 1e999), integers over 64 bits, nesting over ``MAX_DEPTH``, lone surrogates.
+    Refused with :class:`ArgumentsError`: more than ``limit`` bytes, anything that is not one JSON object,
+    duplicate keys, NaN and infinities (also as 1e999), integers over 64 bits, nesting over ``MAX_DEPTH``,
+    lone surrogates.
     """
     _check_size(text, limit)
     if not text.strip():
@@ -57,7 +60,9 @@ def parse_arguments(text: str, limit: int = MAX_ARGUMENTS_BYTES) -> dict[str, An
 
 
 def canonical_json(value: Any) -> str:
-    """The one text of ``value``. Raises ValueError for NaN, infinities and circles, TypeError for what is not JSON."""
+    """The one text of ``value``. Raises ValueError for NaN, infinities and circles, TypeError for what is not
+    JSON.
+    """
     return _ENCODER.encode(value)
 
 
@@ -69,8 +74,8 @@ def hash_text(text: str) -> str:
 class Validator:
     """A compiled JSON Schema (2020-12 unless it names another draft).
 
-    References to other documents are refused, never fetched, and patterns run in linear time: a schema comes from a
-    third party and the check runs on the node.
+    References to other documents are refused, never fetched, and patterns run in linear time: a schema comes
+    from a third party and the check runs on the node.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
@@ -170,7 +175,7 @@ def _json_type(value: Any) -> str:
 
 
 def _is_small_and_flat(arguments: dict[str, Any]) -> bool:
-    return len(arguments) <= MAX_DEPTH and not any(type(value) in (list, dict) for value in arguments.values())
+    return len(arguments) <= MAX_DEPTH and not any(type(item) in (list, dict) for item in arguments.values())
 
 
 def _describe_fault(error: jsonschema_rs.ValidationError) -> str:

@@ -1,8 +1,9 @@
-"""A bounded evaluator of arithmetic. No ``eval``: the expression is parsed and its tree is walked by rows of a table.
+"""A bounded evaluator of arithmetic. No ``eval``: the expression is parsed and its tree is walked by rows of
+a table.
 
-Bounds: the length of the text, the nesting, and the size of every number *before* it is computed, so that the worst
-expression accepted takes a few milliseconds. What is not arithmetic (names, attributes, calls of anything but the
-functions below, text, comparisons, shifts) is refused by name.
+Bounds: the length of the text, the nesting, and the size of every number *before* it is computed, so that the
+worst expression accepted takes a few milliseconds. What is not arithmetic (names, attributes, calls of
+anything but the functions below, text, comparisons, shifts) is refused by name.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def calculate(expression: str) -> str:
     try:
         tree = ast.parse(expression.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise CalculationError("the expression is not arithmetic that can be read, such as (2+3)*4**2") from None
+        raise CalculationError("the expression cannot be read; write arithmetic such as (2+3)*4**2") from None
     try:
         return _text(_value(tree.body, MAX_DEPTH))
     except ZeroDivisionError:
@@ -56,7 +57,7 @@ def _value(node: ast.expr, depth: int) -> Number:
     if depth == 0:
         raise CalculationError(f"the expression is nested deeper than {MAX_DEPTH} levels")
     match node:
-        case ast.Constant(value=value) if type(value) in (int, float):
+        case ast.Constant(value=int(value) | float(value)) if type(value) is not bool:
             return _bounded(value)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, depth - 1)
@@ -87,7 +88,7 @@ def _bounded(value: Number) -> Number:
 
 def _check_bits(bits: int) -> None:
     if bits > MAX_BITS:
-        raise CalculationError(f"a number of about {bits * 3 // 10} digits is too large, at most 3900 are kept")
+        raise CalculationError(f"a number of about {bits * 3 // 10} digits is too large, the limit is 3900")
 
 
 def _multiply(left: Number, right: Number) -> Number:
@@ -131,7 +132,7 @@ def _call(name: str, values: list[Number]) -> Number:
 def _describe(node: ast.expr) -> str:
     match node:
         case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):
-            return f"the name {ascii(name[:40])}"
+            return f"the name {name[:40]!a}"
         case ast.Constant(value=value):
             return f"a value of type {type(value).__name__}"
         case ast.BinOp(op=op):
@@ -175,4 +176,6 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Number], int, int]] = {
     "gcd": (math.gcd, 1, MAX_ARGUMENTS),
     "factorial": (_factorial, 1, 1),
 }
-_ACCEPTED = "numbers, + - * / // % **, parentheses, pi, e, and the functions " + ", ".join(_FUNCTIONS) + " are"
+_ACCEPTED = "there are numbers, + - * / // % **, parentheses, pi, e, and the functions " + ", ".join(
+    _FUNCTIONS
+)

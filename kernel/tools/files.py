@@ -1,12 +1,13 @@
 """Files of a workspace: read, list, write, and nothing outside it.
 
-How a path is kept inside. It is never handed to the operating system as a whole: the workspace is opened once, then
-each component is opened relative to the descriptor of the one before, with ``O_PATH | O_NOFOLLOW``, and looked at
-through that descriptor. ``..``, absolute paths and symbolic links are refused (also those that would lead back
-inside), so a component that is swapped for a link during the call is either refused or no longer on our way. A file
-is opened for reading only after its descriptor said that it is a regular file, through that same descriptor: no FIFO
-blocks us, no device is touched. A file with several names (hard links) may lie outside by another of them and is not
-read; writing replaces the name and leaves the other file alone.
+How a path is kept inside. It is never handed to the operating system as a whole: the workspace is opened
+once, then each component is opened relative to the descriptor of the one before, with ``O_PATH |
+O_NOFOLLOW``, and looked at through that descriptor. ``..``, absolute paths and symbolic links are refused
+(also those that would lead back inside), so a component that is swapped for a link during the call is either
+refused or no longer on our way. A file is opened for reading only after its descriptor said that it is a
+regular file, through that same descriptor: no FIFO blocks us, no device is touched. A file with several names
+(hard links) may lie outside by another of them and is not read; writing replaces the name and leaves the
+other file alone.
 
 A write is complete before it is reported: temporary file, fsync, rename, fsync of the directory.
 """
@@ -46,14 +47,19 @@ class FileError(Exception):
 
 
 def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_BYTES) -> str:
-    """UTF-8 text of a file: at most ``limit`` bytes from byte ``offset``. A last line in brackets says when there is more.
+    """UTF-8 text of a file: at most ``limit`` bytes from byte ``offset``. A last line in brackets says when
+    there is more.
 
     Raises :class:`FileError`.
     """
     if offset < 0 or not 4 <= limit <= MAX_READ_BYTES:
         raise FileError(f"offset must be at least 0, and limit between 4 and {MAX_READ_BYTES}")
     parents, name = _split_file(path)
-    with _told(path), _open_directory(workspace, parents) as directory, _open(name, _ANY, directory) as handle:
+    with (
+        _told(path),
+        _open_directory(workspace, parents) as directory,
+        _open(name, _ANY, directory) as handle,
+    ):
         found = os.fstat(handle)
         _require_regular(path, found)
         if found.st_nlink > 1:
@@ -65,7 +71,9 @@ def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_
 
 
 def list_directory(workspace: str, path: str = ".") -> str:
-    """One line for each entry, sorted: ``name/`` for a directory, ``name  N bytes`` for a file. Raises FileError."""
+    """One line for each entry, sorted: ``name/`` for a directory, ``name  N bytes`` for a file. Raises
+    FileError.
+    """
     components = _components(path)
     with (
         _told(path),
@@ -87,7 +95,9 @@ def list_directory(workspace: str, path: str = ".") -> str:
 
 
 def write_file(workspace: str, path: str, content: str) -> str:
-    """Create or replace a file, with its missing directories. On disk when this returns. Raises :class:`FileError`."""
+    """Create or replace a file, with its missing directories. On disk when this returns. Raises
+    :class:`FileError`.
+    """
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -102,7 +112,9 @@ def write_file(workspace: str, path: str, content: str) -> str:
 
 
 def _components(path: str) -> list[str]:
-    """The names of ``path`` below the workspace. Pure. Raises :class:`FileError` for what could lead out of it."""
+    """The names of ``path`` below the workspace. Pure. Raises :class:`FileError` for what could lead out of
+    it.
+    """
     try:
         size = len(path.encode())
     except UnicodeEncodeError:
@@ -169,7 +181,7 @@ def _open_workspace(workspace: str) -> int:
         return os.open(workspace.rstrip("/") or "/", _DIRECTORY)
     except (OSError, ValueError) as error:
         reason = "is a symbolic link" if os.path.islink(workspace.rstrip("/")) else _reason(error)
-        raise FileError(f"the workspace cannot be opened: it {reason}; it must be an existing directory") from None
+        raise FileError(f"the workspace {reason}; it must be an existing directory") from None
 
 
 def _make_directory(name: str, parent: int) -> None:
@@ -224,7 +236,11 @@ def _entry_line(directory: int, name: str) -> str:
     kind = stat.S_IFMT(found.st_mode)
     if kind == stat.S_IFDIR:
         return f"{shown}/"
-    return f"{shown}  {found.st_size} bytes" if kind == stat.S_IFREG else f"{shown}  [{_KINDS.get(kind, 'special')}]"
+    return (
+        f"{shown}  {found.st_size} bytes"
+        if kind == stat.S_IFREG
+        else f"{shown}  [{_KINDS.get(kind, 'special')}]"
+    )
 
 
 def _require_regular(path: str, found: os.stat_result) -> None:
