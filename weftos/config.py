@@ -21,34 +21,12 @@ from weftos.config_file import ConfigError, KeyPath, find_line, read_toml
 from weftos.safe_text import safe_text
 from weftos.settings import Settings
 
-__all__ = ["INITIAL_FILE", "Config", "ConfigError", "Origin", "default_file", "load", "validate_file"]
+__all__ = ["Config", "ConfigError", "Origin", "default_file", "load", "validate_file"]
 
 PREFIX = "WEFTOS_"
 NOT_SETTINGS = frozenset({"WEFTOS_DATA", "WEFTOS_CONFIG"})
 _PERHAPS_SECRET = frozenset({"base_url", "api_key_env"})  # where a person may have put a key by mistake
 _SECRET_HINT = "; a secret does not belong here: name the environment variable that holds it in api_key_env"
-
-
-INITIAL_FILE = """\
-# weftos configuration. Flags and WEFTOS_* variables override it; `weftos config view` shows what is in force.
-
-[node]
-# name = "n1"               # a petname, shown in lists
-# engine = "ray"            # where agents run: "ray", or "local" child processes
-
-# [providers.mine]          # any server with an OpenAI-compatible API
-# kind = "openai"
-# base_url = "http://127.0.0.1:11434/v1"
-# model = "llama3.2"
-# api_key_env = "MY_KEY"    # the NAME of the environment variable that holds the key, never the key
-
-[model]
-# default_provider = "offline"
-
-# [tools.word_count]
-# import = "mytools:word_count"
-# python_path = ["tools"]   # relative to this file
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.bounds import Bounds
-from weftos.config import INITIAL_FILE, Config, ConfigError, load, validate_file
+from weftos.config import Config, ConfigError, load, validate_file
 from weftos.config_file import MAX_FILE_BYTES, find_line, read_toml
+from weftos.initialise import CONFIGURATION
 from weftos.settings import Settings
 
 
@@ -40,17 +42,18 @@ def test_without_a_file_everything_is_default_and_the_offline_provider_is_there(
     assert {row["origin"] for row in config.view()} == {"default"}
 
 
-def test_the_initial_file_says_nothing_but_defaults(tmp_path: Path) -> None:
-    config = validate_file(written(tmp_path, INITIAL_FILE))
+def test_the_file_that_init_writes_says_nothing_but_defaults(tmp_path: Path) -> None:
+    config = validate_file(written(tmp_path, CONFIGURATION))
     assert config.settings == Settings()
-    assert config.origins.keys() <= {"node", "model"}
+    assert not config.origins
 
 
-def test_the_examples_in_the_initial_file_are_valid_when_uncommented(tmp_path: Path) -> None:
-    lines = [line.removeprefix("# ") for line in INITIAL_FILE.splitlines()[1:]]
+def test_every_example_in_the_file_that_init_writes_is_valid_when_uncommented(tmp_path: Path) -> None:
+    lines = [re.sub(r"^# (?=\[|\w+ = )", "", line) for line in CONFIGURATION.splitlines()]
     settings = validate_file(written(tmp_path, "\n".join(lines))).settings
-    assert settings.providers["mine"].api_key_env == "MY_KEY"
-    assert settings.tools["word_count"].python_path == [str(tmp_path / "tools")]
+    assert settings.providers["ollama"].kind == "openai"
+    assert settings.tools["word_count"].import_ == "mytools:word_count"
+    assert (settings.limits, settings.logs) == (Settings().limits, Settings().logs)
 
 
 def test_flag_overrides_environment_overrides_file_overrides_default(tmp_path: Path) -> None:
