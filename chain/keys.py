@@ -167,6 +167,11 @@ def _read_seed(path: Path) -> bytes:
 def _read(path: Path, *, secret: bool = False) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            mode = os.fstat(fd).st_mode
+            content = os.read(fd, _MAX_FILE_BYTES) if stat.S_ISREG(mode) else b""
+        finally:
+            os.close(fd)
     except FileNotFoundError as error:
         raise KeyFileError(
             f"{path} is missing: restore it from a copy, or point --data at the right directory; "
@@ -174,16 +179,14 @@ def _read(path: Path, *, secret: bool = False) -> bytes:
         ) from error
     except OSError as error:
         raise KeyFileError(f"cannot read {path}: {error.strerror}; run as the user who owns it") from error
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise KeyFileError(f"{path} is not a regular file; restore it from a copy")
-        if secret and status.st_mode & 0o077:
-            raise KeyFileError(
-                f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, must be 0600: others could read the "
-                f"key. If nobody did, run `chmod 600 {path}`"
-            )
-        return file.read(_MAX_FILE_BYTES)
+    if not stat.S_ISREG(mode):
+        raise KeyFileError(f"{path} is not a regular file; restore it from a copy")
+    if secret and mode & 0o077:
+        raise KeyFileError(
+            f"{path} has mode {stat.S_IMODE(mode):04o}, must be 0600: others could read the key. "
+            f"If nobody did, run `chmod 600 {path}`"
+        )
+    return content
 
 
 def _write_new(path: Path, content: bytes) -> None:

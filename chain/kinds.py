@@ -1,7 +1,7 @@
 """The one table of ledger kinds: what each entry means, what its body holds, and whether its writer waits.
 
-Kinds are dotted: a noun, then a verb. Bodies are flat maps; every field is present in every entry of its kind.
-A field called JSON holds canonical JSON text. ``docs/ledger-kinds.md`` tells the same at length.
+Kinds are dotted: a noun, then a verb. Bodies are flat maps; every field is present in every entry of its
+kind. A field called JSON holds canonical JSON text. ``docs/ledger-kinds.md`` tells the same at length.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ class CompactRange:
 class RangeTree:
     """The tree ``before + new_leaves``, built once in time linear in the new leaves.
 
-    Every path is then logarithmic. ``before`` is the compact range (its ``nodes``) of the first ``size_before``
-    leaves.
+    Every path is then logarithmic. ``before`` is the compact range (its ``nodes``) of the first
+    ``size_before`` leaves.
     """
 
     __slots__ = ("_levels", "_starts", "_tails", "size", "size_before")

@@ -2,7 +2,7 @@
 
 A note is UTF-8 text ending in a newline, an empty line, then one signature line for each signer::
 
-— NAME base64(key id (4 bytes) || signature)
+    — NAME base64(key id (4 bytes) || signature)
 
 A *verifier key* is text too: ``NAME+HEXID+base64(type || public key)``. The key id is the first four bytes of
 SHA-256(NAME || newline || type || public key), so a typing error anywhere in a verifier key is noticed.
