@@ -76,7 +76,7 @@ async def serve(config: Mapping[str, Any], environ: Mapping[str, str], link_fd: 
     """Serve one link until its end."""
     notices: list[Callable[[str, dict[str, Any]], None]] = []
     gateway = Gateway(
-        build_providers(config.get("providers") or {}, environ),
+        build_providers(config.get("providers", {}), environ),
         config.get("default") or OFFLINE,
         lambda op, args: notices[0](op, args),
         config.get("default_model") or "",
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     die_with_parent()
     try:
         config = json.loads(arguments.config_json)
-        if not isinstance(config, dict) or not isinstance(config.get("providers") or {}, dict):
+        if not isinstance(config, dict) or not isinstance(config.get("providers", {}), dict):
             raise CognitionError("it must be an object with an object providers")
     except (ValueError, CognitionError) as error:
         print(f"gateway: --config-json cannot be used: {error}", file=sys.stderr)
