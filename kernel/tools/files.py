@@ -54,6 +54,7 @@ def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_
     """
     if offset < 0 or not 4 <= limit <= MAX_READ_BYTES:
         raise FileError(f"offset must be at least 0, and limit between 4 and {MAX_READ_BYTES}")
+    offset, limit = int(offset), int(limit)  # JSON Schema takes 10.0 for an integer
     parents, name = _split_file(path)
     with (
         _told(path),

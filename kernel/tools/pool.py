@@ -23,6 +23,8 @@ from kernel.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from kernel.tools.arguments import hash_text
 
 MAX_ANSWER_BYTES = 2**20
+LAST_WORDS_S = 0.5  # what a dead process had sent is still read for so long
+_STOPPING = "the node is stopping, no tool is started"
 Status = Literal["ok", "error", "timeout", "refused"]
 
 
@@ -117,7 +119,8 @@ class WorkerPool:
         self._queue: deque[_Job] = deque()
         self._current: _Process | None = None
         self._processes: set[_Process] = set()
-        self._starting: asyncio.Task[Any] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._answer: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failures = 0
         self._not_before_s = 0.0
@@ -129,7 +132,7 @@ class WorkerPool:
         Cancelling it takes the call out of the queue; one that was sent goes on, and its answer is dropped.
         """
         if self._closed:
-            raise WorkerUnavailable("the node is stopping, no tool is started")
+            raise WorkerUnavailable(_STOPPING)
         if len(self._queue) >= self._limits.waiting_calls:
             raise WorkerUnavailable(f"{len(self._queue)} calls wait for this worker already; try again later")
         job = _Job(call, asyncio.get_running_loop().create_future())
@@ -141,9 +144,13 @@ class WorkerPool:
         """Start a process when there is none, and what it answered to ``configure``. Raises
         WorkerUnavailable.
         """
-        task = self._begin_start()
-        answer: dict[str, Any] = await asyncio.shield(task)
-        return answer
+        try:
+            await asyncio.shield(self._begin_start())
+        except asyncio.CancelledError:
+            if self._closed:
+                raise WorkerUnavailable(_STOPPING) from None
+            raise
+        return self._answer
 
     # -- the way of a call
 
@@ -192,12 +199,12 @@ class WorkerPool:
             if result is not None:
                 job.future.set_result(result)
             else:
-                job.future.set_exception(
-                    WorkerLost(f"{job.call.tool}: {error or 'the worker answered nonsense'}")
-                )
-        if result is None:
+                reason = error or "the worker's answer is not one"
+                job.future.set_exception(WorkerLost(f"{job.call.tool}: {reason}"))
+        if error is None and result is None:
+            self._lose(process)
             self._end(process)
-        if process.retired and not process.jobs:
+        elif process.retired and not process.jobs:
             self._end(process)
         self._pump()
 
@@ -216,59 +223,54 @@ class WorkerPool:
 
     # -- the life of a process
 
-    def _begin_start(self) -> asyncio.Task[Any]:
+    def _begin_start(self) -> asyncio.Task[None]:
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._starting
 
-    async def _start(self) -> dict[str, Any]:
+    async def _start(self) -> None:
         """One attempt, after the back-off. On failure every waiting call fails with the reason."""
-        loop = asyncio.get_running_loop()
-        if self._current is not None:
-            self._starting = None
-            return {}
-        await asyncio.sleep(max(0.0, self._not_before_s - loop.time()))
-        command = self._command()
-        process: _Process | None = None
         try:
-            process = _Process(
-                Helper(command, self._boot, _ignore, lambda status: self._died(process)), loop.time()
-            )
-            await process.helper.start()
-            self._processes.add(process)
-            self._watch(process)
-            answer = await asyncio.wait_for(
-                process.helper.request("configure", self._setup), self._limits.start_timeout_s
-            )
-            if not isinstance(answer, dict):
-                raise HelperRefused("it answered nonsense")
-        except (OSError, HelperLost, HelperRefused, TimeoutError) as error:
-            reason = (
-                f"not ready within {self._limits.start_timeout_s:g} s"
-                if isinstance(error, TimeoutError)
-                else error
-            )
-            raise self._failed(
-                process, f"{command.name} could not be started: {reason}; see {command.log}"
-            ) from error
+            if self._current is None:
+                await asyncio.sleep(max(0.0, self._not_before_s - asyncio.get_running_loop().time()))
+                await self._start_process()
         finally:
             self._starting = None
-        self._current = process
-        self._on_process(process.helper.os_pid)
         self._pump()
-        return answer
 
-    def _failed(self, process: _Process | None, reason: str) -> WorkerUnavailable:
-        if process is not None:
-            self._end(process)
+    async def _start_process(self) -> None:
+        command = self._command()
+        helper = Helper(command, self._boot, _ignore, lambda status: self._died(process))
+        process = _Process(helper, asyncio.get_running_loop().time())
+        self._processes.add(process)
+        try:
+            await helper.start()
+            self._watch(process)
+            answer = await asyncio.wait_for(
+                helper.request("configure", self._setup), self._limits.start_timeout_s
+            )
+            if not isinstance(answer, dict):
+                raise HelperRefused("its answer is not one")
+        except (OSError, HelperLost, HelperRefused) as error:
+            reason: object = error
+            if isinstance(error, TimeoutError):
+                reason = f"not ready within {self._limits.start_timeout_s:g} s"
+            if not helper.os_pid:
+                self._processes.discard(process)
+            raise self._failed(process, f"{command.name}: {reason}; see {command.log}") from error
+        self._answer = answer
+        self._current = process
+        self._on_process(helper.os_pid)
+
+    def _failed(self, process: _Process, reason: str) -> WorkerUnavailable:
+        self._end(process)
         self._back_off(0.0)
-        error = WorkerUnavailable(reason)
         waiting, self._queue = self._queue, deque()
         for job in waiting:
             if not job.future.done():
                 job.future.set_exception(WorkerUnavailable(reason))
-        return error
+        return WorkerUnavailable(reason)
 
     def _watch(self, process: _Process) -> None:
         """Notice the death itself: no end of file comes while something that a tool forked holds the link."""
@@ -277,9 +279,16 @@ class WorkerPool:
             asyncio.get_running_loop().add_reader(process.pidfd, self._exited, process)
 
     def _exited(self, process: _Process) -> None:
-        self._end(process)
         self._unwatch(process)
-        self._spawn(process.helper.stop())
+        self._lose(process)
+        self._end(process)
+        self._spawn(self._bury(process))
+        self._pump()
+
+    async def _bury(self, process: _Process) -> None:
+        await asyncio.sleep(LAST_WORDS_S)
+        if not process.gone:
+            await process.helper.stop()
 
     def _unwatch(self, process: _Process) -> None:
         if process.pidfd >= 0:
@@ -294,9 +303,7 @@ class WorkerPool:
                 os.killpg(process.helper.os_pid, signal.SIGKILL)
             process.helper.kill()
 
-    def _died(self, process: _Process | None) -> None:
-        if process is None:
-            return
+    def _died(self, process: _Process) -> None:
         process.gone = True
         self._unwatch(process)
         self._processes.discard(process)
@@ -336,7 +343,9 @@ class WorkerPool:
         waiting, self._queue = self._queue, deque()
         for job in waiting:
             if not job.future.done():
-                job.future.set_exception(WorkerUnavailable("the node is stopping, no tool is started"))
+                job.future.set_exception(WorkerUnavailable(_STOPPING))
+        if self._current is not None:
+            self._vacate()
         for process in list(self._processes):
             self._end(process)
             self._spawn(process.helper.stop())

@@ -142,10 +142,11 @@ _FILE_TOOLS: dict[str, Callable[..., str]] = {
 
 async def _bound_log() -> NoReturn:
     """Standard output is a log that any tool can write to for ever: begin it anew when it is too long."""
+    log = os.dup(1)  # ours, whatever a tool does to its standard output
     while True:
         with contextlib.suppress(OSError):
-            if os.fstat(1).st_size > MAX_LOG_BYTES:
-                os.ftruncate(1, 0)
+            if os.fstat(log).st_size > MAX_LOG_BYTES:
+                os.ftruncate(log, 0)
         await asyncio.sleep(LOG_CHECK_S)
 
 
