@@ -1,0 +1,300 @@
+"""What an auditor knows of a journal while its records pass by, and the findings. Pure: bytes in, findings
+out.
+
+Theory of operation. Each entry is checked in itself (canonical form, commitment, body) and against what came
+before (sequence, hash link, time, counter, cause). The hash of an entry is confirmed only by what *follows*
+it: by ``previous`` of the next entry, or by the root in a head. So an entry is held back until the next one
+has come, and when the two disagree, this decides whom to blame: when they differ in a single byte, the link
+was touched; otherwise the entry was, for a changed leaf has another hash altogether. The tree goes on with
+the hash that the rest of the ledger vouches for, so that one change makes one finding, and not one in each
+head behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from chain.entry import ZERO_HASH, Entry, commit_body, decode_body, decode_entry
+from chain.errors import ChainError, EntryError
+from chain.head import TreeHead, parse_head
+from chain.merkle import CompactRange, leaf_hash
+from chain.note import VerifierKey, parse, verify
+from chain.record import HeadRecord, RawEntry, RecordError, StateRecord, walk_payload
+
+ROOTS_KEPT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it must be. ``seq``: the entry concerned, -1 when it is none or cannot be
+    told.
+    """
+
+    seq: int
+    kind: str
+    where: str
+    expected: str
+    found: str
+
+
+@dataclass(slots=True)
+class _Held:
+    """The last entry, whose hash nothing has confirmed yet."""
+
+    seq: int
+    hash: bytes
+    where: str
+    suspect: bool
+    blamed: bool
+
+
+@dataclass(slots=True)
+class Audit:
+    """Feed it frames, then :meth:`finish`. ``key``: the node's Ed25519 key, to tell a damaged head from a
+    damaged entry. ``watched``: tree sizes whose roots it is to note in ``roots``.
+    """
+
+    origin: str
+    key: VerifierKey | None = None
+    watched: frozenset[int] = frozenset()
+    findings: list[Finding] = field(default_factory=list)
+    roots: dict[int, bytes] = field(default_factory=dict)
+    entries: int = 0
+    boots: int = 0
+    closed: bool = False
+    newest_note: bytes = b""
+    newest_full: HeadRecord | None = None
+    open_calls: dict[tuple[str, str], int] = field(default_factory=dict)
+    tree: CompactRange = field(default_factory=CompactRange)
+    _group_roots: dict[int, bytes] = field(default_factory=dict)
+    _held: _Held | None = None
+    _time_us: int = 0
+    _counts: dict[int, int] = field(default_factory=dict)
+    _counts_known: bool = True
+    _lost: bool = False
+    _gaps: bool = False
+    _head: tuple[TreeHead, str] | None = None
+
+    def frame(self, where: str, payload: bytes, fault: str) -> None:
+        """One frame. ``fault`` says what is wrong with its checksum or header; empty when nothing is."""
+        before = len(self.findings)
+        first = self.entries
+        self.closed = False
+        note: bytes | None = None
+        heads: list[HeadRecord] = []
+        try:
+            for record in walk_payload(payload):
+                if isinstance(record, RawEntry):
+                    self._entry(record, where, bool(fault))
+                elif isinstance(record, HeadRecord):
+                    heads.append(record)
+                elif not isinstance(record, StateRecord):
+                    note = record
+        except RecordError as error:
+            self._add(self.entries, "record", where, "a record of the journal", str(error))
+            self._lost = True
+        else:
+            self._group_head(note, where, first, fault)
+        for head in heads:
+            self._full_head(head, where)
+        if fault and len(self.findings) == before and not self._last_is_doubtful():
+            whole = (
+                f" (entries {first} to {self.entries - 1} in it are whole)" if self.entries > first else ""
+            )
+            self._add(-1, "frame", where + whole, "the bytes that were written", fault)
+
+    def _last_is_doubtful(self) -> bool:
+        """Whether the head contradicts the held entry, so that one of the two will be blamed when it is
+        settled.
+        """
+        if self._held is None or self._head is None or self._gaps:
+            return False
+        head = self._head[0]
+        return head.size == self.tree.size + 1 and self._root_at(head.size) != head.root
+
+    def gap(self, where: str, expected: str, found: str, lost: bool) -> None:
+        """Something is wrong between the frames. ``lost``: entries may be missing here."""
+        self._add(self.entries if lost else -1, "frame" if lost else "segment", where, expected, found)
+        self._lost = self._lost or lost
+        self.closed = False
+
+    def finish(self) -> None:
+        """No more frames come."""
+        self._confirm(None, "", False)
+
+    def _add(self, seq: int, kind: str, where: str, expected: str, found: str) -> None:
+        self.findings.append(Finding(seq, kind, where, expected, found))
+
+    def _entry(self, raw: RawEntry, where: str, suspect: bool) -> None:
+        try:
+            entry = decode_entry(raw.leaf)
+        except EntryError as error:
+            self._add(self.entries, "entry", where, "a canonical entry", str(error))
+            self._hold(raw.leaf, where, suspect, blamed=True)
+            return
+        if self._lost:
+            self._resume(entry, where)
+        blamed = self._confirm(entry.previous, where, suspect)
+        blamed = self._check_fields(entry, where) or blamed
+        blamed = self._check_body(entry, raw, where) or blamed
+        self._hold(raw.leaf, where, suspect, blamed=blamed)
+
+    def _hold(self, leaf: bytes, where: str, suspect: bool, *, blamed: bool) -> None:
+        if self._held is not None:
+            self._confirm(None, where, suspect)
+        self._held = _Held(self.entries, leaf_hash(leaf), where, suspect, blamed)
+        self.entries += 1
+
+    def _resume(self, entry: Entry, where: str) -> None:
+        """The first readable entry behind a loss. When one entry is missing, the tree goes on with its hash."""
+        self._lost = False
+        missing = entry.seq - self.entries
+        if missing <= 0:
+            return
+        held, self._held, self._head = self._held, None, None
+        if held is not None:
+            self._grow(held.hash)
+        if missing == 1:
+            self._grow(entry.previous)
+        else:
+            self._gaps = True
+            span = f"entries {self.entries} to {entry.seq - 1}"
+            self._add(self.entries, "lost", where, span, f"entry {entry.seq}")
+        self.entries = entry.seq
+        self._counts.clear()
+        self._counts_known = False
+
+    def _grow(self, hash_: bytes) -> None:
+        self.tree.append(hash_)
+        if self.tree.size in self.watched and not self._gaps:
+            self.roots[self.tree.size] = self.tree.root()
+
+    def _confirm(self, claimed: bytes | None, where: str, suspect: bool) -> bool:
+        """Take the held entry into the tree, as ``claimed`` by what follows; whether the follower is to
+        blame.
+        """
+        held, self._held = self._held, None
+        if held is None:
+            wrong = claimed is not None and not self.entries and claimed != ZERO_HASH
+            if wrong:
+                self._add(0, "previous", where, ZERO_HASH.hex(), (claimed or b"").hex())
+            self._settle_head(None)
+            return wrong
+        blame_follower = False
+        if claimed is not None and claimed != held.hash:
+            touched_link = _distance(claimed, held.hash) <= 1 or (suspect and not held.suspect)
+            if touched_link:
+                blame_follower = True
+                self._add(held.seq + 1, "previous", where, held.hash.hex(), claimed.hex())
+            else:
+                if not held.blamed:
+                    self._add(held.seq, "hash", held.where, claimed.hex(), held.hash.hex())
+                held.hash, held.blamed = claimed, True
+        self._grow(held.hash)
+        self._settle_head(held)
+        return blame_follower
+
+    def _settle_head(self, last: _Held | None) -> None:
+        """Compare the head of the group that ended with ``last``."""
+        pending, self._head = self._head, None
+        if pending is None or self._gaps:
+            return
+        head, where = pending
+        root = self.tree.root()
+        if head.size != self.tree.size:
+            self._add(-1, "head", where, f"a head over {self.tree.size} entries", f"one over {head.size}")
+        elif head.root != root:
+            if last is not None and not last.blamed and _distance(head.root, root) > 2:
+                self._add(last.seq, "root", where, head.root.hex(), root.hex())
+            elif _distance(head.root, root) <= 2:
+                self._add(-1, "head", where, root.hex(), head.root.hex())
+            self._trust(head.root)
+        else:
+            self._trust(root)
+
+    def _trust(self, root: bytes) -> None:
+        self._group_roots[self.tree.size] = root
+        if len(self._group_roots) > ROOTS_KEPT:
+            del self._group_roots[next(iter(self._group_roots))]
+
+    def _check_fields(self, entry: Entry, where: str) -> bool:
+        seq = self.entries
+        faults = []
+        if entry.seq != seq:
+            faults.append(("seq", str(seq), str(entry.seq)))
+        if entry.node != self.origin:
+            faults.append(("node", self.origin, entry.node))
+        if entry.time_us < self._time_us:
+            faults.append(("time", f"not before {self._time_us}", str(entry.time_us)))
+        count = self._counts.get(entry.pid, 0 if self._counts_known else entry.count)
+        if entry.count != count:
+            faults.append(("count", f"entry {count} of pid {entry.pid}", f"entry {entry.count}"))
+        for kind, expected, found in faults[:1]:
+            self._add(seq, kind, where, expected, found)
+        self._time_us = max(self._time_us, entry.time_us) if not faults else self._time_us
+        self._counts[entry.pid] = count + 1
+        return bool(faults)
+
+    def _check_body(self, entry: Entry, raw: RawEntry, where: str) -> bool:
+        if raw.salt is None or raw.body is None:
+            return False
+        commitment = commit_body(raw.salt, raw.body)
+        if commitment != entry.commitment:
+            self._add(entry.seq, "commitment", where, entry.commitment.hex(), commitment.hex())
+            return True
+        try:
+            self._follow(entry, decode_body(raw.body))
+        except EntryError as error:
+            self._add(entry.seq, "body", where, "a canonical body", str(error))
+            return True
+        return False
+
+    def _follow(self, entry: Entry, body: dict[str, Any]) -> None:
+        """What the entries say together: boots, and calls that have no outcome yet."""
+        if entry.kind == "node.booted":
+            self.boots += 1
+        elif entry.kind == "tool.intent":
+            self.open_calls[str(body.get("turn")), str(body.get("ordinal"))] = entry.seq
+        elif entry.kind in ("tool.outcome", "tool.resolved"):
+            self.open_calls.pop((str(body.get("turn")), str(body.get("ordinal"))), None)
+
+    def _group_head(self, note: bytes | None, where: str, first: int, fault: str) -> None:
+        if note is None:
+            if self.entries > first:
+                self._add(-1, "head", where, "a head over the group's entries", "none")
+            return
+        try:
+            signed = verify(note, [self.key]) if fault and self.key else parse(note)
+            self._head = (parse_head(signed.text), where)
+        except ChainError as error:
+            self._add(-1, "head", where, "a signed tree head", str(error))
+            return
+        self.newest_note = note
+
+    def _full_head(self, record: HeadRecord, where: str) -> None:
+        try:
+            head = parse_head(parse(record.note).text)
+        except ChainError as error:
+            self._add(-1, "head", where, "a signed tree head", str(error))
+            return
+        self.newest_full = record
+        self.closed = record.closing
+        root = self._root_at(head.size)
+        if self._gaps or root == head.root:
+            return
+        found = f"{head.size} entries with root {head.root.hex()}"
+        self._add(-1, "head", where, f"root {root.hex()}" if root else "a head of this ledger", found)
+
+    def _root_at(self, size: int) -> bytes | None:
+        held = self._held
+        if held is not None and size == self.tree.size + 1:
+            tree = self.tree.copy()
+            tree.append(held.hash)
+            return tree.root()
+        return self._group_roots.get(size)
+
+
+def _distance(a: bytes, b: bytes) -> int:
+    """In how many bytes ``a`` and ``b`` differ."""
+    return sum(x != y for x, y in zip(a, b, strict=True))
