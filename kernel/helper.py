@@ -1,17 +1,16 @@
 """A helper process of the node (placer, gateway, archive, a worker) and the link to it.
 
-The child is started from an argv with one end of a socket pair as an inherited descriptor, ``--link-fd N --boot B``
-appended to its argv, an allow-listed environment, its stdout and stderr in a log file, and dies with the node
-(``PR_SET_PDEATHSIG``, asked for by the child itself in :func:`child_link`). Requests are ``[id, op, args]`` and are
-answered by ``[id, "ok"|"error", value]``; a frame with id 0 is a notice and has no answer. ``args`` is a dict.
+The child is started from an argv with one end of a socket pair as an inherited descriptor, ``--link-fd N
+--boot B`` appended to its argv, an allow-listed environment, its stdout and stderr in a log file, and dies
+with the node (``PR_SET_PDEATHSIG``, asked for by the child itself with :func:`die_with_parent`). Requests are
+``[id, op, args]`` and are answered by ``[id, "ok"|"error", value]``; a frame with id 0 is a notice and has no
+answer. ``args`` is a dict.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from kernel.cell.frames import FrameError, FrameLink
+from kernel.cell.lifeline import die_with_parent as die_with_parent
 
 NOTICE = 0
-_PR_SET_PDEATHSIG = 1
 
 
 class HelperLost(Exception):
@@ -47,8 +46,8 @@ class HelperCommand:
 class Helper:
     """One running helper. Not restartable: a new incarnation is a new object.
 
-    ``on_notice(op, args)`` is called for each notice, ``on_death(exit status or None)`` exactly once, after every
-    pending request has been failed with :class:`HelperLost`.
+    ``on_notice(op, args)`` is called for each notice, ``on_death(exit status or None)`` exactly once, after
+    every pending request has been failed with :class:`HelperLost`.
     """
 
     def __init__(
@@ -104,7 +103,9 @@ class Helper:
         return self._link is not None and not self._link.closed
 
     def request(self, op: str, args: dict[str, Any]) -> asyncio.Future[Any]:
-        """Ask; the future fails with :class:`HelperLost` or :class:`HelperRefused`. Cancelling it forgets the answer."""
+        """Ask; the future fails with :class:`HelperLost` or :class:`HelperRefused`. Cancelling it forgets the
+        answer.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._link is None or self._link.closed:
             future.set_exception(HelperLost(f"{self.command.name} is not running"))
@@ -143,7 +144,9 @@ class Helper:
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
-                future.set_exception(HelperLost(f"{self.command.name} died" + (f": {error}" if error else "")))
+                future.set_exception(
+                    HelperLost(f"{self.command.name} died" + (f": {error}" if error else ""))
+                )
         asyncio.get_running_loop().run_in_executor(None, self._reap).add_done_callback(
             lambda done: self._on_death(done.result())
         )
@@ -174,14 +177,6 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the parent dies; exit at once when it already has. Linux only."""
-    parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent or parent == 1:
-        os._exit(1)
-
-
 async def serve_link(
     fd: int,
     boot: int,
@@ -190,8 +185,8 @@ async def serve_link(
 ) -> None:
     """The helper's side: run requests concurrently through ``handle`` until end of file.
 
-    ``handle(op, args)`` returns the answer; an exception becomes an error answer with its text. ``on_open`` is given
-    ``notify(op, args)``. A notice from the node is handled too and its answer dropped.
+    ``handle(op, args)`` returns the answer; an exception becomes an error answer with its text. ``on_open``
+    is given ``notify(op, args)``. A notice from the node is handled too and its answer dropped.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()

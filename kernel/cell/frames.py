@@ -1,10 +1,11 @@
 """Frames on a link: ``length (u32) | boot (u64) | msgpack value``, big-endian, many frames to a write.
 
-One codec for every local link of a node (cells, placer, gateway, archive, workers). The boot number is the node's
-present boot; a frame from another one is refused, so that nothing of an old run is heard. Never pickle.
+One codec for every local link of a node (cells, placer, gateway, archive, workers). The boot number is the
+node's present boot; a frame from another one is refused, so that nothing of an old run is heard. Never
+pickle.
 
-:class:`FrameDecoder` is the pure part (bytes in, values out). :class:`FrameLink` is the asyncio shell around it; it
-collects the frames of one loop iteration into one write.
+:class:`FrameDecoder` is the pure part (bytes in, values out). :class:`FrameLink` is the asyncio shell around
+it; it collects the frames of one loop iteration into one write.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ HEADER_BYTES = _HEADER.size
 
 
 class FrameError(Exception):
-    """The peer broke the framing (oversized, foreign boot, not msgpack). The link is closed; the message says why."""
+    """The peer broke the framing (oversized, foreign boot, not msgpack). The link is closed; the message says
+    why.
+    """
 
 
 def encode_frame(boot: int, value: Any) -> bytes:
@@ -38,7 +41,7 @@ class FrameDecoder:
 
     def __init__(self, boot: int, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._boot = boot
-        self._max = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
@@ -48,8 +51,8 @@ class FrameDecoder:
         try:
             while len(buffer) - at >= HEADER_BYTES:
                 length, boot = _HEADER.unpack_from(buffer, at)
-                if length > self._max:
-                    raise FrameError(f"frame of {length} bytes announced, limit {self._max}")
+                if length > self.max_frame_bytes:
+                    raise FrameError(f"frame of {length} bytes announced, limit {self.max_frame_bytes}")
                 if boot != self._boot:
                     raise FrameError(f"frame of boot {boot:016x}, this is boot {self._boot:016x}")
                 end = at + HEADER_BYTES + length
@@ -70,7 +73,8 @@ def _unpack(payload: bytes) -> Any:
 
 
 class FrameLink(asyncio.Protocol):
-    """An asyncio protocol that speaks frames. ``on_frame`` gets each value; ``on_close`` is called exactly once.
+    """An asyncio protocol that speaks frames. ``on_frame`` gets each value; ``on_close`` is called exactly
+    once.
 
     ``on_close(error)`` has None for a plain end of file. An exception raised by ``on_frame`` that is a
     :class:`FrameError` closes the link like a framing fault; others pass to the loop's handler.
@@ -82,9 +86,10 @@ class FrameLink(asyncio.Protocol):
         on_frame: Callable[[Any], None],
         on_close: Callable[[Exception | None], None],
         on_open: Callable[[FrameLink], None] | None = None,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
     ) -> None:
         self._boot = boot
-        self._decoder = FrameDecoder(boot)
+        self._decoder = FrameDecoder(boot, max_frame_bytes)
         self._on_frame = on_frame
         self._on_close = on_close
         self._on_open = on_open
@@ -103,7 +108,7 @@ class FrameLink(asyncio.Protocol):
         try:
             for value in self._decoder.feed(data):
                 self._on_frame(value)
-                if self.transport is None:
+                if self.closed:
                     return
         except FrameError as error:
             self.abort(error)
@@ -112,6 +117,14 @@ class FrameLink(asyncio.Protocol):
         self.transport = None
         self._pending.clear()
         self._on_close(self._fault or exc)
+
+    def hand_over(
+        self, on_frame: Callable[[Any], None], on_close: Callable[[Exception | None], None]
+    ) -> None:
+        """The peer has shown who it is: its next frames go to ``on_frame``, and may have the full size."""
+        self._on_frame = on_frame
+        self._on_close = on_close
+        self._decoder.max_frame_bytes = MAX_FRAME_BYTES
 
     @property
     def closed(self) -> bool:
@@ -123,7 +136,9 @@ class FrameLink(asyncio.Protocol):
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def send(self, value: Any) -> None:
-        """Queue one frame; all frames of this loop iteration leave in one write. Silently dropped once closed."""
+        """Queue one frame; all frames of this loop iteration leave in one write. Silently dropped once
+        closed.
+        """
         if self.closed:
             return
         if not self._pending:

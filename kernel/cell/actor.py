@@ -1,0 +1,16 @@
+"""A cell of the Ray engine: an actor with one method, which does not return while the node is there."""
+
+from __future__ import annotations
+
+from kernel.cell.lifeline import die_with_parent
+from kernel.cell.shell import run_cell
+
+
+class CellActor:
+    """Made an actor by the placer. It gets its token as an argument and gives nothing back: the link says it
+    all.
+    """
+
+    def join(self, socket_path: str, token: str, boot: int) -> None:
+        die_with_parent()
+        run_cell(socket_path, token, boot)

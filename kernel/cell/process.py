@@ -1,0 +1,166 @@
+"""One process inside a cell: an instance of its behaviour, and a task for the turn it is in.
+
+Every turn that the node delivers is answered by exactly one frame: ``done``, ``ended`` (the node had ended
+it), ``crashed``, or ``exited`` (the behaviour raised SystemExit: it leaves by itself, normally). A process
+that is over, by the last two or because the node stopped it, has all its tasks cancelled; when none is left
+it says ``stopped``, and is never heard of again. One whose tasks survive that never says so, and the node
+kills the cell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.abi import Behaviour, Message, TurnEnded, TurnResult
+from kernel.cell.frames import FrameError
+from kernel.cell.load import describe, trace
+from kernel.cell.steps import Steps
+from kernel.cell.syscalls import CellSyscalls, Send
+
+UNWIND_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A turn as it came from the node."""
+
+    turn: str
+    message: Message
+    history: list[dict[str, Any]]
+    tools: list[str]
+
+
+class CellProcess:
+    """``gone(pid)`` is called when the process is over, after its last frame was sent."""
+
+    def __init__(self, behaviour: Behaviour, steps: Steps, send: Send, gone: Callable[[int], None]) -> None:
+        self.pid = steps.pid
+        self._behaviour = behaviour
+        self._steps = steps
+        self._send = send
+        self._gone = gone
+        self._queue: deque[Delivery] = deque()
+        self._turn: str | None = None
+        self._sys: CellSyscalls | None = None
+        self._ended: str | None = None
+        self._stopping = False
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Handle a message, once the turn before it has been unwound."""
+        if not self._stopping:
+            self._queue.append(delivery)
+            self._next()
+
+    def resolve(self, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        if turn == self._turn and self._sys is not None:
+            self._sys.resolve(round_, index, outcome)
+
+    def end(self, turn: str, why: str) -> None:
+        """The node closed this turn: TurnEnded at the call that waits; without one, or without effect,
+        cancellation.
+        """
+        if turn == self._turn and self._sys is not None:
+            self._ended = turn
+            if self._sys.end(why):
+                asyncio.get_running_loop().call_later(UNWIND_S, self._cancel_turn, turn)
+            else:
+                self._steps.cancel()
+            return
+        for delivery in [queued for queued in self._queue if queued.turn == turn]:
+            self._queue.remove(delivery)
+            self._send(["ended", self.pid, turn])
+
+    def stop(self) -> None:
+        """Cancel everything; ``stopped`` is sent when all of it has come to its end, if it does."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self._queue.clear()
+        if self._sys is not None:
+            self._sys.end("the process is stopped")
+        self._steps.on_idle = self._confirm
+        if self._steps.tasks:
+            self._steps.cancel()
+        else:
+            self._confirm()
+
+    def _confirm(self) -> None:
+        self._steps.on_idle = None
+        self._send(["stopped", self.pid])
+        self._gone(self.pid)
+
+    def _cancel_turn(self, turn: str) -> None:
+        if turn == self._turn:
+            self._steps.cancel()
+
+    def _next(self) -> None:
+        if self._turn is None and self._queue:
+            delivery = self._queue.popleft()
+            self._turn = delivery.turn
+            self._sys = CellSyscalls(self.pid, delivery.turn, delivery.history, delivery.tools, self._send)
+            self._steps.create_task(self._handle(delivery, self._sys)).add_done_callback(self._settled)
+
+    async def _handle(self, delivery: Delivery, sys: CellSyscalls) -> list[Any]:
+        """The frame that answers the turn."""
+        try:
+            returned = await self._behaviour.handle(delivery.message, sys)
+            return ["done", self.pid, delivery.turn, _result(returned)]
+        except SystemExit as error:
+            if error.code in (None, 0):
+                return ["exited", self.pid, delivery.turn, "normal"]
+            return ["crashed", self.pid, delivery.turn, describe(error)]
+        except BaseException as error:  # the boundary: what a behaviour raises is its own death only
+            if isinstance(error, (TurnEnded, asyncio.CancelledError)) and self._ended == delivery.turn:
+                return ["ended", self.pid, delivery.turn]
+            if not self._stopping:
+                self._send(["log", self.pid, trace(error)])
+            return ["crashed", self.pid, delivery.turn, describe(error)]
+
+    def _settled(self, task: asyncio.Task[list[Any]]) -> None:
+        """The turn's task is over: answer, cancel what it left running, and go on with the next turn."""
+        if self._stopping:
+            return
+        turn, ended = self._turn, self._ended
+        if self._sys is not None:
+            self._sys.end("the turn is over")
+        self._turn = self._sys = self._ended = None
+        if task.cancelled():  # before its first step
+            frame = ["ended" if ended == turn else "crashed", self.pid, turn, "cancelled"]
+        else:
+            frame = task.result()
+        if ended == turn and frame[0] == "done":
+            frame[0] = "ended"
+        self._answer(frame[:3] if frame[0] == "ended" else frame)
+
+    def _answer(self, frame: list[Any]) -> None:
+        try:
+            self._send(frame)
+        except (FrameError, TypeError, ValueError, OverflowError) as error:
+            frame = ["crashed", self.pid, frame[2], f"its result cannot be sent: {describe(error)}"]
+            self._send(frame)
+        if frame[0] in ("done", "ended"):
+            self._steps.cancel()
+            self._next()
+        else:
+            self.stop()
+
+
+def _result(returned: Any) -> dict[str, Any]:
+    """What ``handle`` returned, checked here so that one bad behaviour does not cost its neighbours the cell."""
+    if returned is None:
+        returned = ""
+    if isinstance(returned, str):
+        returned = TurnResult(returned)
+    if not isinstance(returned, TurnResult):
+        raise TypeError(f"handle() returned {type(returned).__name__}, expected TurnResult, str or None")
+    if not isinstance(returned.reply, str):
+        raise TypeError(f"TurnResult.reply is {type(returned.reply).__name__}, expected str")
+    if returned.status not in ("ok", "error"):
+        raise ValueError(f"TurnResult.status is {returned.status!r}, expected 'ok' or 'error'")
+    if not all(isinstance(record, dict) for record in returned.remember):
+        raise TypeError("TurnResult.remember holds something that is not a dict")
+    return {"reply": returned.reply, "remember": list(returned.remember), "status": returned.status}

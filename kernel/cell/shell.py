@@ -1,0 +1,126 @@
+"""The cell: one link to the node, and the processes that the node has handed over.
+
+Frames from the node::
+
+    welcome slot-path                                   after a good hello
+    start pid {address name behaviour import_string python_path config}
+    turn pid turn message history tools
+    result pid turn round index outcome
+    end pid turn why           stop pid why             ping
+
+and to it: ``hello token os-pid abi-version``, then
+
+    started pid                failed pid why           a start's answer; failed is followed by stopped
+    call pid turn round index op args
+    done pid turn result       ended pid turn           crashed pid turn why       exited pid turn reason
+    stopped pid                log pid text             pong
+
+The node is trusted and the cell is not. A cell that loses its link ends at once: nothing thinks without a
+kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+from kernel.abi import ABI_VERSION, Message, ProcessInfo
+from kernel.cell.frames import FrameError, FrameLink
+from kernel.cell.load import BehaviourError, construct, load_behaviour
+from kernel.cell.process import CellProcess, Delivery
+from kernel.cell.slot import Slot
+from kernel.cell.steps import Steps, task_factory
+
+
+class Cell:
+    """``on_end(why)`` is called once when the link is gone."""
+
+    def __init__(self, boot: int, token: str, on_end: Callable[[str], None]) -> None:
+        self._token = token
+        self._on_end = on_end
+        self._slot = Slot(None)
+        self._processes: dict[int, CellProcess] = {}
+        self.link = FrameLink(boot, self._received, self._closed, self._opened)
+        self._operations: dict[str, Callable[..., None]] = {
+            "welcome": self._welcome,
+            "start": self._start,
+            "turn": self._turn,
+            "result": self._result,
+            "end": self._end,
+            "stop": self._stop,
+            "ping": self._ping,
+        }
+
+    def _opened(self, link: FrameLink) -> None:
+        link.send(["hello", self._token, os.getpid(), ABI_VERSION])
+
+    def _closed(self, error: Exception | None) -> None:
+        self._on_end(str(error) if error else "the node closed the link")
+
+    def _received(self, frame: Any) -> None:
+        try:
+            operation = self._operations[frame[0]]
+        except (LookupError, TypeError) as error:
+            raise FrameError("the node sent a frame that this cell does not know") from error
+        operation(*frame[1:])
+
+    def _welcome(self, slot_path: str) -> None:
+        self._slot = Slot(slot_path)
+
+    def _start(self, pid: int, spec: dict[str, Any]) -> None:
+        steps = Steps(pid, self._slot.running)
+        info = ProcessInfo(pid, spec["address"], spec["name"], spec["behaviour"], spec["config"])
+        try:
+            behaviour = steps.run(
+                lambda: construct(load_behaviour(spec["import_string"], spec["python_path"]), info)
+            )
+        except BehaviourError as error:
+            self.link.send(["failed", pid, str(error)])
+            steps.cancel()
+            self.link.send(["stopped", pid])
+            return
+        self._processes[pid] = CellProcess(behaviour, steps, self.link.send, self._gone)
+        self.link.send(["started", pid])
+
+    def _gone(self, pid: int) -> None:
+        self._processes.pop(pid, None)
+
+    def _turn(
+        self, pid: int, turn: str, message: dict[str, Any], history: list[dict[str, Any]], tools: list[str]
+    ) -> None:
+        process = self._processes.get(pid)
+        if process is not None:
+            process.deliver(Delivery(turn, Message(**message), history, tools))
+
+    def _result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        process = self._processes.get(pid)
+        if process is not None:
+            process.resolve(turn, round_, index, outcome)
+
+    def _end(self, pid: int, turn: str, why: str) -> None:
+        process = self._processes.get(pid)
+        if process is not None:
+            process.end(turn, why)
+
+    def _stop(self, pid: int, why: str) -> None:
+        process = self._processes.get(pid)
+        if process is not None:
+            process.stop()
+
+    def _ping(self) -> None:
+        self.link.send(["pong"])
+
+
+def run_cell(socket_path: str, token: str, boot: int) -> None:
+    """Dial the node and serve until the link ends; then leave the process at once, whatever still runs in it."""
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(task_factory)
+        cell = Cell(boot, token, lambda why: os._exit(0))
+        await loop.create_unix_connection(lambda: cell.link, socket_path)
+        await loop.create_future()
+
+    asyncio.run(serve())

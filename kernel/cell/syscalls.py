@@ -1,0 +1,151 @@
+"""The cell's end of the Syscalls protocol: what a behaviour holds during one turn.
+
+Numbering: each single call opens a new round and has index 0 in it; ``call_tools`` of k calls is one round
+with the indexes 0 to k-1. ``history`` and ``tools`` came with the message and are no calls. The ordinal
+(round, index) names the call to the node for ever, so a behaviour that makes the same calls in the same order
+gets the same outcomes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernel.abi import ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
+from kernel.cell.frames import FrameError
+
+Send = Callable[[list[Any]], None]
+MAX_LOG_CHARS = 4096
+MAX_LOGS_PER_TURN = 1000
+
+
+def canonical_json(arguments: dict[str, Any]) -> str:
+    """The text of an arguments object: keys sorted, no spaces. Raises ValueError for NaN, TypeError for other
+    types.
+    """
+    return json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _check_text(what: str, **fields: Any) -> None:
+    for name, value in fields.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{what}.{name} is {type(value).__name__}, expected str")
+
+
+class CellSyscalls:
+    """One turn of one process. After :meth:`end` every call raises :class:`TurnEnded`, pending ones included."""
+
+    def __init__(
+        self, pid: int, turn: str, history: list[dict[str, Any]], tools: list[str], send: Send
+    ) -> None:
+        self._pid = pid
+        self._turn = turn
+        self._history = history
+        self._tools = tools
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._round = 0
+        self._logs = 0
+        self._open: dict[tuple[int, int], asyncio.Future[dict[str, Any]]] = {}
+        self._ended: str | None = None
+
+    async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
+        text = arguments if isinstance(arguments, str) else canonical_json(arguments)
+        return (await self.call_tools([ToolCall(name, text)]))[0]
+
+    async def call_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        for call in calls:
+            _check_text("ToolCall", name=call.name, arguments=call.arguments, id=call.id)
+        round_ = self._next_round()
+        asked = [
+            self._call(round_, index, "tool", {"name": call.name, "arguments": call.arguments, "id": call.id})
+            for index, call in enumerate(calls)
+        ]
+        outcomes = [await outcome for outcome in asked]
+        return [
+            ToolResult(
+                id=call.id,
+                name=call.name,
+                status=outcome["status"],
+                text=outcome["text"],
+                truncated=outcome.get("truncated", False),
+            )
+            for call, outcome in zip(calls, outcomes, strict=True)
+        ]
+
+    async def ask_model(self, request: ModelRequest) -> ModelAnswer:
+        _check_text("ModelRequest", provider=request.provider, model=request.model)
+        outcome = await self._call(
+            self._next_round(),
+            0,
+            "model",
+            {
+                "messages": list(request.messages),
+                "tools": list(request.tools),
+                "provider": request.provider,
+                "model": request.model,
+            },
+        )
+        return ModelAnswer(
+            status=outcome["status"],
+            text=outcome["text"],
+            tool_calls=tuple(
+                ToolCall(call["name"], call["arguments"], call["id"])
+                for call in outcome.get("tool_calls", ())
+            ),
+            input_tokens=outcome.get("input_tokens", 0),
+            output_tokens=outcome.get("output_tokens", 0),
+        )
+
+    async def history(self) -> list[dict[str, Any]]:
+        return list(self._history)
+
+    async def tools(self) -> list[str]:
+        return list(self._tools)
+
+    async def now(self) -> float:
+        return float((await self._call(self._next_round(), 0, "now", {}))["value"])
+
+    async def random(self) -> int:
+        return int((await self._call(self._next_round(), 0, "random", {}))["value"])
+
+    def log(self, text: str) -> None:
+        self._logs += 1
+        if self._ended is None and self._logs <= MAX_LOGS_PER_TURN:
+            self._send(["log", self._pid, text[:MAX_LOG_CHARS].encode(errors="replace").decode()])
+
+    def _next_round(self) -> int:
+        round_ = self._round
+        self._round += 1
+        return round_
+
+    def _call(self, round_: int, index: int, op: str, args: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
+        if self._ended is not None:
+            raise TurnEnded(self._ended)
+        future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        try:
+            self._send(["call", self._pid, self._turn, round_, index, op, args])
+        except FrameError as error:
+            future.set_result({"status": "error", "text": f"the call is too large to be made: {error}"})
+        else:
+            self._open[round_, index] = future
+        return future
+
+    def resolve(self, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        """The node's answer to one call; one that nobody waits for any more is dropped."""
+        future = self._open.pop((round_, index), None)
+        if future is not None and not future.done():
+            future.set_result(outcome)
+
+    def end(self, why: str) -> bool:
+        """The turn is over. True when a call was waiting, and so the behaviour learns of it without being
+        cancelled.
+        """
+        self._ended = why
+        waiting = [future for future in self._open.values() if not future.done()]
+        self._open.clear()
+        for future in waiting:
+            future.set_exception(TurnEnded(why))
+        return bool(waiting)

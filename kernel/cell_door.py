@@ -1,0 +1,159 @@
+"""The door of the node's cell socket: who dials in stays a visitor until it has shown a token that is
+expected.
+
+A token opens the door once. A visitor must be of the node's own user, may send one small frame, and has
+``hello_s`` to do so; only so many visitors may stand there at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernel.abi import ABI_VERSION
+from kernel.cell.frames import FrameError, FrameLink
+from kernel.cell_table import CellLimits
+from kernel.errors import Invalid
+
+log = logging.getLogger(__name__)
+MAX_SOCKET_PATH_BYTES = 107
+_CREDENTIALS = struct.Struct("3i")
+
+
+def listen(path: Path) -> socket.socket:
+    """A listening Unix socket with mode 0600, in place of whatever lay at ``path``. Raises Invalid, OSError."""
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+        raise Invalid(
+            f"socket path {path} has {len(os.fsencode(path))} bytes, the limit is {MAX_SOCKET_PATH_BYTES}"
+        )
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(path))
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.umask(before)
+    return listener
+
+
+class Visitor:
+    """One connection. ``os_pid`` comes from the operating system, not from the visitor."""
+
+    def __init__(self, link: FrameLink) -> None:
+        self.link = link
+        self.os_pid = 0
+        self._handle = -1
+
+    def identify(self) -> None:
+        """Read the peer's credentials. Raises :class:`FrameError` when it is of another user, or gone."""
+        assert self.link.transport is not None
+        peer: socket.socket = self.link.transport.get_extra_info("socket")
+        credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        os_pid, uid, _ = _CREDENTIALS.unpack(credentials)
+        if uid != os.getuid():
+            raise FrameError(f"a process of user {uid} dialled, this node is of user {os.getuid()}")
+        self.os_pid = os_pid
+
+    def take(self) -> None:
+        """Hold on to the peer's process, so that it can be killed and no other."""
+        try:
+            self._handle = os.pidfd_open(self.os_pid)
+        except OSError as error:
+            raise FrameError(f"process {self.os_pid} dialled and is gone: {error}") from error
+
+    def kill(self) -> None:
+        """Close the link and end the peer's process."""
+        self.link.abort(FrameError("killed by the node"))
+        if self._handle >= 0:
+            try:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            finally:
+                os.close(self._handle)
+                self._handle = -1
+
+
+class Door:
+    """``admit(cell, visitor)`` is called for each visitor that showed the cell's token."""
+
+    def __init__(self, boot: int, limits: CellLimits, admit: Callable[[str, Visitor], None]) -> None:
+        self._boot = boot
+        self._limits = limits
+        self._admit = admit
+        self._tokens: dict[str, str] = {}
+        self._visitors: set[FrameLink] = set()
+
+    def expect(self, token: str, cell: str) -> None:
+        self._tokens[token] = cell
+
+    def forget(self, token: str) -> None:
+        self._tokens.pop(token, None)
+
+    def close(self) -> None:
+        for link in tuple(self._visitors):
+            link.abort(FrameError("the node closes"))
+
+    def visitor(self) -> FrameLink:
+        """The protocol of a new connection."""
+        link = FrameLink(
+            self._boot,
+            lambda frame: self._greeted(visitor, frame),
+            lambda error: self._left(link, error),
+            lambda opened: self._opened(visitor),
+            self._limits.hello_frame_bytes,
+        )
+        visitor = Visitor(link)
+        return link
+
+    def _opened(self, visitor: Visitor) -> None:
+        link = visitor.link
+        self._visitors.add(link)
+        try:
+            if len(self._visitors) > self._limits.visitors:
+                raise FrameError(
+                    f"{len(self._visitors)} connections without a hello, limit {self._limits.visitors}"
+                )
+            visitor.identify()
+        except FrameError as error:
+            link.abort(error)
+            return
+        asyncio.get_running_loop().call_later(self._limits.hello_s, self._check_greeted, link)
+
+    def _check_greeted(self, link: FrameLink) -> None:
+        if link in self._visitors:
+            link.abort(FrameError(f"no hello within {self._limits.hello_s:g} s"))
+
+    def _greeted(self, visitor: Visitor, frame: Any) -> None:
+        match frame:
+            case ["hello", str() as token, int() as os_pid, int() as abi]:
+                pass
+            case _:
+                raise FrameError("the first frame is not a hello")
+        cell = self._tokens.get(token)
+        if cell is None:
+            raise FrameError("its token is not expected: stale, used before, or made up")
+        if os_pid != visitor.os_pid:
+            raise FrameError(f"it says it is process {os_pid}, the operating system says {visitor.os_pid}")
+        if abi != ABI_VERSION:
+            raise FrameError(
+                f"it speaks ABI {abi}, this node {ABI_VERSION}; start both from one installation"
+            )
+        visitor.take()
+        del self._tokens[token]
+        self._visitors.discard(visitor.link)
+        self._admit(cell, visitor)
+
+    def _left(self, link: FrameLink, error: Exception | None) -> None:
+        self._visitors.discard(link)
+        log.warning("a visitor at the cell socket was refused: %s", error or "it left without a hello")

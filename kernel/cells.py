@@ -1,0 +1,328 @@
+"""The cells of a node: who is started, who may dial in, what became of whom.
+
+The decisions are elsewhere: which cell (:mod:`kernel.cell_table`), what a cell may say
+(:mod:`kernel.cell_port`). This is the shell that holds the socket, the tokens, the engine and the clock.
+
+A cell is started with a one-time token, dials the socket, and is known from then on by its connection. Its
+end of file is its death: everything in it is lost in one event. A process that waits for a cell, because the
+cell or the engine is not there yet, waits at most ``wait_s``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernel.cell.frames import FrameError
+from kernel.cell.slot import SlotFile
+from kernel.cell_door import Door, Visitor, listen
+from kernel.cell_events import CellEvents, CellView, Placement
+from kernel.cell_port import CellPort
+from kernel.cell_table import CellLimits, CellTable
+from kernel.engine import Engine, EngineError
+from kernel.errors import StateError
+
+log = logging.getLogger(__name__)
+Records = list[dict[str, Any]]
+Names = list[str]
+Lost = tuple[list[int], list[Placement]]
+Views = list[CellView]
+
+
+class _Cell:
+    """One cell from the decision to start it to its end; the surroundings of its port."""
+
+    def __init__(self, cells: Cells, name: str, events: CellEvents, limits: CellLimits) -> None:
+        self.name = name
+        self.token = secrets.token_hex(16)
+        self.slot = SlotFile(cells.slots_dir / name)
+        self.port = CellPort(name, events, limits, self)
+        self.visitor: Visitor | None = None
+        self.gone = False
+        self.pinged_at: float | None = None
+        self._cells = cells
+
+    @property
+    def os_pid(self) -> int:
+        return self.visitor.os_pid if self.visitor else 0
+
+    def send(self, frame: list[Any]) -> None:
+        if self.visitor is not None:
+            self.visitor.link.send(frame)
+
+    def kill(self, why: str) -> None:
+        self._cells.lose(self, why)
+
+    def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
+        asyncio.get_running_loop().call_later(delay_s, self._unless_gone, call, args)
+
+    def _unless_gone(self, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if not self.gone:
+            call(*args)
+
+    def running(self) -> int:
+        return self.slot.read()
+
+    def released(self, pid: int) -> None:
+        self._cells.released(self, pid)
+
+
+class Cells:
+    """All cells of a node. Everything is called on the event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        boot: int,
+        socket_path: Path,
+        slots_dir: Path,
+        events: CellEvents,
+        limits: CellLimits | None = None,
+    ) -> None:
+        self.slots_dir = slots_dir
+        self._engine = engine
+        self._socket_path = socket_path
+        self._events = events
+        self._limits = limits or CellLimits()
+        self._door = Door(boot, self._limits, self._admit)
+        self._table = CellTable(self._limits)
+        self._cells: dict[str, _Cell] = {}
+        self._where: dict[int, _Cell] = {}
+        self._queue: deque[_Cell] = deque()
+        self._starting: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._engine_up = False
+        self._closed = False
+
+    async def open(self) -> None:
+        """Listen, then open the engine. What is placed before it is open waits. Raises EngineError, OSError."""
+        self.slots_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._door.visitor, sock=listen(self._socket_path))
+        loop.call_later(self._limits.hang_s / 4, self._watch)
+        await self.open_engine()
+
+    async def open_engine(self) -> None:
+        """Open the engine, at first or after ``engine_lost``. Raises EngineError."""
+        await self._engine.open(self._engine_lost, self._engine_exit)
+        self._engine_up = True
+        self._start_all(self._table.spare())
+
+    async def close(self) -> None:
+        """End every cell. No event is sent any more."""
+        self._closed = True
+        self._engine_up = False
+        if self._server is not None:
+            self._server.close()
+        self._door.close()
+        for cell in list(self._cells.values()):
+            self._end(cell)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await self._engine.close()
+        self._socket_path.unlink(missing_ok=True)
+
+    # For the kernel
+
+    def place(self, placement: Placement) -> None:
+        """Run a process somewhere. Never blocks; ends in ``started`` or ``start_failed``."""
+        pid = placement.pid
+        if pid in self._where:
+            raise StateError(f"pid {pid} is placed already, in cell {self._where[pid].name}")
+        name, started = self._table.place(pid, placement.isolation, placement.domain)
+        self._start_all(started)
+        if name is None:
+            why = f"there are {self._limits.cells} cells, the limit"
+            asyncio.get_running_loop().call_soon(self._events.start_failed, pid, why)
+            return
+        cell = self._where[pid] = self._cells[name]
+        cell.port.add(placement)
+        if cell.port.waits(pid):
+            asyncio.get_running_loop().call_later(self._limits.wait_s, self._check_waiting, pid, cell)
+
+    def deliver(self, pid: int, turn: str, message: dict[str, Any], history: Records, tools: Names) -> None:
+        """Open a turn. ``message`` has the fields of :class:`kernel.abi.Message`. Raises StateError, Invalid."""
+        self._port(pid).deliver(pid, turn, message, history, tools)
+
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        """Answer a syscall: tool {status, text, truncated}; model {status, text, tool_calls, input_tokens,
+        output_tokens}; now, random {value}. Dropped when the turn is over."""
+        if pid in self._where:
+            self._where[pid].port.result(pid, turn, round_, index, outcome)
+
+    def end_turn(self, pid: int, turn: str, why: str) -> None:
+        """Close a turn: TurnEnded is raised in the behaviour. The next turn may be delivered at once."""
+        if pid in self._where:
+            self._where[pid].port.end_turn(pid, turn, why)
+
+    def stop(self, pid: int, why: str) -> None:
+        """The process is dead to the node; its cell has ``confirm_s`` to agree, else the cell is killed."""
+        if pid in self._where:
+            self._where[pid].port.stop(pid, why)
+
+    def list(self) -> Views:
+        views = []
+        for name, cell in self._cells.items():
+            seats = self._table[name]
+            views.append(CellView(name, cell.os_pid, tuple(seats.pids), seats.isolation, seats.domain))
+        return views
+
+    def os_pid_of(self, pid: int) -> int:
+        """The operating system's id of the process that a process lives in, 0 when there is none."""
+        return self._where[pid].os_pid if pid in self._where else 0
+
+    def cell_of(self, pid: int) -> str:
+        """The name of its cell, empty when it has none."""
+        return self._where[pid].name if pid in self._where else ""
+
+    def _port(self, pid: int) -> CellPort:
+        cell = self._where.get(pid)
+        if cell is None:
+            raise StateError(f"pid {pid} is in no cell")
+        return cell.port
+
+    # Starting
+
+    def _start_all(self, names: Names) -> None:
+        for name in names:
+            self._cells[name] = _Cell(self, name, self._events, self._limits)
+            self._queue.append(self._cells[name])
+        self._pump()
+
+    def _pump(self) -> None:
+        while self._engine_up and self._queue and len(self._starting) < self._limits.parallel_starts:
+            cell = self._queue.popleft()
+            if not cell.gone:
+                self._starting.add(cell.name)
+                self._door.expect(cell.token, cell.name)
+                task = asyncio.get_running_loop().create_task(self._start(cell))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, cell: _Cell) -> None:
+        cell.later(self._limits.connect_s, self._check_connected, cell)
+        try:
+            await self._engine.start_cell(cell.name, cell.token)
+        except EngineError as error:
+            self._never(cell, str(error))
+
+    def _check_connected(self, cell: _Cell) -> None:
+        if cell.visitor is None:
+            self._never(cell, f"it did not connect within {self._limits.connect_s:g} s")
+
+    def _check_waiting(self, pid: int, cell: _Cell) -> None:
+        if self._where.get(pid) is cell and cell.port.waits(pid):
+            cell.port.stop(pid, "no cell")
+            self._events.start_failed(pid, f"timeout: no cell within {self._limits.wait_s:g} s")
+
+    def _never(self, cell: _Cell, why: str) -> None:
+        """A cell that could not be started fails every start that waits for it."""
+        if cell.gone or cell.visitor is not None:
+            return
+        log.warning("cell %s failed to start: %s", cell.name, why)
+        _, waiting = self._end(cell)
+        for placement in waiting:
+            self._events.start_failed(placement.pid, f"cell {cell.name} failed to start: {why}")
+        self._pump()
+
+    def _admit(self, name: str, visitor: Visitor) -> None:
+        """A visitor has shown the cell's token."""
+        cell = self._cells[name]
+        cell.visitor = visitor
+        self._starting.discard(name)
+        visitor.link.hand_over(
+            functools.partial(self._received, cell), functools.partial(self._link_closed, cell)
+        )
+        cell.send(["welcome", str(cell.slot.path)])
+        cell.port.connect()
+        self._pump()
+
+    # Running
+
+    def _received(self, cell: _Cell, frame: Any) -> None:
+        if frame == ["pong"]:
+            cell.pinged_at = None
+        else:
+            cell.port.receive(frame)
+
+    def released(self, cell: _Cell, pid: int) -> None:
+        """A process has left its cell for good."""
+        if self._where.get(pid) is cell:
+            del self._where[pid]
+        for name in self._table.release(cell.name, pid):
+            self._end(self._cells[name])
+
+    def _watch(self) -> None:
+        """Ping each cell; one that has not answered for ``hang_s`` is held by somebody and is killed."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for cell in list(self._cells.values()):
+            if cell.visitor is None:
+                continue
+            if cell.pinged_at is None:
+                cell.pinged_at = now
+                cell.send(["ping"])
+            elif now - cell.pinged_at > self._limits.hang_s:
+                self.lose(cell, f"it did not answer for {self._limits.hang_s:g} s")
+        loop.call_later(self._limits.hang_s / 4, self._watch)
+
+    # Ending
+
+    def _link_closed(self, cell: _Cell, error: Exception | None) -> None:
+        if isinstance(error, FrameError):
+            log.warning("cell %s broke the rules and is killed: %s", cell.name, error)
+        self.lose(cell, str(error) if error else "end of file")
+
+    def lose(self, cell: _Cell, why: str) -> None:
+        """The cell is dead, or must die: one event for all that lived in it, a new place for what waited."""
+        if cell.gone or self._closed:
+            return
+        running = cell.running()
+        was_spare = self._table[cell.name].domain is None
+        lost, waiting = self._end(cell)
+        log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)
+        if lost:
+            self._events.cell_lost(cell.name, running if running in lost else 0, lost, why)
+        for placement in waiting:
+            self.place(placement)
+        if not was_spare and self._engine_up:
+            self._start_all(self._table.spare())
+
+    def _end(self, cell: _Cell) -> Lost:
+        """Kill it and forget it."""
+        cell.gone = True
+        self._cells.pop(cell.name, None)
+        self._starting.discard(cell.name)
+        self._door.forget(cell.token)
+        self._table.remove(cell.name)
+        lost, waiting = cell.port.close()
+        for pid in [pid for pid, where in self._where.items() if where is cell]:
+            del self._where[pid]
+        if cell.visitor is not None:
+            cell.visitor.kill()
+        self._engine.kill_cell(cell.name)
+        cell.slot.remove()
+        return lost, waiting
+
+    def _engine_exit(self, name: str, why: str) -> None:
+        cell = self._cells.get(name)
+        if cell is not None and not self._closed:
+            self._never(cell, why)
+
+    def _engine_lost(self, why: str) -> None:
+        if self._closed or not self._engine_up:
+            return
+        self._engine_up = False
+        for cell in list(self._cells.values()):
+            if cell.visitor is not None or cell.name in self._starting:
+                self.lose(cell, f"engine lost: {why}")
+        self._events.engine_lost(why)

@@ -1,0 +1,35 @@
+"""What an engine of cells is: something that starts and kills processes which then dial the node's socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kernel.errors import Unavailable
+
+
+class EngineError(Unavailable):
+    """The engine, or a cell of it, cannot be started."""
+
+
+class Engine(Protocol):
+    """``local`` or ``ray``. Cells decides, an engine does.
+
+    ``open`` may be called again after ``on_lost``. ``on_lost(why)``: the engine is gone, and its cells with
+    it. ``on_exit(cell, why)``: a cell is gone; of one that has dialled the link tells first.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
+        """Raises :class:`EngineError`."""
+
+    async def start_cell(self, cell: str, token: str) -> None:
+        """Returns when the start is under way. Raises :class:`EngineError`."""
+
+    def kill_cell(self, cell: str) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def info(self) -> dict[str, Any]: ...

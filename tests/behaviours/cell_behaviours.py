@@ -1,0 +1,166 @@
+"""Behaviours for the tests of cells: the good, the bad and the stubborn."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from kernel.abi import Message, ModelRequest, ProcessInfo, Syscalls, ToolCall, TurnResult
+
+
+class Base:
+    def __init__(self, info: ProcessInfo) -> None:
+        self.info = info
+
+
+class Echo(Base):
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return f"{self.info.name}: {message.text}"
+
+
+class Caller(Base):
+    """Makes one call of each kind and remembers what came back."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> TurnResult:
+        first = await sys.call_tool("add", {"b": 2, "a": 1})
+        both = await sys.call_tools([ToolCall("x", "{}", "id1"), ToolCall("y", "[1", "id2")])
+        answer = await sys.ask_model(ModelRequest(({"role": "user", "content": "hi"},), ("add",)))
+        now, dice = await sys.now(), await sys.random()
+        sys.log("a line")
+        return TurnResult(
+            reply=f"{first.text} {[r.id for r in both]} {answer.text} {now} {dice}",
+            remember=({"history": await sys.history(), "tools": await sys.tools()},),
+        )
+
+
+class Loop(Base):
+    """Makes as many calls as the message says."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        for _ in range(int(message.text)):
+            await sys.call_tool("t", "{}")
+        return "done"
+
+
+class Waits(Base):
+    """Waits for a tool call, or for nothing at all, and says how it ended."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        if message.text == "sleep":
+            sys.log("sleeping")
+            await asyncio.sleep(3600)
+        await sys.call_tool("slow", "{}")
+        return "went on"
+
+
+class Stubborn(Base):
+    """Survives any number of cancellations."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        sys.log("stubborn")
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except BaseException:
+                continue
+
+
+class Leaves(Base):
+    """Starts a task that outlives its turn."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        self.task = asyncio.create_task(self.linger(sys))
+        await asyncio.sleep(0)
+        return "left"
+
+    async def linger(self, sys: Syscalls) -> None:
+        await asyncio.sleep(3600)
+
+
+class Crashes(Base):
+    async def handle(self, message: Message, sys: Syscalls) -> Any:
+        match message.text:
+            case "raise":
+                raise ValueError("two\nlines \x1b[31m")
+            case "exit 0":
+                raise SystemExit
+            case "exit 3":
+                raise SystemExit(3)
+            case "nested":
+                raise Unspeakable
+            case "type":
+                return 42
+            case "task exit":
+                await asyncio.create_task(self.leave())
+            case "surrogate":
+                return "\ud800"
+            case "huge":
+                return "x" * (17 * 2**20)
+        return "fine"
+
+    async def leave(self) -> None:
+        sys.exit(1)
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Kills(Base):
+    """Is killed in the middle of a step of its own."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        if message.text == "in a task":
+            await asyncio.gather(self.kill())
+        await self.kill()
+        return "unreachable"
+
+    async def kill(self) -> None:
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Blocks(Base):
+    """Holds the event loop of its cell."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        sys.log("blocking")
+        await asyncio.sleep(0.01)
+        time.sleep(3600)
+        return "unreachable"
+
+
+class StartRaises(Base):
+    def __init__(self, info: ProcessInfo) -> None:
+        raise RuntimeError("no such start")
+
+
+class StartHangs(Base):
+    def __init__(self, info: ProcessInfo) -> None:
+        time.sleep(3600)
+
+
+class Large(Base):
+    """A call that is over the frame limit is an answer, not a crash."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        result = await sys.call_tool("t", "x" * (17 * 2**20))
+        second = await sys.call_tool("t", "{}")
+        return f"{result.status} {second.status}"
+
+
+class Modules(Base):
+    """Tells what the cell has loaded."""
+
+    async def handle(self, message: Message, sys_: Syscalls) -> str:
+        ours = ("chain", "cognition", "kernel", "mesh", "weftos", "duckdb")
+        return " ".join(sorted(name for name in sys.modules if name.split(".")[0] in ours))
+
+
+class NotABehaviour:
+    pass

@@ -1,0 +1,5 @@
+"""A module whose import wants to end the process."""
+
+import sys
+
+sys.exit(4)
