@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from weftos.errors import WeftosError
@@ -47,3 +48,11 @@ def control_socket(data: Path) -> Path:
 def not_running(data: Path) -> WeftosError:
     """The error for a command that needs a running node."""
     return WeftosError(f"no node runs on {data}: start one with weftos up --data {data}", "not_running")
+
+
+def runtime_directory(data: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the sockets of a node on ``data`` are: short, private, and gone after a reboot of the machine."""
+    mark = sha256(os.fsencode(data.absolute())).hexdigest()[:8]
+    if shared := environment.get("XDG_RUNTIME_DIR"):
+        return Path(shared) / f"weftos-{mark}"
+    return Path("/tmp") / f"weftos-{os.getuid()}-{mark}"

@@ -1,0 +1,42 @@
+"""The command tree: what ``weftos --help`` shows. Importing it imports typer and nothing heavier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from weftos import __version__
+from weftos.cli import configuration, doctor, ledger, letters, nodes, processes, talk
+from weftos.cli.options import group
+
+app = group("A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act.")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"weftos {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act."""
+
+
+_NODE: tuple[Callable[..., None], ...] = (nodes.init, nodes.up, nodes.down, nodes.status, doctor.doctor)
+_LOOK: tuple[Callable[..., None], ...] = (processes.spawn, processes.ps, processes.tree, processes.inspect)
+_TALK: tuple[Callable[..., None], ...] = (talk.send, talk.chat, talk.cancel, talk.logs, talk.events)
+_RULE: tuple[Callable[..., None], ...] = (processes.stop, processes.start, processes.kill)
+
+for _command in (*_NODE, *_LOOK, *_TALK, *_RULE):
+    app.command()(_command)
+app.add_typer(letters.deadletters, name="deadletters")
+app.add_typer(letters.doubts, name="doubts")
+app.add_typer(ledger.chain, name="chain")
+app.add_typer(configuration.config, name="config")

@@ -1,0 +1,222 @@
+"""Commands about the ledger: chain status, log, show, why, verify, key. They read the files; no node need run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weftos.cli.options import AsJson, Data, client, group
+from weftos.cli.output import Output, moment, shown, styled
+from weftos.cli.talk import event_line
+from weftos.control import Json
+from weftos.errors import WeftosError
+from weftos.paths import data_directory
+
+if TYPE_CHECKING:
+    from chain.verify import Report
+    from rich.tree import Tree
+
+chain = group("The ledger: read, explained, verified.")
+
+Seq = Annotated[int, typer.Argument(metavar="SEQ", min=0, help="An entry's number.")]
+
+
+@chain.command("status")
+def status(data: Data = None, as_json: AsJson = False) -> None:
+    """Show how far the ledger goes and what is signed."""
+    from weftos.cli.audit import Auditor
+
+    out = Output(as_json)
+    with out.progress("reading the journal") as progress:
+        found = Auditor(data_directory(data), progress).summary()
+    out.document(found)
+    out.table(("FIELD", "VALUE"), ((name.replace("_", " "), value) for name, value in found.items()))
+
+
+@chain.command("log")
+def log(
+    pid: Annotated[
+        str | None, typer.Option(metavar="P", help="Of this process only: a PID, or a name.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="K", help="Of this kind only, such as tool.intent.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many, the newest.")] = 50,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the newest entries."""
+    out = Output(as_json)
+    place = data_directory(data)
+    number = None if pid is None else int(pid) if pid.isdigit() else _pid_of(place, pid)
+    rows, source = _rows(out, place, number, kind, limit)
+    out.document({"rows": rows, "source": source})
+    from weftos.cli.audit import gist
+
+    for row in rows:
+        out.say(f"{event_line(row)}  {gist(row)}")
+
+
+def _pid_of(place: Path, name: str) -> int:
+    with client(place) as node:
+        return int(node.inspect(name)["pid"])
+
+
+def _rows(out: Output, place: Path, pid: int | None, kind: str | None, limit: int) -> tuple[list[Json], str]:
+    """From the running node's archive; from the journal when there is no node, or no archive in it."""
+    try:
+        with client(place) as node:
+            answer = node.log(pid=pid, kind=kind, limit=limit)
+            return answer["rows"], str(answer["source"])
+    except WeftosError as error:
+        if error.code not in ("not_running", "unavailable", "timeout"):
+            raise
+    from weftos.cli.audit import Auditor
+
+    with out.progress("reading the journal") as progress:
+        return Auditor(place, progress).newest(pid, kind, limit), "journal"
+
+
+@chain.command("show")
+def show(seq: Seq, data: Data = None, as_json: AsJson = False) -> None:
+    """Show one entry with its body."""
+    from weftos.cli.audit import Auditor, row
+
+    out = Output(as_json)
+    with out.progress("reading the journal") as progress:
+        record = Auditor(data_directory(data), progress).entry(seq)
+    entry = record.entry
+    found = {
+        **row(record),
+        "commitment": entry.commitment.hex(),
+        "previous": entry.previous.hex(),
+        "leaf_hash": record.leaf_hash.hex(),
+        "leaf": record.leaf.hex(),
+        "salt": record.salt.hex() if record.salt is not None else None,
+        "file": record.file,
+        "offset": record.offset,
+    }
+    out.document(found)
+    body = found.pop("body")
+    found["time"] = moment(found.pop("time_us"))
+    fields = [*found.items(), *((f"body.{name}", value) for name, value in (body or {}).items())]
+    out.table(("FIELD", "VALUE"), fields)
+    if record.erased:
+        out.say("its body was erased; the entry and every proof of it stand")
+
+
+@chain.command("why")
+def why(seq: Seq, data: Data = None, as_json: AsJson = False) -> None:
+    """Show what led to an entry: the path of causes from its first one down to it."""
+    from weftos.cli.audit import Auditor
+
+    out = Output(as_json)
+    with out.progress("reading the journal") as progress:
+        path = Auditor(data_directory(data), progress).why(seq)
+    out.document(path)
+    if not as_json:
+        out.show(_path_tree(path))
+
+
+def _path_tree(path: list[Json]) -> Tree:
+    from rich.tree import Tree
+
+    from weftos.cli.audit import gist
+
+    root: Tree | None = None
+    branch: Tree | None = None
+    for row in path:
+        label = styled(f"{row['seq']} ", "dim")
+        label.append_text(styled(row["kind"], "bold"))
+        label.append_text(styled(f"  pid {row['pid']}  {gist(row)}"))
+        branch = Tree(label) if branch is None else branch.add(label)
+        root = root or branch
+    assert root is not None
+    return root
+
+
+@chain.command("verify")
+def verify(
+    data: Data = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key", metavar="VKEY", help="A verifier key you trust, from elsewhere; may be repeated."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every byte of the ledger's files; exits 1 when anything is wrong."""
+    from chain.verify import verify as verify_ledger
+
+    out = Output(as_json)
+    place = data_directory(data)
+    if not (place / "format").exists():
+        raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
+    with out.progress("verifying") as progress:
+        report = verify_ledger(place, tuple(key or ()), progress)
+    out.document(_report(report, pinned=bool(key)))
+    _tell(out, report, pinned=bool(key))
+    if report.findings:
+        raise typer.Exit(1)
+
+
+def _report(report: Report, *, pinned: bool) -> Json:
+    from dataclasses import asdict
+
+    return {"ok": not report.findings, "key_pinned": pinned, **_plain(asdict(report))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _tell(out: Output, report: Report, *, pinned: bool) -> None:
+    out.say(f"{report.entries} entries, {report.boots} boots, root {report.root.hex()}")
+    out.say(
+        f"signed by both keys up to {report.full_size}, by Ed25519 alone the {report.size - report.full_size} after"
+    )
+    if report.torn_bytes:
+        out.say(f"unacknowledged tail, {report.torn_bytes} bytes: the last write was cut off by a crash")
+    if pinned:
+        out.say(f"signatures checked under the key you gave, of {report.origin}")
+    else:
+        out.say(
+            f"no key was pinned: the key in the directory itself was used, fingerprint {report.origin}; "
+            "compare it with one you have from elsewhere, or give --key"
+        )
+    if not report.findings:
+        out.say("verified: nothing was changed, and nothing is missing")
+        return
+    out.say(f"NOT VERIFIED: {len(report.findings)} finding{'s' if len(report.findings) > 1 else ''}")
+    columns = ("ENTRY", "FINDING", "WHERE", "EXPECTED", "FOUND")
+    out.table(
+        columns,
+        (
+            [
+                item.seq if item.seq >= 0 else None,
+                item.kind,
+                item.where,
+                shown(item.expected),
+                shown(item.found),
+            ]
+            for item in report.findings
+        ),
+    )
+
+
+@chain.command("key")
+def key(data: Data = None, as_json: AsJson = False) -> None:
+    """Print the node's verifier keys, to be kept where the node cannot change them."""
+    from chain.keys import load_vkeys
+
+    out = Output(as_json)
+    ed25519, ml_dsa_65 = load_vkeys(data_directory(data) / "keys")
+    out.document({"origin": ed25519.name, "ed25519": ed25519.text, "ml_dsa_65": ml_dsa_65.text})
+    out.say(f"{ed25519.text}\n{ml_dsa_65.text}")

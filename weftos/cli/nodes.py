@@ -1,0 +1,213 @@
+"""Commands about the node itself: init, up, down, status."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from weftos.cli.options import AsJson, Data, client
+from weftos.cli.output import Output, duration
+from weftos.control import Json
+from weftos.errors import WeftosError
+from weftos.paths import data_directory
+
+if TYPE_CHECKING:
+    from weftos.cli.launch import NodeProcess
+
+_POLL_S = 0.05
+_STOP_TIMEOUT_S = 15.0
+
+
+def init(
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="Where; else --data, WEFTOS_DATA, or the user's own."),
+    ] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a data directory.
+
+    It gets keys, folders and a commented configuration.
+    """
+    if directory is not None and data is not None and directory != data:
+        raise typer.BadParameter(f"DIR is {directory} and --data is {data}: give one of them")
+    from weftos.initialise import initialise
+
+    out = Output(as_json)
+    place = data_directory(directory or data)
+    keys = initialise(place)
+    out.document({"data": str(place), "origin": keys.origin, "config": str(place / "weftos.toml")})
+    out.say(
+        f"made {place}\nthe node's true name is {keys.origin}\nits configuration is {place / 'weftos.toml'}"
+    )
+
+
+def up(
+    name: Annotated[str | None, typer.Option(metavar="N", help="A petname for the node.")] = None,
+    data: Data = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead of weftos.toml in the data directory.")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when the node listens.")] = False,
+    engine: Annotated[
+        Literal["ray", "local"] | None, typer.Option(help="Cells as Ray actors, or as plain child processes.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start the node.
+
+    Makes the data directory if there is none. In the foreground Ctrl-C stops the node.
+    """
+    from weftos.cli.launch import NodeProcess
+    from weftos.initialise import initialise, is_initialised
+
+    out = Output(as_json)
+    place = data_directory(data)
+    if not is_initialised(place):
+        keys = initialise(place)
+        out.say(f"made {place}; the node's true name is {keys.origin}")
+    flags = {"--name": name, "--config": config and str(config.absolute()), "--engine": engine}
+    arguments = [word for flag, value in flags.items() if value for word in (flag, value)]
+    with NodeProcess(place, arguments) as node:
+        _boot(node, out, place, detach)
+        if not detach:
+            status = node.wait()
+            out.say("the node has stopped" if status == 0 else f"the node ended with status {status}")
+            raise typer.Exit(status)
+
+
+def _boot(node: NodeProcess, out: Output, place: Path, detach: bool) -> None:
+    started = time.monotonic()
+    ready = node.until_ready(lambda step: out.say(f"  {time.monotonic() - started:5.2f} s  {step}"))
+    facts: Json = {"data": str(place), "os_pid": node.process.pid, **ready}
+    out.document(facts)
+    out.say(f"node {_called(facts)} listens on {place}, process {node.process.pid}")
+    if detach:
+        out.say(f"stop it with weftos down --data {place}")
+    else:
+        out.say("Ctrl-C stops it")
+
+
+def _called(facts: Json) -> str:
+    name, origin = facts.get("name"), facts.get("origin", "")
+    return f"{name} ({origin})" if name and origin else str(name or origin)
+
+
+def down(data: Data = None, as_json: AsJson = False) -> None:
+    """Stop the node; returns when all of it is gone."""
+    out = Output(as_json)
+    place = data_directory(data)
+    if not (place / "format").exists():
+        raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
+    with out.waiting(f"stopping the node on {place}"):
+        answer = _stop(place)
+    out.document(answer)
+    if not answer["was_running"]:
+        left = f"; ended {answer['killed']} processes that its last run had left" if answer["killed"] else ""
+        out.say(f"no node was running on {place}{left}")
+    elif answer["killed"]:
+        waited = f"{_STOP_TIMEOUT_S:.0f} s"
+        out.say(f"the node on {place} did not stop within {waited}: killed {answer['killed']} processes")
+    else:
+        out.say(f"the node on {place} has stopped")
+
+
+def _stop(place: Path) -> Json:
+    from kernel.errors import LockedError
+    from kernel.session import end_old_session, lock
+
+    try:
+        held = lock(place)
+    except LockedError as error:
+        holder = error.pid
+    else:
+        try:
+            return {"was_running": False, "killed": end_old_session(place)}
+        finally:
+            held.close()
+    members = _session_of(holder)
+    _ask_to_stop(place, holder)
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    while members():
+        if time.monotonic() >= deadline:
+            killed = end_old_session(place)
+            if left := members():
+                raise WeftosError(
+                    f"processes {left} of the node on {place} do not end: see what holds them", "timeout"
+                )
+            return {"was_running": True, "killed": killed}
+        time.sleep(_POLL_S)
+    return {"was_running": True, "killed": 0}
+
+
+def _session_of(holder: int) -> Callable[[], list[int]]:
+    """What asks which processes of the node's session live; of a node inside our own session only itself."""
+    from kernel.session import session_members
+
+    try:
+        session = os.getsid(holder)
+    except ProcessLookupError:
+        return list
+    if session == os.getsid(0):
+        return lambda: [pid for pid in session_members(session) if pid == holder]
+    return lambda: session_members(session)
+
+
+def _ask_to_stop(place: Path, holder: int) -> None:
+    """Ask by the control API; a node that does not listen (yet, or any more) is asked by signal."""
+    try:
+        with client(place) as node:
+            node.shutdown()
+    except WeftosError as error:
+        if error.code not in ("not_running", "unavailable", "timeout"):
+            raise
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(holder, signal.SIGTERM)
+
+
+def status(data: Data = None, as_json: AsJson = False) -> None:
+    """Show how the node is."""
+    out = Output(as_json)
+    place = data_directory(data)
+    try:
+        with client(place) as node, out.waiting("asking the node"):
+            found = node.status()
+    except WeftosError as error:
+        if error.code != "not_running":
+            raise
+        out.document({"running": False, "data": str(place)})
+        if not as_json:
+            raise
+        raise typer.Exit(1) from None
+    out.document({"running": True, **found})
+    if found.get("read_only"):
+        out.say(f"READ-ONLY: {found['read_only']}")
+    out.table(("FIELD", "VALUE"), _facts(found))
+    if helpers := found.get("helpers"):
+        out.say("")
+        columns = ("name", "pid", "os_pid", "state")
+        out.table(
+            [c.upper().replace("_", " ") for c in columns], ([h.get(c) for c in columns] for h in helpers)
+        )
+
+
+def _facts(found: Json) -> list[tuple[str, object]]:
+    facts: list[tuple[str, object]] = []
+    for name, value in found.items():
+        if name == "helpers":
+            continue
+        if name == "ledger" and isinstance(value, dict):
+            facts += [(f"ledger {part.replace('_', ' ')}", item) for part, item in value.items()]
+        elif name == "uptime_s":
+            facts.append(("uptime", duration(value)))
+        else:
+            facts.append((name.replace("_", " "), value))
+    return facts

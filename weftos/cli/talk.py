@@ -1,0 +1,186 @@
+"""Commands that speak with a process or listen to the node: send, chat, cancel, logs, events."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weftos.cli.options import AsJson, Data, Target, client
+from weftos.cli.output import Output, complain, moment
+from weftos.control import Json
+from weftos.errors import WeftosError
+
+if TYPE_CHECKING:
+    from weftos.client import Client
+
+WAIT_S = 300.0
+SessionOption = Annotated[str, typer.Option("--session", metavar="S", help="Conversation it belongs to.")]
+
+
+def send(
+    target: Target,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say; - reads it from stdin.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the reply and print it.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait.")] = WAIT_S,
+    session: SessionOption = "",
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a message.
+
+    Once it is accepted it is on disk: it will be handled, or become a dead letter.
+    """
+    out = Output(as_json)
+    said = sys.stdin.read() if text == "-" else text
+    with client(data) as node, out.waiting(f"waiting for {target}"):
+        answer = node.send(target, said, session=session, wait_s=timeout if wait else None)
+    out.document(answer)
+    if not wait:
+        out.say(f"accepted as {answer['message']} for {answer['address']}")
+        return
+    out.say(str(answer.get("reply", "")))
+    if answer.get("status") != "ok":
+        complain(f"the turn ended as {answer.get('status')}: weftos inspect {target} says more")
+        raise typer.Exit(1)
+
+
+def chat(target: Target, session: SessionOption = "", data: Data = None, as_json: AsJson = False) -> None:
+    """Talk with a process, its tokens as they come.
+
+    One message a line. Ctrl-C cancels a turn, Ctrl-D ends the talk.
+    """
+    out = Output(as_json)
+    talk = session or f"chat-{secrets.token_hex(4)}"
+    failed = False
+    with client(data) as node:
+        node.inspect(target)
+        for said in _lines(out):
+            try:
+                failed = not _turn(node, out, target, said, talk)
+            except KeyboardInterrupt:
+                node.cancel(target)
+                out.say("\ncancelled")
+            except WeftosError as error:
+                if error.code in ("not_running", "unavailable") or not sys.stdin.isatty():
+                    raise
+                complain(str(error))
+    if failed and not sys.stdin.isatty():
+        raise typer.Exit(1)
+
+
+def _lines(out: Output) -> Iterator[str]:
+    prompt = "you> " if sys.stdin.isatty() and not out.as_json else ""
+    while True:
+        try:
+            said = input(prompt)
+        except EOFError:
+            return
+        if said.strip():
+            yield said
+
+
+def _turn(node: Client, out: Output, target: str, said: str, session: str) -> bool:
+    """One message and everything that comes of it. True when it was answered."""
+    streamed = ""
+    status = "ended"
+    for event in node.watch(target, said, session=session):
+        out.line_document(event)
+        kind = event.get("event")
+        if kind == "delta":
+            streamed += str(event.get("text", ""))
+            out.write(str(event.get("text", "")))
+        elif kind in ("end", "reply"):
+            status = str(event.get("status", "ok"))
+            _closing(out, str(event.get("reply", "")), streamed, status)
+        else:
+            broken = bool(streamed) and not streamed.endswith("\n")
+            if note := _note(event):
+                out.say(("\n" if broken else "") + note)
+                streamed = ""
+    return status == "ok"
+
+
+def _closing(out: Output, reply: str, streamed: str, status: str) -> None:
+    """The reply, unless its tokens have been printed already."""
+    if streamed and streamed.strip().endswith(reply.strip()):
+        out.write("" if streamed.endswith("\n") else "\n")
+    else:
+        out.say(("\n" if streamed else "") + reply)
+    if status != "ok":
+        out.say(f"[{status}]")
+
+
+def _note(event: Json) -> str:
+    """A line for whatever is neither token nor reply; nothing for what a person need not see."""
+    match event.get("event"):
+        case "tool":
+            return f"  [{event.get('tool', 'tool')}{_colon(event.get('status'))}]"
+        case "turn" if event.get("attempt"):
+            return f"  [started again as PID {event.get('pid')}; the turn goes on]"
+        case "stalled" | "dead" as kind:
+            return f"  [{kind}{_colon(event.get('why'))}]"
+    return ""
+
+
+def _colon(text: object) -> str:
+    return f": {text}" if text else ""
+
+
+def cancel(target: Target, data: Data = None, as_json: AsJson = False) -> None:
+    """End the current turn of a process.
+
+    The process lives on.
+    """
+    out = Output(as_json)
+    with client(data) as node:
+        answer = node.cancel(target)
+    out.document(answer)
+    out.say(f"the turn of {answer.get('address', target)} is cancelled")
+
+
+def logs(
+    target: Target,
+    limit: Annotated[
+        int, typer.Option(metavar="K", min=1, max=10_000, help="How many lines, the newest.")
+    ] = 200,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a process logged."""
+    out = Output(as_json)
+    with client(data) as node:
+        rows = node.logs(target, limit=limit)
+    out.document(rows)
+    for row in rows:
+        at = moment(row.get("time_us")) or str(row.get("timestamp", ""))
+        out.say(f"{at}  {row.get('text', row.get('event', ''))}".strip())
+
+
+def events(
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with each new one.")] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the newest ledger entries, one a line."""
+    out = Output(as_json)
+    rows = []
+    with client(data) as node:
+        for row in node.events(follow=follow):
+            if follow:
+                out.line_document(row)
+            else:
+                rows.append(row)
+            out.say(event_line(row))
+    if not follow:
+        out.document(rows)
+
+
+def event_line(row: Json) -> str:
+    """One ledger entry in one line."""
+    cause = row.get("cause", -1)
+    because = f"  <- {cause}" if isinstance(cause, int) and cause >= 0 else ""
+    return f"{row['seq']:>7}  {moment(row['time_us'])}  pid {row['pid']:<6} {row['kind']:<18} {row['subject']}{because}"
