@@ -92,7 +92,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What the model said: ``text``, or tool calls, or both. ``status`` is ``ok`` or ``error`` (then ``text`` says why)."""
+    """What the model said: ``text``, tool calls, or both. ``status`` is ``ok`` or ``error`` (``text`` says why)."""
 
     status: Literal["ok", "error"]
     text: str
@@ -118,7 +118,7 @@ class TurnEnded(Exception):
 
 
 class Syscalls(Protocol):
-    """Everything a behaviour can ask of the node during one turn. Order matters: calls are numbered as they are made."""
+    """Everything a behaviour can ask of the node during one turn. Order matters: calls are numbered as made."""
 
     async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
         """Ask for one tool call. A dict is encoded as canonical JSON."""

@@ -278,6 +278,8 @@ class Cells:
     # Ending
 
     def _link_closed(self, cell: _Cell, error: Exception | None) -> None:
+        if cell.gone:
+            return
         if isinstance(error, FrameError):
             log.warning("cell %s broke the rules and is killed: %s", cell.name, error)
         self.lose(cell, str(error) if error else "end of file")

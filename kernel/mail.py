@@ -6,11 +6,10 @@ sender hears of it, and from then on ends in exactly one way: acknowledged, dead
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from chain.ledger import Draft, Ticket
-
 from kernel.address import AddressTarget, NameTarget, PidTarget, name_of, parse_target
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound, Refused
@@ -59,7 +58,7 @@ class Post:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def resolve(self, target: str) -> str:
-        """The address a target means: a PID, an address, a unique name or its beginning. Raises NotFound or Refused with advice."""
+        """The address a target means: a PID, an address, a unique name or its beginning. Raises NotFound, Refused."""
         match parse_target(target):
             case PidTarget(pid):
                 return self._resolve_pid(pid)
@@ -108,7 +107,7 @@ class Post:
         size = len(out.text.encode("utf-8", "surrogatepass"))
         if size > self._bounds.message_bytes:
             raise Invalid(f"message of {size} bytes, limit {self._bounds.message_bytes}")
-        box = self._state.mail.get(address, {})
+        box: Mapping[str, Mail] = self._state.mail.get(address, {})
         if len(box) >= self._bounds.mailbox_messages:
             raise Busy(f"mailbox of {address} is full ({len(box)} messages, limit {self._bounds.mailbox_messages})")
         held = sum(mail.size for mail in box.values()) if len(box) > 32 else 0

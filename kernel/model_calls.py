@@ -2,7 +2,7 @@
 
 What is recorded of a question is the hash of the whole request and only what is new in it: ``prefix_of`` names the
 entry of an earlier question in the same session, ``prefix_count`` how many of the recorded messages up to there this
-one begins with, and ``new`` holds the rest. So a turn's part of the ledger grows with what is said, not with its square.
+one begins with, and ``new`` holds the rest. So a turn's share of the ledger grows with what is said, not its square.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import json
 from collections import OrderedDict
 from typing import Any, Protocol
 
-from chain.ledger import Draft, LedgerUnavailable
-
+from chain.errors import LedgerUnavailable
+from chain.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.errors import Invalid
 from kernel.helper import HelperLost, HelperRefused

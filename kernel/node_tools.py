@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.ledger import Draft
-
 from kernel.address import join
 from kernel.bounds import Bounds
 from kernel.capability import Rights, child_of
@@ -24,7 +23,7 @@ from kernel.mail import Outgoing, Post
 from kernel.processes import Processes
 from kernel.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.state import State, Turn
-from kernel.tools.calculator import CalculatorError, calculate
+from kernel.tools.calculator import CalculationError, calculate
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class NodeTools:
     def _calculator(self, args: dict[str, Any]) -> Done:
         try:
             return Done("ok", calculate(args["expression"]))
-        except CalculatorError as error:
+        except CalculationError as error:
             return Done("error", str(error))
 
     def _outgoing(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Outgoing:
@@ -129,13 +128,15 @@ class NodeTools:
     def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
         wanted = frozenset(args["tools"]) if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights
         tools = child_of(Rights(process.rights), Rights(wanted)).names() or []
-        config = {key: process.spec.config[key] for key in ("provider", "model") if key in process.spec.config}
+        config: dict[str, Any] = {
+            key: process.spec.config[key] for key in ("provider", "model") if key in process.spec.config
+        }
         if "system_prompt" in args:
             config["system_prompt"] = args["system_prompt"]
         spec = ProcessSpec(
             name=args["name"],
             behaviour=process.spec.behaviour,
-            restart="transient",
+            restart=args.get("restart", "transient"),
             isolation=process.spec.isolation,
             tools=tuple(tools),
             workspace=process.spec.workspace,

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from chain.ledger import Draft, StateChange
-
 from kernel.address import ROOT, is_below, join, name_of
 from kernel.address import parent as parent_of
 from kernel.bounds import Bounds
@@ -108,7 +107,8 @@ class Processes:
         if USER not in self._state.slots:
             spec = ProcessSpec("user", type="supervisor", tools=())
             self._recorder.commit([self.draft_spawn(spec, ROOT, ROOT_PID, b"", -1)])
-        self._supervisors[ROOT], effects = begin(flags, [(self._child_spec(self._state.slots[USER]), SlotState.RUNNING)])
+        user = self._child_spec(self._state.slots[USER])
+        self._supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
         self._carry_out(ROOT, effects)
 
     def _child_spec(self, slot: Slot) -> ChildSpec:

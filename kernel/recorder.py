@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from chain.errors import LedgerUnavailable
 from chain.ledger import Draft, Ledger, StateChange, Ticket
 from chain.reader import EntryRecord, Record, StateRecord
-
 from kernel.state import State
 
 RETRY_S = 0.5

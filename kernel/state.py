@@ -13,7 +13,7 @@ of each syscall, by ordinal.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,17 +115,42 @@ class Tally:
     dropped: int = 0
 
 
+class Session:
+    """What an address remembers of one conversation: the newest turns, whole, within a count and a size."""
+
+    def __init__(self, max_records: int, max_bytes: int) -> None:
+        self._max_records = max_records
+        self._max_bytes = max_bytes
+        self._turns: deque[tuple[list[dict[str, Any]], int]] = deque()
+        self.records = 0
+        self.bytes = 0
+
+    def add(self, records: list[dict[str, Any]], size: int) -> None:
+        """Add one turn's records and forget the oldest turns beyond the limits; the newest stays in any case."""
+        self._turns.append((records, size))
+        self.records += len(records)
+        self.bytes += size
+        while len(self._turns) > 1 and (self.records > self._max_records or self.bytes > self._max_bytes):
+            old, old_size = self._turns.popleft()
+            self.records -= len(old)
+            self.bytes -= old_size
+
+    def history(self) -> list[dict[str, Any]]:
+        """All records, oldest first."""
+        return [record for records, _ in self._turns for record in records]
+
+
 class State:
     """Everything that survives. Read freely; change only through the two ``apply`` methods."""
 
-    def __init__(self, session_records: int) -> None:
-        self._session_records = session_records
+    def __init__(self, session_records: int, session_bytes: int) -> None:
+        self._session_limits = (session_records, session_bytes)
         self.slots: dict[str, Slot] = {}
         self.mail: dict[str, OrderedDict[str, Mail]] = {}
         self._box_of: dict[str, str] = {}
         self.turns: dict[str, Turn] = {}
         self.dead: dict[str, DeadLetter] = {}
-        self.sessions: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self.sessions: dict[tuple[str, str], Session] = {}
         self.pids: OrderedDict[int, str] = OrderedDict()
         self.pids_reserved = 0
         self.boots = 0
@@ -166,9 +191,10 @@ class State:
             self.pids_reserved = int(key)
         elif table == "session" and value is not None:
             address, session = key.split("\n", 1)
-            records = self.sessions.setdefault((address, session), [])
-            records.extend(msgpack.unpackb(value, raw=False))
-            del records[: -self._session_records]
+            kept = self.sessions.get((address, session))
+            if kept is None:
+                kept = self.sessions[address, session] = Session(*self._session_limits)
+            kept.add(msgpack.unpackb(value, raw=False), len(value))
 
     # -- processes -----------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class Flags:
         if self.strategy not in get_args(StrategyName):
             strategies = ", ".join(get_args(StrategyName))
             faults.append(f"strategy is {self.strategy!r}, must be one of {strategies}")
-        if self.intensity < 0 or self.intensity != int(self.intensity):
+        if not 0 <= self.intensity < INFINITY or self.intensity % 1:
             faults.append(f"intensity is {self.intensity}, must be a whole number, 0 or more")
         if not 0 < self.period_s < INFINITY:
             faults.append(f"period_s is {self.period_s}, must be above 0 and finite")

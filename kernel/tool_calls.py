@@ -16,8 +16,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from chain.ledger import PREVIOUS, Draft, LedgerUnavailable, Written
-
+from chain.errors import LedgerUnavailable
+from chain.ledger import PREVIOUS, Draft, Written
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, NotFound, Refused
@@ -369,7 +369,7 @@ class ToolCalls:
                 self._resume(process, turn, call)
             return
         if policy == "lost" or harmless:
-            body = self._outcome_body("lost", f"{call.name} was lost in a crash {call.attempt} times; it is not known done")
+            body = self._outcome_body("lost", f"{call.name} was lost in a crash, {call.attempt} times")
         else:
             body = self._outcome_body("in_doubt", "it is not known whether this was done; a person must say")
         body["attempt"] = call.attempt

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgpack
-from chain.ledger import Draft, StateChange, Ticket
 
+from chain.ledger import Draft, StateChange, Ticket
 from kernel.bounds import Bounds
 from kernel.capability import Rights, intersect
 from kernel.errors import Invalid, KernelError
@@ -99,7 +99,7 @@ class Turns:
         process.turn = ident
         process.asked = set()
         process.rights = intersect(Rights.of(process.spec.tools), Rights(mail.rights)).tools or frozenset()
-        history = self._state.sessions.get((process.address, mail.session), [])
+        session = self._state.sessions.get((process.address, mail.session))
         message = {
             "id": mail.id,
             "sender": mail.sender,
@@ -108,7 +108,8 @@ class Turns:
             "wants_reply": mail.wants_reply,
         }
         self._watchers.emit(mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]})
-        self._cells.deliver(process.pid, ident, message, list(history), sorted(process.rights))
+        history = session.history() if session is not None else []
+        self._cells.deliver(process.pid, ident, message, history, sorted(process.rights))
 
     # -- answering -----------------------------------------------------------------------------------------------
 
@@ -201,13 +202,13 @@ class Turns:
         _KEEP.add(task)
         task.add_done_callback(_KEEP.discard)
 
-    def cancel(self, process: LiveProcess, why: str) -> bool:
-        """End the open turn of a process from outside; its message is acknowledged as cancelled."""
+    def cut_short(self, process: LiveProcess, status: str, why: str) -> bool:
+        """End the open turn of a process from outside (``cancelled``, ``error``); its message is acknowledged."""
         turn = self._state.turns.get(process.turn)
         if turn is None:
             return False
         self._cells.end_turn(process.pid, turn.id, why)
-        self._end(process, turn, "cancelled", why, [])
+        self._end(process, turn, status, why, [])
         return True
 
     def diverge(self, process: LiveProcess, turn: Turn, ordinal: str) -> None:

@@ -1,0 +1,265 @@
+"""The kernel of one node: the parts, wired to each other, and the ear for what the cells say.
+
+Every decision is elsewhere: ``processes`` (the tree), ``turns`` (messages and their handling), ``tool_calls`` and
+``model_calls`` (syscalls), ``mail`` (acceptance, dead letters). Here they are joined, and what a cell reports is sent
+to the part it concerns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chain.errors import LedgerUnavailable
+from chain.ledger import Draft
+from kernel.bounds import Bounds
+from kernel.cell_events import CellCall, Placement
+from kernel.cells import Cells
+from kernel.errors import Invalid, KernelError
+from kernel.events import Events
+from kernel.helpers import Helpers
+from kernel.live import LiveProcess, LiveTable
+from kernel.mail import Post
+from kernel.model_calls import Gateway, ModelCalls
+from kernel.node_tools import NodeTools
+from kernel.pids import Pids
+from kernel.processes import Processes
+from kernel.recorder import Recorder
+from kernel.spec import Isolation
+from kernel.state import DeadLetter, Turn
+from kernel.tool_calls import ToolCalls
+from kernel.tools.registry import Registry
+from kernel.tools.workers import Workers
+from kernel.turns import Turns
+from kernel.values import call_hash, ordinal_of
+from kernel.watch import Watchers
+
+Log = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourEntry:
+    """A behaviour the node knows by name. ``package`` is its trust domain."""
+
+    name: str
+    import_string: str
+    python_path: tuple[str, ...] = ()
+    isolation: Isolation = "shared"
+    package: str = "builtin"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the kernel is told of its node."""
+
+    boot: int
+    bounds: Bounds
+    behaviours: Mapping[str, BehaviourEntry]
+    log: Log
+
+
+class Kernel:
+    """Wiring and the :class:`CellEvents` of the node."""
+
+    def __init__(
+        self, recorder: Recorder, pids: Pids, registry: Registry, workers: Workers, gateway: Gateway, env: Environment
+    ) -> None:
+        self.recorder = recorder
+        self.state = recorder.state
+        self.env = env
+        self.registry = registry
+        self.workers = workers
+        self.live = LiveTable()
+        self.watchers = Watchers()
+        self.events = Events()
+        recorder.ledger.on_group(self.events.group)
+        self.cells: Cells
+        self.on_engine_lost: Callable[[str], None] = lambda why: None
+        self.processes = Processes(recorder, self.live, pids, self, env.bounds)
+        self.helpers = Helpers(recorder, self.processes, env.log)
+        self.turns = Turns(recorder, self.live, self, env.bounds, self.watchers)
+        self.post = Post(recorder, self.live, env.bounds, self.turns.pump, self._died_letter)
+        node_tools = NodeTools(self.state, self.post, self.processes, env.bounds)
+        self.tool_calls = ToolCalls(
+            recorder, self.live, self.turns, registry, workers, node_tools, env.bounds, f"{env.boot:016x}"
+        )
+        self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, env.bounds)
+        self.turns.bury = self.post.bury
+        self.turns.replied = self.tool_calls.replied
+        self.turns.settle = self._settle
+        self.turns.drained = self.processes.drained
+        self.processes.on_running = self.turns.pump
+        self.processes.on_exit = self._exited
+        self.processes.bury = self.post.bury_all
+
+    # -- the cells, as processes and turns need them -------------------------------------------------------------
+
+    def place(self, process: LiveProcess) -> None:
+        """Put a process into a cell; a behaviour that is not configured any more fails to start."""
+        spec = process.spec
+        entry = self.env.behaviours.get(spec.behaviour)
+        if entry is None:
+            why = f"behaviour {spec.behaviour!r} is not configured"
+            asyncio.get_running_loop().call_soon(self.processes.start_failed, process.pid, "crash", why)
+            return
+        domain = f"{entry.package}|{','.join(sorted(spec.tools))}"
+        self.cells.place(
+            Placement(
+                pid=process.pid,
+                address=process.address,
+                name=spec.name,
+                behaviour=spec.behaviour,
+                import_string=entry.import_string,
+                domain=domain,
+                isolation=spec.isolation,
+                python_path=entry.python_path,
+                config=spec.config,
+            )
+        )
+
+    def stop(self, pid: int, why: str) -> None:
+        self.cells.stop(pid, why)
+
+    def deliver(self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]) -> None:
+        try:
+            self.cells.deliver(pid, turn, message, history, tools)
+        except Invalid as error:
+            process = self.live.get(pid)
+            if process is not None:
+                self.turns.cut_short(process, "error", str(error))
+
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        self.cells.result(pid, turn, round_, index, outcome)
+
+    def end_turn(self, pid: int, turn: str, why: str) -> None:
+        self.model_calls.stop(turn)
+        self.cells.end_turn(pid, turn, why)
+
+    # -- what a cell reports -------------------------------------------------------------------------------------
+
+    def started(self, pid: int) -> None:
+        self.processes.started(pid, self.cells.cell_of(pid) or "")
+
+    def start_failed(self, pid: int, why: str) -> None:
+        reason = "timeout" if why.startswith("timeout") else "crash"
+        self.env.log("process did not start", pid=pid, why=why)
+        self.processes.start_failed(pid, reason, why)
+
+    def syscall(self, pid: int, call: CellCall) -> None:
+        """One syscall. The turn must be the open one of this process; its ordinal must be new to this incarnation."""
+        process = self.live.get(pid)
+        turn = self.state.turns.get(call.turn)
+        if process is None or turn is None or process.turn != call.turn:
+            return
+        try:
+            ordinal = ordinal_of(call.round, call.index)
+            if len(turn.calls) >= self.env.bounds.syscalls_per_turn and ordinal not in turn.calls:
+                why = f"more than {self.env.bounds.syscalls_per_turn} syscalls in one turn"
+                self.turns.cut_short(process, "error", why)
+                return
+            process.asked.add(ordinal)
+            self._dispatch(process, turn, ordinal, call)
+        except LedgerUnavailable as error:
+            self._unrecorded(process, turn, f"{call.round}.{call.index}", call.op, error)
+        except KernelError as error:
+            self.env.log("syscall refused", pid=pid, turn=call.turn, op=call.op, why=str(error))
+            self.processes.exit(pid, "crash", f"syscall refused: {error}")
+
+    def _dispatch(self, process: LiveProcess, turn: Turn, ordinal: str, call: CellCall) -> None:
+        if call.op == "tool":
+            if self.watchers.watched(turn.mail.id):
+                self.watchers.emit(turn.mail.id, {"event": "tool", "name": call.args.get("name"), "ordinal": ordinal})
+            self.tool_calls.asked(process, turn, ordinal, call.args)
+        elif call.op == "model":
+            self.model_calls.asked(process, turn, ordinal, call.args)
+        else:
+            self._value(process, turn, ordinal, call.op)
+
+    def _value(self, process: LiveProcess, turn: Turn, ordinal: str, op: str) -> None:
+        """Time and randomness: recorded, so that a resumed turn sees the same."""
+        hashed = call_hash(op)
+        recorded = turn.calls.get(ordinal)
+        if recorded is not None and recorded.call_hash != hashed:
+            self.turns.diverge(process, turn, ordinal)
+            return
+        if recorded is None:
+            value: float | int = time.time() if op == "now" else secrets.randbits(63)
+            body = {"turn": turn.id, "ordinal": ordinal, "call_hash": hashed, "op": op, "value": value}
+            draft = Draft("sys.value", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
+            self.recorder.commit([draft])
+        outcome = turn.calls[ordinal].outcome
+        assert outcome is not None
+        self.turns.answer(turn, ordinal, outcome)
+
+    def _unrecorded(
+        self, process: LiveProcess, turn: Turn, ordinal: str, op: str, error: LedgerUnavailable
+    ) -> None:
+        """The ledger takes nothing just now. Nothing was done, and the caller is told so."""
+        text = f"the ledger cannot be written, so nothing was done: {error}"
+        if op == "tool":
+            self.turns.answer(turn, ordinal, {"status": "denied", "text": text, "truncated": False})
+        else:
+            self.turns.cut_short(process, "error", text)
+
+    def turn_done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
+        self.turns.done(pid, turn, result)
+
+    def crashed(self, pid: int, turn: str | None, detail: str) -> None:
+        self.env.log("process crashed", pid=pid, turn=turn or "", detail=detail)
+        self.processes.exit(pid, "crash", detail, told=True)
+
+    def exited(self, pid: int, reason: str) -> None:
+        self.processes.exit(pid, reason, told=True)
+
+    def log(self, pid: int, text: str) -> None:
+        process = self.live.get(pid)
+        self.env.log("agent", pid=pid, address=process.address if process else "", text=text)
+
+    def cell_lost(self, cell: str, running_pid: int, pids: list[int], why: str) -> None:
+        self.env.log("cell lost", cell=cell, running=running_pid, processes=len(pids), why=why)
+        self.processes.cell_lost(cell, running_pid, pids, why)
+
+    def engine_lost(self, why: str) -> None:
+        self.env.log("engine lost", why=why)
+        self.on_engine_lost(why)
+
+    # -- between the parts ---------------------------------------------------------------------------------------
+
+    def _settle(self, turn: Turn) -> list[Draft]:
+        self.model_calls.stop(turn.id)
+        return self.tool_calls.settle(turn)
+
+    def _exited(self, process: LiveProcess, reason: str) -> None:
+        turn = self.state.turns.get(process.turn)
+        if turn is not None:
+            self.watchers.emit(turn.mail.id, {"event": "exit", "pid": process.pid, "reason": reason})
+            if turn.crashes >= self.env.bounds.turn_attempts:
+                self.turns.poison(turn, process.pid)
+
+    def _died_letter(self, letter: DeadLetter) -> None:
+        mail = letter.mail
+        self.watchers.ended(mail.id, {"status": "dead", "reply": letter.why, "turn": ""})
+        if mail.reply_to:
+            records, after = self.tool_calls.replied(mail.reply_to, "error", f"dead letter: {letter.why}")
+            self.recorder.commit_later(records)
+            after()
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """Settle what the last boot left in doubt, then start the tree."""
+        self.tool_calls.recover()
+        self.processes.boot()
+
+    async def close(self) -> None:
+        """Stop everything that runs; mail, turns and slots stay as they are for the next boot."""
+        await self.processes.close()
+        await self.model_calls.close()
+        await self.tool_calls.close()
+        await self.cells.close()
+        await self.workers.close()
+        await self.helpers.close()

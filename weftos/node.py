@@ -1,0 +1,68 @@
+"""The node process: ``python -P -m weftos.node --data DIR [--name N] [--config FILE] [--engine E] [--ready-fd N]``.
+
+Started by ``weftos up`` as the leader of a session of its own. Says on the ready descriptor, one JSON object a line,
+what it is doing (``{"step": ...}``), and at the end ``{"ready": true, ...}`` or ``{"error": ..., "code": ...}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from chain.errors import ChainError
+from kernel.errors import KernelError
+from weftos.boot import Node, Options, start
+from weftos.config_file import ConfigError
+from weftos.errors import WeftosError
+
+Say = Callable[[dict[str, Any]], None]
+
+
+async def run(options: Options, say: Say) -> None:
+    """Boot, serve until asked to stop, stop cleanly."""
+    node: Node = await start(options, lambda step: say({"step": step}))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, node.stop, f"signal {signal.Signals(number).name}")
+    say(node.ready())
+    await node.stopped()
+    await node.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a node. Exit status 1 with the error on the ready descriptor when it cannot boot."""
+    parser = argparse.ArgumentParser(prog="weftos.node")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--name")
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--engine", choices=("ray", "local"))
+    parser.add_argument("--ready-fd", type=int, default=1)
+    args = parser.parse_args(argv)
+    os.umask(0o077)
+    os.set_inheritable(args.ready_fd, False)
+
+    def say(document: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # whoever started the node may have gone; the node stays
+            os.write(args.ready_fd, json.dumps(document).encode() + b"\n")
+
+    try:
+        asyncio.run(run(Options(args.data, args.name, args.config, args.engine), say))
+    except (WeftosError, ConfigError, KernelError, ChainError) as error:
+        say({"error": str(error), "code": getattr(error, "code", "conflict")})
+        return 1
+    except OSError as error:
+        say({"error": f"the node cannot boot: {error}", "code": "unavailable"})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
