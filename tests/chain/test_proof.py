@@ -145,3 +145,11 @@ def test_a_tree_that_shrinks_is_refused(size1, size2):
 def test_sizes_far_beyond_any_proof_are_refused_at_once():
     with pytest.raises(ProofError, match="must have 63"):
         verify_inclusion(index=0, size=2**63, leaf_hash=LEAVES[0], proof=[], root=ROOTS[1])
+
+
+def test_a_hash_of_the_wrong_size_is_named():
+    proof = merkle.inclusion_path(3, LEAVES[:7])
+    with pytest.raises(ProofError, match="hash 1 of the proof has 33 bytes, must have 32"):
+        verify_inclusion(
+            index=3, size=7, leaf_hash=LEAVES[3], proof=[proof[0], bytes(33), proof[2]], root=ROOTS[7]
+        )

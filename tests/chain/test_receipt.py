@@ -1,6 +1,7 @@
 """A receipt proves its entry to whoever holds the node's Ed25519 key, and nothing changed in it does."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import msgpack
 import pytest
@@ -12,7 +13,7 @@ from chain.entry import ZERO_HASH, Entry, encode_entry
 from chain.errors import ChainError, NoteError, ProofError, ReceiptError
 from chain.head import TreeHead
 from chain.keys import Keys
-from chain.note import join_note
+from chain.note import VerifierKey, join_note
 from chain.receipt import MAX_RECEIPT_BYTES, HeadCache, Receipt, check
 
 KEYS = Keys(b"e" * 32, b"m" * 32)
@@ -113,6 +114,26 @@ def test_a_cache_serves_many_heads_and_still_checks_each_receipt():
         cache.check(replace(receipt_of(5), leaf=LEAVES[6]))
     with pytest.raises(NoteError):
         cache.check(receipt_of(5, keys=OTHER))
+
+
+class CountingKey(VerifierKey):
+    """A key that counts what it is asked to verify."""
+
+    asked: ClassVar[list[bytes]] = []
+
+    def verify(self, text, signature):
+        self.asked.append(text)
+        return super().verify(text, signature)
+
+
+def test_a_cache_verifies_each_head_once():
+    key = CountingKey(KEYS.origin, KEYS.ed25519.type, KEYS.ed25519.public_key)
+    cache = HeadCache(key)
+    for index in range(11):
+        cache.check(Receipt.decode(receipt_of(index).encode()))
+    assert len(key.asked) == 1
+    cache.check(receipt_of(2, LEAVES[:5]))
+    assert len(key.asked) == 2
 
 
 def test_a_refused_note_is_refused_again():
