@@ -27,6 +27,7 @@ from weftos.errors import WeftosError
 from weftos.paths import control_socket, data_directory, not_running
 
 DEFAULT_TIMEOUT_S = 30.0
+_START_S = 75.0  # what the node gives a process to start, on a cell that may have to start first
 _MARGIN_S = 10.0  # how much longer than the node's own wait the client waits for the answer
 
 
@@ -78,7 +79,10 @@ class Client:
         system_prompt: str = "",
         workspace: str = "",
     ) -> Json:
-        """Add a process below ``under``. ``tools`` None: calculator, file_read, file_list."""
+        """Add a process below ``under``, and wait until it runs.
+
+        ``tools`` None: calculator, file_read, file_list.
+        """
         request = {
             "name": name,
             "behaviour": behaviour,
@@ -91,7 +95,7 @@ class Client:
             "system_prompt": system_prompt,
             "workspace": workspace,
         }
-        return self._object("POST", "/spawn", body=request)
+        return self._object("POST", "/spawn", body=request, wait_s=_START_S)
 
     def spawn_supervisor(
         self,
@@ -110,7 +114,7 @@ class Client:
             "supervisor": True,
             "intensity": intensity and list(intensity),
         }
-        return self._object("POST", "/spawn", body=request)
+        return self._object("POST", "/spawn", body=request, wait_s=_START_S)
 
     def ps(self, *, all: bool = False) -> list[Json]:
         return self._rows("/processes", {"all": all})
@@ -138,7 +142,7 @@ class Client:
 
     def start(self, address: str) -> Json:
         """Start a stopped or parked child."""
-        return self._object("POST", "/start", body={"target": address})
+        return self._object("POST", "/start", body={"target": address}, wait_s=_START_S)
 
     def kill(self, target: str | int, *, signal: Signal = "term") -> Json:
         """Send an exit signal. What follows is up to the supervisor and the restart type."""

@@ -154,7 +154,7 @@ class Control(Protocol):
         """The last log lines of a process, oldest first."""
 
     async def config(self) -> Json:
-        """The effective configuration with the origin of each value; secrets never."""
+        """``values``: key, value and origin of each setting in force; secrets never."""
 
     async def shutdown(self, op: Operator) -> None:
         """Begin a clean stop; returns at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from weftos.errors import WeftosError
@@ -14,7 +15,7 @@ def main() -> None:
     try:
         app(prog_name="weftos")
     except BrokenPipeError:
-        sys.stdout = None  # whoever read our output has gone: nothing left to flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read our output has gone
         sys.exit(1)
     except Exception as error:
         words = _words(error)

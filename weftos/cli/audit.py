@@ -70,14 +70,14 @@ class Auditor:
                     yield record
 
     def newest(self, pid: int | None, kind: str | None, limit: int) -> list[Json]:
-        """The last ``limit`` rows of that pid and kind, oldest first. ``kind`` may end in ``.*``."""
-        prefix = kind.removesuffix("*") if kind and kind.endswith(".*") else None
+        """The last ``limit`` rows of that pid and kind, oldest first. ``kind``: a whole kind, or its noun
+        (``tool``)."""
         kept: deque[EntryRecord] = deque(maxlen=limit)
         for record in self.records():
             entry = record.entry
             if pid is not None and entry.pid != pid:
                 continue
-            if kind is None or entry.kind == kind or (prefix is not None and entry.kind.startswith(prefix)):
+            if kind is None or entry.kind == kind or entry.kind.startswith(f"{kind}."):
                 kept.append(record)
         return [row(record) for record in kept]
 

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from weftos.cli.options import AsJson, Data, group
+from weftos.cli.options import AsJson, Data, client, group
 from weftos.cli.output import Output
+from weftos.control import Json
+from weftos.errors import WeftosError
 from weftos.paths import data_directory
 
 config = group("The configuration and its origins.")
@@ -24,13 +26,29 @@ def view(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show every value a node started now would use, with its origin."""
+    """Show every value with its origin.
+
+    Those of the running node; without one, those that a node started now would use.
+    """
+    out = Output(as_json)
+    place = data_directory(data)
+    running, values = _values(place, file)
+    out.document({"running": running, "values": values})
+    out.table(("KEY", "VALUE", "ORIGIN"), ([item["key"], item["value"], item["origin"]] for item in values))
+
+
+def _values(place: Path, file: Path | None) -> tuple[bool, list[Json]]:
+    """What the running node uses; without one, or for another file, what a node started now would use."""
+    if file is None:
+        try:
+            with client(place) as node:
+                return True, node.config()["values"]
+        except WeftosError as error:
+            if error.code != "not_running":
+                raise
     from weftos.config import load
 
-    out = Output(as_json)
-    values = load(data_directory(data), file=file, environment=os.environ).view()
-    out.document(values)
-    out.table(("KEY", "VALUE", "ORIGIN"), ([item["key"], item["value"], item["origin"]] for item in values))
+    return False, load(place, file=file, environment=os.environ).view()
 
 
 @config.command("validate")

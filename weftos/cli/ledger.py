@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weftos.cli.options import AsJson, Data, client, group
-from weftos.cli.output import Output, moment, shown, styled
+from weftos.cli.output import Output, moment, styled
 from weftos.cli.talk import event_line
 from weftos.control import Json
 from weftos.errors import WeftosError
 from weftos.paths import data_directory
 
 if TYPE_CHECKING:
-    from chain.verify import Report
     from rich.tree import Tree
+
+    from chain.verify import Finding, Report
 
 chain = group("The ledger: read, explained, verified.")
 
@@ -41,7 +43,7 @@ def log(
         str | None, typer.Option(metavar="P", help="Of this process only: a PID, or a name.")
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(metavar="K", help="Of this kind only, such as tool.intent.")
+        str | None, typer.Option(metavar="K", help="Of this kind (tool.intent), or all of a noun (tool).")
     ] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many, the newest.")] = 50,
     data: Data = None,
@@ -157,16 +159,10 @@ def verify(
         raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
     with out.progress("verifying") as progress:
         report = verify_ledger(place, tuple(key or ()), progress)
-    out.document(_report(report, pinned=bool(key)))
-    _tell(out, report, pinned=bool(key))
+    out.document({"ok": not report.findings, **_plain(asdict(report))})
+    _tell(out, report)
     if report.findings:
         raise typer.Exit(1)
-
-
-def _report(report: Report, *, pinned: bool) -> Json:
-    from dataclasses import asdict
-
-    return {"ok": not report.findings, "key_pinned": pinned, **_plain(asdict(report))}
 
 
 def _plain(value: Any) -> Any:
@@ -177,38 +173,32 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _tell(out: Output, report: Report, *, pinned: bool) -> None:
+def _tell(out: Output, report: Report) -> None:
     out.say(f"{report.entries} entries, {report.boots} boots, root {report.root.hex()}")
-    out.say(
-        f"signed by both keys up to {report.full_size}, by Ed25519 alone the {report.size - report.full_size} after"
-    )
+    out.say(f"under both signatures {report.full_size}, provisional {report.provisional}")
     if report.torn_bytes:
-        out.say(f"unacknowledged tail, {report.torn_bytes} bytes: the last write was cut off by a crash")
-    if pinned:
+        out.say(f"unacknowledged tail, {report.torn_bytes} bytes: the last write was cut off")
+    if report.open_calls:
+        out.say(f"calls without an outcome yet: {', '.join(str(seq) for seq in report.open_calls)}")
+    if report.pinned:
         out.say(f"signatures checked under the key you gave, of {report.origin}")
     else:
         out.say(
             f"no key was pinned: the key in the directory itself was used, fingerprint {report.origin}; "
             "compare it with one you have from elsewhere, or give --key"
         )
-    if not report.findings:
-        out.say("verified: nothing was changed, and nothing is missing")
-        return
-    out.say(f"NOT VERIFIED: {len(report.findings)} finding{'s' if len(report.findings) > 1 else ''}")
-    columns = ("ENTRY", "FINDING", "WHERE", "EXPECTED", "FOUND")
-    out.table(
-        columns,
-        (
-            [
-                item.seq if item.seq >= 0 else None,
-                item.kind,
-                item.where,
-                shown(item.expected),
-                shown(item.found),
-            ]
-            for item in report.findings
-        ),
-    )
+    if report.findings:
+        out.say(f"NOT VERIFIED, findings: {len(report.findings)}")
+        out.table(
+            ("ENTRY", "FINDING", "WHERE", "EXPECTED", "FOUND"),
+            ([_entry(item), item.kind, item.where, item.expected, item.found] for item in report.findings),
+        )
+    else:
+        out.say("verified: nothing was changed, nothing is missing")
+
+
+def _entry(finding: Finding) -> int | None:
+    return finding.seq if finding.seq >= 0 else None
 
 
 @chain.command("key")

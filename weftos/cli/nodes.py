@@ -204,8 +204,8 @@ def _facts(found: Json) -> list[tuple[str, object]]:
     for name, value in found.items():
         if name == "helpers":
             continue
-        if name == "ledger" and isinstance(value, dict):
-            facts += [(f"ledger {part.replace('_', ' ')}", item) for part, item in value.items()]
+        if isinstance(value, dict):
+            facts += [(f"{name} {part.replace('_', ' ')}", item) for part, item in value.items()]
         elif name == "uptime_s":
             facts.append(("uptime", duration(value)))
         else:

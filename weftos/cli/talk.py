@@ -90,12 +90,12 @@ def _turn(node: Client, out: Output, target: str, said: str, session: str) -> bo
     for event in node.watch(target, said, session=session):
         out.line_document(event)
         kind = event.get("event")
-        if kind == "delta":
+        if kind == "delta" and not event.get("reset"):
             streamed += str(event.get("text", ""))
             out.write(str(event.get("text", "")))
-        elif kind in ("end", "reply"):
-            status = str(event.get("status", "ok"))
-            _closing(out, str(event.get("reply", "")), streamed, status)
+        elif kind == "reply":
+            status = str(event["status"])
+            _closing(out, str(event["reply"]), streamed, status)
         else:
             broken = bool(streamed) and not streamed.endswith("\n")
             if note := _note(event):
@@ -118,16 +118,16 @@ def _note(event: Json) -> str:
     """A line for whatever is neither token nor reply; nothing for what a person need not see."""
     match event.get("event"):
         case "tool":
-            return f"  [{event.get('tool', 'tool')}{_colon(event.get('status'))}]"
-        case "turn" if event.get("attempt"):
-            return f"  [started again as PID {event.get('pid')}; the turn goes on]"
+            return f"  [tool {event.get('name')}]"
+        case "turn" if event.get("attempt", 1) > 1:
+            return f"  [PID {event.get('pid')} goes on with the turn, attempt {event['attempt']}]"
+        case "exit":
+            return f"  [PID {event.get('pid')} ended: {event.get('reason')}]"
         case "stalled" | "dead" as kind:
-            return f"  [{kind}{_colon(event.get('why'))}]"
+            return f"  [{kind}: {event.get('why')}]"
+        case "delta" if event.get("reset"):
+            return "  [the answer begins anew]"
     return ""
-
-
-def _colon(text: object) -> str:
-    return f": {text}" if text else ""
 
 
 def cancel(target: Target, data: Data = None, as_json: AsJson = False) -> None:
