@@ -282,7 +282,8 @@ class WorkerPool:
         self._unwatch(process)
         self._lose(process)
         self._end(process)
-        self._spawn(self._bury(process))
+        if not self._closed:
+            self._spawn(self._bury(process))
         self._pump()
 
     async def _bury(self, process: _Process) -> None:
@@ -346,10 +347,12 @@ class WorkerPool:
                 job.future.set_exception(WorkerUnavailable(_STOPPING))
         if self._current is not None:
             self._vacate()
-        for process in list(self._processes):
+        for task in self._tasks:
+            task.cancel()
+        processes = list(self._processes)
+        for process in processes:
             self._end(process)
-            self._spawn(process.helper.stop())
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(process.helper.stop() for process in processes), return_exceptions=True)
 
 
 def _read_answer(value: Any) -> WorkerResult | None:

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -160,6 +161,7 @@ async def _serve(fd: int, boot: int, threads: int) -> NoReturn:
 def main() -> None:
     """Entry point."""
     die_with_parent()
+    warnings.simplefilter("ignore", SyntaxWarning)  # of expressions that a model wrote, for the calculator
     with contextlib.suppress(PermissionError):
         os.setpgid(0, 0)  # so that what a tool starts can be ended with it
     parser = argparse.ArgumentParser()

@@ -128,5 +128,3 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 def foreign_mint() -> Mint:
     """A ledger of somebody else."""
     return Mint(seed=9)
-
-
