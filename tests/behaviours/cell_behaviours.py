@@ -135,12 +135,12 @@ class Blocks(Base):
         return "unreachable"
 
 
-class StartRaises(Base):
+class StartRaises(Echo):
     def __init__(self, info: ProcessInfo) -> None:
         raise RuntimeError("no such start")
 
 
-class StartHangs(Base):
+class StartHangs(Echo):
     def __init__(self, info: ProcessInfo) -> None:
         time.sleep(3600)
 

@@ -1,0 +1,107 @@
+"""The Ray engine, the node's side of it: a placer process holds Ray, and is told what to start and what to
+kill.
+
+The placer's death is the death of all its cells. What it leaves behind, Ray's own processes first, is ended
+before the next placer is started; the node must lead a session of its own for that (:mod:`kernel.strays`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernel.engine import EngineError
+from kernel.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from kernel.strays import end_strays
+
+OBJECT_STORE_BYTES = 80 * 2**20
+OPEN_S = 60.0
+
+
+class RayEngine:
+    """``runtime`` is a short directory of the node's own: Ray puts sockets below it, with 62 characters more."""
+
+    name = "ray"
+
+    def __init__(self, command: HelperCommand, boot: int, socket_path: Path, runtime: Path) -> None:
+        self._command = command
+        self._boot = boot
+        self._socket_path = socket_path
+        self._runtime = runtime
+        self._helper: Helper | None = None
+        self._ready = False
+        self._closing = False
+        self._ray: dict[str, Any] = {}
+        self._sweep: asyncio.Future[int] | None = None
+        self._on_lost: Callable[[str], None] = lambda why: None
+        self._on_exit: Callable[[str, str], None] = lambda cell, why: None
+
+    @property
+    def os_pid(self) -> int:
+        """The placer's operating system process id, 0 when there is none."""
+        return self._helper.os_pid if self._helper is not None else 0
+
+    async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
+        self._on_lost, self._on_exit = on_lost, on_exit
+        if self._sweep is not None:
+            await self._sweep
+        helper = self._helper = Helper(self._command, self._boot, self._noticed, self._died)
+        try:
+            await helper.start()
+            self._ray = await asyncio.wait_for(
+                helper.request(
+                    "open",
+                    {
+                        "runtime": str(self._runtime),
+                        "socket": str(self._socket_path),
+                        "object_store_bytes": OBJECT_STORE_BYTES,
+                    },
+                ),
+                OPEN_S,
+            )
+        except (OSError, HelperLost, HelperRefused, TimeoutError) as error:
+            helper.kill()
+            why = str(error) or f"no answer within {OPEN_S:g} s"
+            raise EngineError(f"Ray did not start: {why}; see {self._command.log}") from error
+        self._ready = True
+
+    async def start_cell(self, cell: str, token: str) -> None:
+        if self._helper is None:
+            raise EngineError("the placer is not running")
+        try:
+            await self._helper.request("start", {"cell": cell, "token": token})
+        except (HelperLost, HelperRefused) as error:
+            raise EngineError(str(error)) from error
+
+    def kill_cell(self, cell: str) -> None:
+        if self._helper is not None:
+            self._helper.notify("kill", {"cell": cell})
+
+    async def close(self) -> None:
+        """End the placer, Ray and whatever is left of them."""
+        self._closing = True
+        if self._helper is not None:
+            await self._helper.stop()
+        if self._sweep is not None:
+            await self._sweep
+        await asyncio.to_thread(end_strays)
+        await asyncio.to_thread(shutil.rmtree, self._runtime / "ray", ignore_errors=True)
+
+    def info(self) -> dict[str, Any]:
+        return {"engine": self.name, "placer": self.os_pid, **self._ray}
+
+    def _noticed(self, op: str, args: dict[str, Any]) -> None:
+        if op == "exit":
+            self._on_exit(args["cell"], args["why"])
+
+    def _died(self, status: int | None) -> None:
+        was_ready, self._ready = self._ready, False
+        self._helper = None
+        self._ray = {}
+        if not self._closing:
+            self._sweep = asyncio.ensure_future(asyncio.to_thread(end_strays))
+            if was_ready:
+                self._on_lost(f"the placer ended with status {status}")

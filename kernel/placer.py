@@ -1,0 +1,165 @@
+"""The placer: the Ray driver, a helper process of the node. ``python -P -m kernel.placer --link-fd N --boot
+B``.
+
+It starts and kills cells and tells of their end; it holds no key and no policy, and speaks frames with the
+node, never pickle. Ray lives and dies with it: a thread holds a pidfd on the node and on each of Ray's
+processes, and when one of them ends, the placer ends the others and itself at once. The node takes that for
+what it is, the end of all its cells.
+
+Requests: ``open {runtime, socket, object_store_bytes}`` -> {version, os_pids}; ``start {cell, token}``.
+Notices: ``kill {cell}`` from the node, ``exit {cell, why}`` to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import select
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernel.cell.actor import CellActor
+from kernel.helper import serve_link
+from kernel.strays import descendants, kill_all, read_processes
+
+_END_S = 3.0
+
+
+class Lifeline(threading.Thread):
+    """Ends this process and everything below it as soon as one of the watched processes has ended."""
+
+    def __init__(self) -> None:
+        super().__init__(name="lifeline", daemon=True)
+        self._epoll = select.epoll()
+        self._names: dict[int, str] = {}
+
+    def watch(self, name: str, pid: int) -> None:
+        """Raises ProcessLookupError when it has ended already."""
+        handle = os.pidfd_open(pid)
+        self._names[handle] = name
+        self._epoll.register(handle, select.EPOLLIN)
+
+    def run(self) -> None:
+        (handle, _), *_ = self._epoll.poll()
+        print(f"placer: {self._names[handle]} has ended, so does this placer", file=sys.stderr, flush=True)
+        end_everything(1)
+
+
+def end_everything(status: int) -> None:
+    """SIGKILL all that runs below this process, then leave it."""
+    kill_all(descendants(read_processes(), os.getpid()), time.monotonic() + _END_S)
+    os._exit(status)
+
+
+def prepare(runtime: Path) -> None:
+    """Ray's environment, before it is imported; what an earlier placer left in its directory is removed."""
+    shutil.rmtree(runtime / "ray", ignore_errors=True)
+    token = runtime / "ray.token"
+    token.unlink(missing_ok=True)
+    with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_hex(32))
+    os.environ |= {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # else it listens on all interfaces
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_USE_UVLOOP": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "3",
+    }
+
+
+class Placer:
+    """``handle`` serves the node's requests, on the main thread as Ray demands."""
+
+    def __init__(self, boot: int, lifeline: Lifeline) -> None:
+        self._boot = boot
+        self._lifeline = lifeline
+        self._socket = ""
+        self._actor_class: Any = None
+        self._ray: Any = None
+        self._actors: dict[str, Any] = {}
+        self._watching: set[asyncio.Task[None]] = set()
+        self._notify: Callable[[str, dict[str, Any]], None] = lambda op, args: None
+
+    def opened(self, notify: Callable[[str, dict[str, Any]], None]) -> None:
+        self._notify = notify
+
+    async def handle(self, op: str, args: dict[str, Any]) -> Any:
+        match op:
+            case "open":
+                return self._open(Path(args["runtime"]), args["socket"], args["object_store_bytes"])
+            case "start":
+                return self._start(args["cell"], args["token"])
+            case "kill":
+                return self._kill(args["cell"])
+        raise ValueError(f"the placer knows no {op!r}")
+
+    def _open(self, runtime: Path, socket: str, object_store_bytes: int) -> dict[str, Any]:
+        prepare(runtime)
+        import ray
+
+        ray.init(
+            num_cpus=0,
+            include_dashboard=False,
+            object_store_memory=object_store_bytes,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            namespace=f"weftos-{self._boot:016x}",
+            _temp_dir=str(runtime / "ray"),
+        )
+        self._ray = ray
+        self._socket = socket
+        # A cell's process is its own: no restart by Ray, whose way back takes 1.5 s; the node places anew.
+        self._actor_class = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(CellActor)
+        rows = read_processes()
+        children = [pid for pid in descendants(rows, os.getpid()) if rows[pid].parent == os.getpid()]
+        for pid in children:
+            self._lifeline.watch(f"Ray's process {pid}", pid)
+        return {"version": ray.__version__, "os_pids": children}
+
+    def _start(self, cell: str, token: str) -> None:
+        actor = self._actors[cell] = self._actor_class.remote()
+        task = asyncio.get_running_loop().create_task(
+            self._watch(cell, actor.join.remote(self._socket, token, self._boot))
+        )
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+
+    async def _watch(self, cell: str, joined: Any) -> None:
+        why = "it returned"
+        try:
+            await joined
+        except Exception as error:  # whatever Ray reports, it is the end of this cell and of nothing else
+            why = type(error).__name__
+        self._actors.pop(cell, None)
+        self._notify("exit", {"cell": cell, "why": why})
+
+    def _kill(self, cell: str) -> None:
+        actor = self._actors.pop(cell, None)
+        if actor is not None:
+            self._ray.kill(actor, no_restart=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--link-fd", type=int, required=True)
+    parser.add_argument("--boot", type=int, required=True)
+    options = parser.parse_args()
+    lifeline = Lifeline()
+    lifeline.watch("the node", os.getppid())
+    lifeline.start()
+    placer = Placer(options.boot, lifeline)
+    asyncio.run(serve_link(options.link_fd, options.boot, placer.handle, placer.opened))
+    end_everything(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Processes that a dead helper has left behind.
+
+A node leads a session; its helpers, and what they start, are in it. A process of that session whose parents
+do not lead back to the node is a stray: it was started by something that is dead. Found by session and
+parent, signalled by pidfd, never by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_DEAD = frozenset("ZXx")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """One line of the operating system's process table."""
+
+    pid: int
+    parent: int
+    session: int
+    alive: bool
+
+
+def read_processes() -> dict[int, ProcessRow]:
+    """All processes of this machine, from /proc/PID/stat (proc(5))."""
+    rows = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                stat = Path("/proc", name, "stat").read_bytes()
+                fields = stat[stat.rindex(b")") + 2 :].split()
+                alive = fields[0].decode() not in _DEAD
+                rows[int(name)] = ProcessRow(int(name), int(fields[1]), int(fields[3]), alive)
+    return rows
+
+
+def descends(rows: Mapping[int, ProcessRow], pid: int, root: int) -> bool:
+    """Whether ``pid`` is ``root`` or a descendant of it."""
+    seen: set[int] = set()
+    while pid in rows and pid not in seen and pid != root:
+        seen.add(pid)
+        pid = rows[pid].parent
+    return pid == root
+
+
+def descendants(rows: Mapping[int, ProcessRow], root: int) -> list[int]:
+    """The living processes below ``root``."""
+    return [pid for pid, row in rows.items() if row.alive and pid != root and descends(rows, pid, root)]
+
+
+def strays(rows: Mapping[int, ProcessRow], node: int) -> list[int]:
+    """The strays of a node that leads a session of its own; none when it leads none."""
+    if node not in rows or rows[node].session != node:
+        return []
+    return [
+        pid
+        for pid, row in rows.items()
+        if row.alive and row.session == node and not descends(rows, pid, node)
+    ]
+
+
+def end_strays(timeout_s: float = 5.0) -> int:
+    """Kill this process's strays until none is left or the time is over; returns how many were killed."""
+    deadline = time.monotonic() + timeout_s
+    killed: set[int] = set()
+    while (found := strays(read_processes(), os.getpid())) and time.monotonic() < deadline:
+        kill_all(found, deadline)
+        killed.update(found)
+    return len(killed)
+
+
+def kill_all(pids: Iterable[int], deadline: float) -> None:
+    """SIGKILL each and wait until they are dead or the deadline (``time.monotonic``) is over."""
+    poll = select.poll()
+    handles: set[int] = set()
+    try:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                handle = os.pidfd_open(pid)
+                handles.add(handle)
+                poll.register(handle, select.POLLIN)
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        waiting = set(handles)
+        while waiting and (left_s := deadline - time.monotonic()) > 0:
+            for handle, _ in poll.poll(left_s * 1000):
+                poll.unregister(handle)
+                waiting.discard(handle)
+    finally:
+        for handle in handles:
+            os.close(handle)
