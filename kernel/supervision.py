@@ -269,7 +269,7 @@ def _failed(
             child = replace(child, charges=(*_recent(child.charges, sup.flags, now_s), now_s))
         if len(child.charges) > sup.flags.intensity:
             child, effects = _move(child, SlotEvent.EXCEEDED, event.reason)
-            return _put(sup, replace(child, charges=())), effects
+            return _put(sup, child), effects
     else:
         charges = tuple(charge for charge in sup.charges if now_s - charge[0] <= sup.flags.period_s)
         if event.batch is None or all(batch != event.batch for _, batch in charges):
