@@ -20,7 +20,6 @@ class Bounds:
     children: int = 10_000
     processes_per_cell: int = 256
     start_timeout_s: float = 10.0
-    death_confirm_s: float = 1.0
 
     # Messages
     mailbox_messages: int = 1_000
@@ -39,7 +38,6 @@ class Bounds:
     reply_bytes: int = 256 * KIB
     session_records: int = 200
     session_bytes: int = 1 * MIB
-    sessions_per_address: int = 100
 
     # Tools and models
     tool_arguments_bytes: int = 256 * KIB
@@ -49,10 +47,8 @@ class Bounds:
     model_answer_bytes: int = 512 * KIB
     model_timeout_s: float = 300.0
 
-    # Ledger and texts
+    # Ledger
     body_bytes: int = 1 * MIB
-    log_line_bytes: int = 8 * KIB
-    detail_bytes: int = 2 * KIB
 
 
 def check(bounds: Bounds) -> list[str]:
