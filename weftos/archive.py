@@ -1,0 +1,138 @@
+"""The archive process: ``python -P -m weftos.archive --data DIR --link-fd N --boot B``.
+
+It follows the journal's files by itself; the node only tells it how far they are durable (notice ``durable``,
+``{"size"}``). Questions: ``log`` (``{"pid"?, "kind"?, "limit"?, "before"?}`` to ``{"rows", "loaded"}``, newest last),
+``status``. DuckDB works in one thread of its own, so the link is always served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from chain.archive import Archive
+from chain.errors import ChainError
+from kernel.helper import die_with_parent, serve_link
+
+T = TypeVar("T")
+
+FOLLOW_S = 0.2
+RETRY_S = 5.0
+
+
+class ArchiveService:
+    """Serves one :class:`~chain.archive.Archive`: loads what became durable, answers questions in between."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._thread = ThreadPoolExecutor(1, "archive")
+        self._durable: int | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._fault: str | None = None
+
+    async def open(self) -> None:
+        """Open the archive. Raises ChainError, OSError."""
+        await self._in_thread(self._archive.open)
+        self._follow()
+
+    async def close(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait([self._following])
+        await self._in_thread(self._archive.close)
+        self._thread.shutdown()
+
+    async def handle(self, op: str, args: dict[str, Any]) -> Any:
+        """Answer one frame of the link. Raises ChainError, ValueError."""
+        match op:
+            case "durable":
+                self._durable = _integer(args, "size")
+                self._follow()
+                return None
+            case "log":
+                return await self._log(args)
+            case "status":
+                return {"entries": self._archive.size, "rebuilt": self._archive.rebuilt, "fault": self._fault}
+            case _:
+                raise ValueError(f"the archive knows no operation {op!r}")
+
+    async def _log(self, args: dict[str, Any]) -> dict[str, Any]:
+        kind = args.get("kind")
+        if kind is not None and not isinstance(kind, str):
+            raise ValueError("kind must be text")
+        pid, before, limit = (_integer(args, name) for name in ("pid", "before", "limit"))
+        await self._in_thread(self._archive.update, self._durable)
+        ask = partial(
+            self._archive.log, pid=pid, kind=kind, before=before, limit=100 if limit is None else limit
+        )
+        return {"rows": await self._in_thread(ask), "loaded": self._archive.size}
+
+    def _follow(self) -> None:
+        if self._following is None or self._following.done():
+            self._following = asyncio.create_task(self._load())
+
+    async def _load(self) -> None:
+        """Load until nothing is left, a little later than asked, so that many groups become one transaction."""
+        await asyncio.sleep(FOLLOW_S)
+        more = True
+        while more:
+            loaded, durable = self._archive.size, self._durable
+            try:
+                await self._in_thread(self._archive.update, durable)
+                self._fault = None
+            except (ChainError, OSError) as error:
+                self._report(str(error))
+                await asyncio.sleep(RETRY_S)
+                return
+            more = self._archive.size > loaded or self._durable != durable
+
+    def _report(self, fault: str) -> None:
+        if fault != self._fault:
+            print(f"archive: {fault}", file=sys.stderr, flush=True)
+        self._fault = fault
+
+    async def _in_thread(self, call: Callable[..., T], *values: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *values)
+
+
+def _integer(args: dict[str, Any], name: str) -> int | None:
+    value = args.get(name)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise ValueError(f"{name} must be a whole number")
+    return value
+
+
+async def serve(data: Path, link_fd: int, boot: int) -> None:
+    """Serve one link until its end. Raises ChainError, OSError when the archive cannot be opened."""
+    service = ArchiveService(Archive(data / "archive" / "audit.duckdb", data / "journal"))
+    await service.open()
+    try:
+        await serve_link(link_fd, boot, service.handle)
+    finally:
+        await service.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the process. Exit status 1 when the archive cannot be opened."""
+    parser = argparse.ArgumentParser(prog="weftos.archive")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--link-fd", type=int, required=True)
+    parser.add_argument("--boot", type=int, required=True)
+    arguments = parser.parse_args(argv)
+    die_with_parent()
+    try:
+        asyncio.run(serve(arguments.data, arguments.link_fd, arguments.boot))
+    except (ChainError, OSError) as error:
+        print(f"archive: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
