@@ -45,7 +45,7 @@ class Mint:
         note = join_note(text, self.keys.ed25519_line(text))
         return Receipt(leaf, seq, seq + 1, tuple(inclusion_path(seq, self._leaves)), note).encode()
 
-    def body(self, tool: str, arguments: str, **changes: Any) -> bytes:
+    def body(self, tool: str, arguments: str, /, **changes: Any) -> bytes:
         fields = {
             "turn": "t1",
             "ordinal": "0.0",
