@@ -680,7 +680,6 @@ def test_a_parked_child_waits_for_a_person_who_gives_it_a_clean_slate() -> None:
     shell = Shell(PARK)
     shell.add("a")
     exceed(shell, "a")
-    shell.now_s += 10**6
     assert shell.do(RestartDue("a")) == []
     assert shell.refused(Add(ChildSpec("a"))) == "already_present"
     assert shell.do(Start("a"))[:2] == [SlotChanged("a", SlotState.RUNNING, "start"), StartChild("a")]
