@@ -65,6 +65,7 @@ class Helper:
         self._next = 1
         self._link: FrameLink | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._stopping = False
 
     async def start(self) -> None:
         """Start the child and connect. Raises OSError when it cannot be started."""
@@ -140,7 +141,8 @@ class Helper:
             future.set_exception(HelperRefused(str(value)))
 
     def _closed(self, error: Exception | None) -> None:
-        self.kill()
+        if not self._stopping:
+            self.kill()
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
@@ -160,7 +162,8 @@ class Helper:
             self._process.kill()
 
     async def stop(self, timeout_s: float = 3.0) -> None:
-        """Close the link (a helper exits at end of file), wait, then kill."""
+        """Close the link (a helper exits at end of file), wait for its exit, then kill."""
+        self._stopping = True
         if self._link is not None:
             self._link.close()
         process = self._process

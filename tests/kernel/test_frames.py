@@ -1,0 +1,191 @@
+"""The framing of every local link: what goes in comes out, and what is not a frame is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.cell.frames import (
+    HEADER_BYTES,
+    MAX_FRAME_BYTES,
+    FrameDecoder,
+    FrameError,
+    FrameLink,
+    encode_frame,
+)
+
+BOOT = 0xFEED_0000_0000_0001
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(VALUES, max_size=5), st.data())
+def test_values_survive_any_cut_of_the_stream(values: list[Any], data: st.DataObject) -> None:
+    stream = b"".join(encode_frame(BOOT, value) for value in values)
+    decoder = FrameDecoder(BOOT)
+    decoded: list[Any] = []
+    while stream:
+        cut = data.draw(st.integers(1, len(stream)))
+        decoded += decoder.feed(stream[:cut])
+        stream = stream[cut:]
+    assert decoded == values
+
+
+def test_a_frame_of_the_limit_passes_and_one_byte_more_does_not() -> None:
+    payload = b"x" * (MAX_FRAME_BYTES - 5)  # msgpack puts five bytes before so long a bin
+    frame = encode_frame(BOOT, payload)
+    assert len(frame) == HEADER_BYTES + MAX_FRAME_BYTES
+    assert list(FrameDecoder(BOOT).feed(frame)) == [payload]
+    with pytest.raises(FrameError, match=f"frame of {MAX_FRAME_BYTES + 1} bytes, limit {MAX_FRAME_BYTES}"):
+        encode_frame(BOOT, payload + b"x")
+
+
+def test_an_oversized_frame_is_refused_by_its_header_alone() -> None:
+    header = struct.pack(">IQ", MAX_FRAME_BYTES + 1, BOOT)
+    with pytest.raises(FrameError, match=f"frame of {MAX_FRAME_BYTES + 1} bytes announced"):
+        list(FrameDecoder(BOOT).feed(header))
+
+
+def test_a_frame_of_another_boot_is_refused_with_both_numbers() -> None:
+    with pytest.raises(FrameError, match="frame of boot 0000000000000007, this is boot feed000000000001"):
+        list(FrameDecoder(BOOT).feed(encode_frame(7, ["x"])))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\xc1",  # never used by msgpack
+        b"\x93\x01",  # an array of three with one
+        b"\x01\x02",  # two values
+        b"\xa2\xff\xfe",  # text that is not UTF-8
+        b"\x81\x80\x01",  # a map as the key of a map
+        b"\x91" * 5000,  # too deep
+        b"",
+    ],
+)
+def test_a_payload_that_is_not_msgpack_is_refused(payload: bytes) -> None:
+    frame = struct.pack(">IQ", len(payload), BOOT) + payload
+    with pytest.raises(FrameError, match="is not msgpack"):
+        list(FrameDecoder(BOOT).feed(frame))
+
+
+@given(st.binary(min_size=HEADER_BYTES, max_size=200))
+def test_garbage_is_refused_and_nothing_else_happens(noise: bytes) -> None:
+    decoder = FrameDecoder(BOOT)
+    if noise[4:12] == struct.pack(">Q", BOOT):
+        return
+    with pytest.raises(FrameError):
+        list(decoder.feed(noise))
+
+
+class End:
+    """One end of a link over a socket pair, with what it heard."""
+
+    def __init__(self, **options: Any) -> None:
+        self.heard: list[Any] = []
+        self.closes: list[Exception | None] = []
+        self.over = asyncio.Event()
+        self.link = FrameLink(BOOT, self.hear, self.closed, **options)
+
+    def hear(self, value: Any) -> None:
+        self.heard.append(value)
+        if value == "refuse":
+            raise FrameError("refused by the receiver")
+
+    def closed(self, error: Exception | None) -> None:
+        self.closes.append(error)
+        self.over.set()
+
+    async def ended(self) -> None:
+        await asyncio.wait_for(self.over.wait(), 10)
+
+
+async def pair(**options: Any) -> tuple[End, socket.socket]:
+    ours, theirs = socket.socketpair()
+    end = End(**options)
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    await asyncio.get_running_loop().create_connection(lambda: end.link, sock=ours)
+    return end, theirs
+
+
+def test_frames_of_one_iteration_leave_in_one_write() -> None:
+    async def run() -> None:
+        end, peer = await pair()
+        for number in range(100):
+            end.link.send(number)
+        await asyncio.sleep(0)
+        received = peer.recv(2**16)
+        assert list(FrameDecoder(BOOT).feed(received)) == list(range(100))
+        end.link.close()
+        peer.close()
+        await end.ended()
+        assert end.closes == [None]
+
+    asyncio.run(run())
+
+
+def test_close_sends_what_is_queued_first() -> None:
+    async def run() -> None:
+        end, peer = await pair()
+        end.link.send("last words")
+        end.link.close()
+        await end.ended()
+        assert list(FrameDecoder(BOOT).feed(peer.recv(2**16))) == ["last words"]
+        assert peer.recv(1) == b""
+        end.link.send("too late")
+        assert end.link.closed
+        peer.close()
+
+    asyncio.run(run())
+
+
+def test_a_fault_closes_the_link_once_and_hears_nothing_after_it() -> None:
+    async def run() -> None:
+        end, peer = await pair()
+        peer.send(encode_frame(BOOT, "one") + encode_frame(BOOT, "refuse") + encode_frame(BOOT, "three"))
+        await end.ended()
+        assert end.heard == ["one", "refuse"]
+        assert [str(error) for error in end.closes] == ["refused by the receiver"]
+        peer.close()
+
+    asyncio.run(run())
+
+
+def test_nothing_is_heard_after_the_receiver_has_aborted() -> None:
+    async def run() -> None:
+        end, peer = await pair()
+        end.hear = lambda value: (end.heard.append(value), end.link.abort(FrameError("enough")))  # type: ignore[method-assign,assignment,func-returns-value]
+        end.link.hand_over(end.hear, end.closed)
+        peer.send(encode_frame(BOOT, 1) + encode_frame(BOOT, 2))
+        await end.ended()
+        assert end.heard == [1]
+        peer.close()
+
+    asyncio.run(run())
+
+
+def test_a_peer_has_a_small_limit_until_it_is_handed_over() -> None:
+    async def run() -> None:
+        small, peer = await pair(max_frame_bytes=64)
+        peer.send(encode_frame(BOOT, "x" * 100))
+        await small.ended()
+        assert "limit 64" in str(small.closes[0])
+        peer.close()
+        large, peer = await pair(max_frame_bytes=64)
+        large.link.hand_over(large.hear, large.closed)
+        peer.send(encode_frame(BOOT, "x" * 100))
+        peer.close()
+        await large.ended()
+        assert large.heard == ["x" * 100]
+
+    asyncio.run(run())
