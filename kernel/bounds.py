@@ -24,7 +24,6 @@ class Bounds:
     # Messages
     mailbox_messages: int = 1_000
     mailbox_bytes: int = 8 * MIB
-    mailbox_signals: int = 64
     message_bytes: int = 256 * KIB
     dead_letters: int = 10_000
     ask_timeout_s: float = 30.0
@@ -32,7 +31,6 @@ class Bounds:
 
     # Turns
     turn_attempts: int = 5
-    rounds: int = 25
     calls_per_round: int = 64
     syscalls_per_turn: int = 1_000
     reply_bytes: int = 256 * KIB

@@ -185,7 +185,7 @@ class CellPort:
             return
         self._check_turn(hosted, call.turn)
         ordinal = (call.round, call.index)
-        if ordinal <= hosted.last or call.index < 0:
+        if ordinal <= hosted.last or min(ordinal) < 0:
             raise FrameError(f"cell {self.cell} numbered a call of pid {pid} {ordinal} after {hosted.last}")
         if len(hosted.open_calls) >= self._limits.open_calls:
             raise FrameError(

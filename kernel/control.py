@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger import Draft
 from kernel.address import validate_address
-from kernel.errors import Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
+from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost, HelperRefused
 from kernel.helpers import KERNEL
 from kernel.kernel import Kernel
@@ -344,6 +344,8 @@ class Control:
     async def watch(
         self, op: Mapping[str, object], target: str, text: str, session: str
     ) -> AsyncIterator[dict[str, Any]]:
+        if self._kernel.watchers.count >= self._kernel.env.bounds.watchers:
+            raise Busy(f"{self._kernel.env.bounds.watchers} messages are being watched, the limit")
         mail, ticket = self._accept(op, target, text, session)
         queue = self._kernel.watchers.watch(mail.id)
         try:

@@ -6,11 +6,12 @@ sender hears of it, and from then on ends in exactly one way: acknowledged, dead
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from chain.ledger import Draft, Ticket
-from kernel.address import AddressTarget, NameTarget, PidTarget, name_of, parse_target
+from kernel.address import AddressTarget, NameTarget, PidTarget, parse_target
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound, Refused
 from kernel.live import LiveTable
@@ -70,9 +71,7 @@ class Post:
                 return self._resolve_name(name)
 
     def _resolve_name(self, name: str) -> str:
-        names = {address: name_of(address) for address in self._state.slots}
-        found = [address for address, own in names.items() if own == name]
-        found = found or [address for address, own in names.items() if own.startswith(name)]
+        found = self._state.named(name)
         if not found:
             raise NotFound(f"no process named {name}; weftos ps lists them")
         if len(found) > 1:
@@ -133,12 +132,15 @@ class Post:
         self._on_arrival(address)
 
     def accept(self, out: Outgoing) -> tuple[Mail, Ticket]:
-        """Accept one message. It may be told to the sender once the ticket is durable."""
+        """Accept one message. It may be told to the sender once the ticket is durable.
+
+        It is delivered at the loop's next round at the earliest, so that the caller can watch it from the start.
+        """
         draft, ident, address = self.draft(out, self._recorder.ledger.next_seq)
         ticket = self._recorder.commit([draft], durable=True)
         mail = self._state.find_mail(ident)
         assert mail is not None
-        self.arrived(address)
+        asyncio.get_running_loop().call_soon(self.arrived, address)
         return mail, ticket
 
     # -- death and replay ----------------------------------------------------------------------------------------
@@ -152,6 +154,11 @@ class Post:
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
         self._recorder.commit([*extra, draft], durable=True)
         self._on_dead(self._state.dead[ident])
+        if len(self._state.dead) > self._bounds.dead_letters:
+            oldest = next(iter(self._state.dead.values()))
+            body = {"id": oldest.mail.id, "why": f"more than {self._bounds.dead_letters} dead letters"}
+            drop = Draft("message.dropped", body, subject=oldest.mail.id, trace=oldest.mail.trace, cause=oldest.seq)
+            self._recorder.commit([drop])
 
     def bury_all(self, address: str, why: str) -> None:
         """Bury everything in a mailbox."""

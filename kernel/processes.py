@@ -21,7 +21,7 @@ from kernel.address import parent as parent_of
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused
 from kernel.live import LiveProcess, LiveTable
-from kernel.pids import ROOT_PID, Pids, take
+from kernel.pids import ROOT_PID, Pids, first_pids, resume_pids, take
 from kernel.recorder import Recorder
 from kernel.spec import ProcessSpec
 from kernel.state import Slot
@@ -52,6 +52,14 @@ from kernel.supervision import (
 )
 
 USER = "/user"
+
+
+def open_pids(recorder: Recorder) -> Pids:
+    """PIDs for this boot: a new block, recorded before any of it is given out."""
+    reserved = recorder.state.pids_reserved
+    pids, reserve = resume_pids(reserved) if reserved else first_pids()
+    recorder.commit([StateChange("pids", str(reserve.upto), b"")], durable=True)
+    return pids
 
 
 class Launcher(Protocol):
@@ -106,7 +114,8 @@ class Processes:
         root.on(ProcessEvent.STARTED)
         if USER not in self._state.slots:
             spec = ProcessSpec("user", type="supervisor", tools=())
-            self._recorder.commit([self.draft_spawn(spec, ROOT, ROOT_PID, b"", -1)])
+            body = {"address": USER, "parent": ROOT, "spec": spec.to_json()}
+            self._recorder.commit([Draft("process.spawned", body, ROOT_PID)])
         user = self._child_spec(self._state.slots[USER])
         self._supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
         self._carry_out(ROOT, effects)
@@ -132,23 +141,25 @@ class Processes:
         faults = spec.check()
         if faults:
             raise Invalid("; ".join(faults))
-        if parent != ROOT and parent not in self._state.slots:
-            raise NotFound(f"no process at {parent} to spawn under; weftos tree shows the addresses")
         if not (parent == USER or is_below(parent, USER)):
             raise Refused(f"children can be spawned under {USER}, not under {parent}")
+        if parent not in self._state.slots:
+            raise NotFound(f"no process at {parent} to spawn under; weftos tree shows the addresses")
         address = join(parent, spec.name)
         present = self._state.slots.get(address)
         if present is not None:
             raise Conflict(f"{address} exists and is {present.state}; weftos start {address}, or choose another name")
         if len(self._state.slots) >= self._bounds.processes:
             raise Busy(f"the node has {len(self._state.slots)} slots, its limit")
+        if len(self._state.children(parent)) >= self._bounds.children:
+            raise Busy(f"{parent} has {self._bounds.children} children, the limit")
         if self._state.slots[parent].state in ("stopped", "parked"):
             raise Refused(f"{parent} is {self._state.slots[parent].state}; start it first")
         return address
 
     def draft_spawn(self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int) -> Draft:
         """The entry that makes a slot. Raises what :meth:`check_spawn` raises."""
-        address = join(parent, spec.name) if parent == ROOT else self.check_spawn(spec, parent)
+        address = self.check_spawn(spec, parent)
         body = {"address": address, "parent": parent, "spec": spec.to_json()}
         return Draft("process.spawned", body, pid, "", trace, cause)
 

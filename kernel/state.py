@@ -146,6 +146,8 @@ class State:
     def __init__(self, session_records: int, session_bytes: int) -> None:
         self._session_limits = (session_records, session_bytes)
         self.slots: dict[str, Slot] = {}
+        self._children: dict[str, dict[str, Slot]] = {}
+        self._named: dict[str, dict[str, Slot]] = {}
         self.mail: dict[str, OrderedDict[str, Mail]] = {}
         self._box_of: dict[str, str] = {}
         self.turns: dict[str, Turn] = {}
@@ -203,7 +205,10 @@ class State:
 
     def _spawned(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         address = body["address"]
-        self.slots[address] = Slot(address, body["parent"], ProcessSpec.from_json(body["spec"]), seq)
+        slot = Slot(address, body["parent"], ProcessSpec.from_json(body["spec"]), seq)
+        self.slots[address] = slot
+        self._children.setdefault(slot.parent, {})[address] = slot
+        self._named.setdefault(slot.spec.name, {})[address] = slot
 
     def _started(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         self.pids[body["pid"]] = body["address"]
@@ -225,13 +230,22 @@ class State:
         if slot is None:
             return
         if body["state"] == "removed":
-            del self.slots[body["address"]]
+            del self.slots[slot.address]
+            del self._children[slot.parent][slot.address]
+            del self._named[slot.spec.name][slot.address]
         else:
             slot.state, slot.why = body["state"], body["why"]
 
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
-        return [slot for slot in self.slots.values() if slot.parent == address]
+        return list(self._children.get(address, {}).values())
+
+    def named(self, name: str) -> list[str]:
+        """Addresses of the slots of this name; when there is none, of those whose names begin with it."""
+        exact = list(self._named.get(name, {}))
+        if exact:
+            return exact
+        return [address for own, slots in self._named.items() if own.startswith(name) for address in slots]
 
     # -- messages ------------------------------------------------------------------------------------------------
 
@@ -276,9 +290,9 @@ class State:
         self.dead.pop(body["id"], None)
 
     def _dropped(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        if self._take(body["id"]) is not None:
+        if self.dead.pop(body["id"], None) is not None:
+            self.tally.dead -= 1
             self.tally.dropped += 1
-            self.turns.pop(turn_id(body["id"]), None)
 
     def find_mail(self, ident: str) -> Mail | None:
         """The accepted and unanswered message of this id."""

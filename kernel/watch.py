@@ -60,6 +60,11 @@ class Watchers:
                 queue.get_nowait()
             queue.put_nowait(event)
 
+    @property
+    def count(self) -> int:
+        """How many queues there are."""
+        return sum(len(queues) for queues in self._queues.values())
+
     def watched(self, message: str) -> bool:
         return message in self._queues
 

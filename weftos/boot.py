@@ -29,11 +29,12 @@ from kernel.cells import Cells
 from kernel.control import Control, NodeFacts
 from kernel.engine import Engine
 from kernel.engine_local import LocalEngine
+from kernel.engine_ray import RayEngine
 from kernel.helper import HelperCommand
 from kernel.helpers import LinkedHelper
 from kernel.kernel import BehaviourEntry, Environment, Kernel
 from kernel.loop_lag import LoopLag
-from kernel.pids import Pids, first_pids, resume_pids
+from kernel.processes import open_pids
 from kernel.recorder import Recorder, replay_into
 from kernel.session import DataLock, end_old_session, lock, read_boot, write_boot
 from kernel.state import State
@@ -74,7 +75,7 @@ class CellsChild:
 
     @property
     def os_pid(self) -> int:
-        return int(self._engine.info().get("os_pid", os.getpid()))
+        return self._engine.os_pid if isinstance(self._engine, RayEngine) else os.getpid()
 
     async def start(self, on_death: Callable[[str], None]) -> None:
         self.on_death = on_death
@@ -226,7 +227,6 @@ async def _build(
     bounds = settings.limits.bounds()
     logs = data / "logs"
     recorder = Recorder(ledger, state)
-    pids = _pids(ledger, state, recorder)
     sources = [ToolSource(name, tool.import_, tuple(tool.python_path)) for name, tool in settings.tools.items()]
     seen: list[Kernel] = []
 
@@ -253,7 +253,7 @@ async def _build(
         log.log("info", event, **fields)
 
     env = Environment(boot, bounds, _behaviours(config), note)
-    kernel = Kernel(recorder, pids, registry, workers, NodeGateway(gateway), env)
+    kernel = Kernel(recorder, open_pids(recorder), registry, workers, NodeGateway(gateway), env)
     seen.append(kernel)
     engine = _engine(config, boot, runtime, logs)
     kernel.cells = Cells(
@@ -315,14 +315,6 @@ def _record_boot(
     recorder.commit([Draft("node.booted", body)], durable=True)
 
 
-def _pids(ledger: Ledger, state: State, recorder: Recorder) -> Pids:
-    pids, reserve = resume_pids(state.pids_reserved) if state.pids_reserved else first_pids()
-    from chain.draft import StateChange
-
-    recorder.commit([StateChange("pids", str(reserve.upto), b"")], durable=True)
-    return pids
-
-
 async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, report: Report) -> Registry:
     """Built-in and configured tools. One that cannot be used is left out, and the log says why."""
     if not sources:
@@ -379,9 +371,9 @@ def _engine(config: Config, boot: int, runtime: Path, logs: Path) -> Engine:
     socket = runtime / "cells.sock"
     if config.settings.node.engine == "local":
         return LocalEngine(boot, socket, _environment(), runtime, logs / "cells.log")
-    from kernel.engine_ray import RayEngine
-
-    return RayEngine(boot, socket, runtime, logs, _environment())
+    argv = (sys.executable, "-P", "-m", "kernel.placer")
+    command = HelperCommand("placer", argv, _environment(), runtime, logs / "placer.log")
+    return RayEngine(command, boot, socket, runtime)
 
 
 def _make_runtime(data: Path) -> Path:

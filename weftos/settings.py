@@ -128,7 +128,6 @@ class LimitSettings(Section):
     mailbox_bytes: Limit = _BOUNDS.mailbox_bytes
     message_bytes: Limit = _BOUNDS.message_bytes
     dead_letters: Limit = _BOUNDS.dead_letters
-    rounds: Limit = _BOUNDS.rounds
     tool_result_bytes: Limit = _BOUNDS.tool_result_bytes
 
     @model_validator(mode="after")

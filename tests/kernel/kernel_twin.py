@@ -21,7 +21,7 @@ from kernel.cell_events import CellCall, CellView, Placement
 from kernel.errors import KernelError
 from kernel.kernel import BehaviourEntry, Environment, Kernel
 from kernel.mail import OPERATOR, Outgoing
-from kernel.pids import first_pids, resume_pids
+from kernel.processes import open_pids
 from kernel.recorder import Recorder, replay_into
 from kernel.spec import ProcessSpec
 from kernel.state import Mail, State
@@ -215,12 +215,12 @@ async def kernel_twin(directory: Path, bounds: Bounds | None = None, disk: Disk 
         retry_s=0.05,
     )
     ledger.start(asyncio.get_running_loop())
-    pids, _ = resume_pids(state.pids_reserved) if state.pids_reserved else first_pids()
     cells, workers, gateway = TwinCells(), TwinWorkers(), TwinGateway()
     log: list[tuple[str, dict[str, Any]]] = []
     behaviours = {"agent": BehaviourEntry("agent", "a:B")}
     env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)))
-    kernel = Kernel(Recorder(ledger, state), pids, _registry(), workers, gateway, env)  # type: ignore[arg-type]
+    recorder = Recorder(ledger, state)
+    kernel = Kernel(recorder, open_pids(recorder), _registry(), workers, gateway, env)  # type: ignore[arg-type]
     kernel.cells = cells  # type: ignore[assignment]
     cells.kernel = kernel
     try:
