@@ -7,7 +7,8 @@ it: by ``previous`` of the next entry, or by the root in a head. So an entry is 
 has come, and when the two disagree, this decides whom to blame: when they differ in a single byte, the link
 was touched; otherwise the entry was, for a changed leaf has another hash altogether. The tree goes on with
 the hash that the rest of the ledger vouches for, so that one change makes one finding, and not one in each
-head behind it.
+head behind it. What the touched entry said of its
+process and time counts for nothing: ``_uncounted`` entries may be missing in the counters behind it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from chain.errors import ChainError, EntryError
 from chain.head import TreeHead, parse_head
 from chain.merkle import CompactRange, leaf_hash
 from chain.note import VerifierKey, parse, verify
-from chain.record import HeadRecord, RawEntry, RecordError, StateRecord, walk_payload
+from chain.record import (
+    HeadRecord,
+    RawEntry,
+    RecordError,
+    StateRecord,
+    Unreadable,
+    decode_payload,
+    salvage_payload,
+)
 
 ROOTS_KEPT = 100_000
 
@@ -47,6 +56,7 @@ class _Held:
     where: str
     suspect: bool
     blamed: bool
+    time_before_us: int
 
 
 @dataclass(slots=True)
@@ -72,7 +82,8 @@ class Audit:
     _time_us: int = 0
     _counts: dict[int, int] = field(default_factory=dict)
     _counts_known: bool = True
-    _lost: bool = False
+    _uncounted: int = 0
+    _loss: tuple[str, str] | None = None
     _gaps: bool = False
     _head: tuple[TreeHead, str] | None = None
 
@@ -83,44 +94,55 @@ class Audit:
         self.closed = False
         note: bytes | None = None
         heads: list[HeadRecord] = []
-        try:
-            for record in walk_payload(payload):
-                if isinstance(record, RawEntry):
-                    self._entry(record, where, bool(fault))
-                elif isinstance(record, HeadRecord):
-                    heads.append(record)
-                elif not isinstance(record, StateRecord):
-                    note = record
-        except RecordError as error:
-            self._add(self.entries, "record", where, "a record of the journal", str(error))
-            self._lost = True
-        else:
-            self._group_head(note, where, first, fault)
+        for record in salvage_payload(payload) if fault else self._decode(payload, where):
+            if isinstance(record, RawEntry):
+                self._entry(record, where, bool(fault))
+            elif isinstance(record, HeadRecord):
+                heads.append(record)
+            elif isinstance(record, Unreadable):
+                self._loss = (where, record.what)
+            elif not isinstance(record, StateRecord):
+                note = record
+        self._group_head(note, where, first, fault)
         for head in heads:
             self._full_head(head, where)
-        if fault and len(self.findings) == before and not self._last_is_doubtful():
+        if fault and len(self.findings) == before and not self._loss and not self._last_is_doubtful():
             whole = (
                 f" (entries {first} to {self.entries - 1} in it are whole)" if self.entries > first else ""
             )
             self._add(-1, "frame", where + whole, "the bytes that were written", fault)
 
+    def _decode(self, payload: bytes, where: str) -> list[RawEntry | StateRecord | HeadRecord | bytes | None]:
+        try:
+            records, note = decode_payload(payload)
+        except RecordError as error:
+            self._loss = (where, str(error))
+            return []
+        return [*records, note]
+
     def _last_is_doubtful(self) -> bool:
         """Whether the head contradicts the held entry, so that one of the two will be blamed when it is
         settled.
         """
-        if self._held is None or self._head is None or self._gaps:
+        if self._held is None or self._head is None or self._gaps or self._loss:
             return False
         head = self._head[0]
-        return head.size == self.tree.size + 1 and self._root_at(head.size) != head.root
+        return head.size == self.tree.size + 1 and self._with_held() != head.root
 
     def gap(self, where: str, expected: str, found: str, lost: bool) -> None:
         """Something is wrong between the frames. ``lost``: entries may be missing here."""
-        self._add(self.entries if lost else -1, "frame" if lost else "segment", where, expected, found)
-        self._lost = self._lost or lost
+        if lost:
+            self._loss = (where, found)
+        else:
+            self._add(-1, "segment", where, expected, found)
         self.closed = False
 
     def finish(self) -> None:
-        """No more frames come."""
+        """No more frames come. Whatever was lost last is counted by the newest head, if that can be read."""
+        if self._loss:
+            size = self._head[0].size if self._head else self.entries
+            self._lose(max(0, size - self.entries))
+            self._gaps = self._gaps or size > self.entries
         self._confirm(None, "", False)
 
     def _add(self, seq: int, kind: str, where: str, expected: str, found: str) -> None:
@@ -131,25 +153,29 @@ class Audit:
             entry = decode_entry(raw.leaf)
         except EntryError as error:
             self._add(self.entries, "entry", where, "a canonical entry", str(error))
-            self._hold(raw.leaf, where, suspect, blamed=True)
+            self._uncounted += 1
+            self._hold(raw.leaf, where, suspect, blamed=True, time_before_us=self._time_us)
             return
-        if self._lost:
-            self._resume(entry, where)
+        if self._loss:
+            self._resume(entry)
         blamed = self._confirm(entry.previous, where, suspect)
+        time_before_us = self._time_us
         blamed = self._check_fields(entry, where) or blamed
         blamed = self._check_body(entry, raw, where) or blamed
-        self._hold(raw.leaf, where, suspect, blamed=blamed)
+        self._hold(raw.leaf, where, suspect, blamed=blamed, time_before_us=time_before_us)
 
-    def _hold(self, leaf: bytes, where: str, suspect: bool, *, blamed: bool) -> None:
+    def _hold(self, leaf: bytes, where: str, suspect: bool, *, blamed: bool, time_before_us: int) -> None:
         if self._held is not None:
             self._confirm(None, where, suspect)
-        self._held = _Held(self.entries, leaf_hash(leaf), where, suspect, blamed)
+        self._held = _Held(self.entries, leaf_hash(leaf), where, suspect, blamed, time_before_us)
         self.entries += 1
 
-    def _resume(self, entry: Entry, where: str) -> None:
-        """The first readable entry behind a loss. When one entry is missing, the tree goes on with its hash."""
-        self._lost = False
+    def _resume(self, entry: Entry) -> None:
+        """The first readable entry behind a loss tells what was lost: no entry, one (the tree then goes on
+        with its hash, which this entry holds), or several.
+        """
         missing = entry.seq - self.entries
+        self._lose(max(0, missing))
         if missing <= 0:
             return
         held, self._held, self._head = self._held, None, None
@@ -159,11 +185,24 @@ class Audit:
             self._grow(entry.previous)
         else:
             self._gaps = True
-            span = f"entries {self.entries} to {entry.seq - 1}"
-            self._add(self.entries, "lost", where, span, f"entry {entry.seq}")
         self.entries = entry.seq
         self._counts.clear()
         self._counts_known = False
+
+    def _lose(self, missing: int) -> None:
+        """Report what could not be read. When no entry is missing and the last one was blamed, it is that
+        one's.
+        """
+        assert self._loss is not None
+        (where, what), self._loss = self._loss, None
+        if missing > 1:
+            self._add(
+                self.entries, "lost", where, f"entries {self.entries} to {self.entries + missing - 1}", what
+            )
+        elif missing == 1:
+            self._add(self.entries, "entry", where, f"entry {self.entries}", what)
+        elif self._held is None or not self._held.blamed:
+            self._add(-1, "record", where, "a record of the journal", what)
 
     def _grow(self, hash_: bytes) -> None:
         self.tree.append(hash_)
@@ -190,6 +229,8 @@ class Audit:
             else:
                 if not held.blamed:
                     self._add(held.seq, "hash", held.where, claimed.hex(), held.hash.hex())
+                    self._uncounted += 1
+                    self._time_us = held.time_before_us
                 held.hash, held.blamed = claimed, True
         self._grow(held.hash)
         self._settle_head(held)
@@ -228,12 +269,18 @@ class Audit:
         if entry.time_us < self._time_us:
             faults.append(("time", f"not before {self._time_us}", str(entry.time_us)))
         count = self._counts.get(entry.pid, 0 if self._counts_known else entry.count)
-        if entry.count != count:
+        skipped = entry.count - count
+        if 0 < skipped <= self._uncounted:
+            self._uncounted -= skipped
+        elif skipped:
             faults.append(("count", f"entry {count} of pid {entry.pid}", f"entry {entry.count}"))
         for kind, expected, found in faults[:1]:
             self._add(seq, kind, where, expected, found)
-        self._time_us = max(self._time_us, entry.time_us) if not faults else self._time_us
-        self._counts[entry.pid] = count + 1
+        if faults:
+            self._uncounted += 1
+        else:
+            self._time_us = entry.time_us
+            self._counts[entry.pid] = entry.count + 1
         return bool(faults)
 
     def _check_body(self, entry: Entry, raw: RawEntry, where: str) -> bool:
@@ -281,18 +328,24 @@ class Audit:
         self.newest_full = record
         self.closed = record.closing
         root = self._root_at(head.size)
-        if self._gaps or root == head.root:
+        if self._gaps or self._loss or root == head.root:
             return
         found = f"{head.size} entries with root {head.root.hex()}"
         self._add(-1, "head", where, f"root {root.hex()}" if root else "a head of this ledger", found)
 
     def _root_at(self, size: int) -> bytes | None:
-        held = self._held
-        if held is not None and size == self.tree.size + 1:
-            tree = self.tree.copy()
-            tree.append(held.hash)
-            return tree.root()
-        return self._group_roots.get(size)
+        """The root that a head over ``size`` entries must have: as the head of its own group says, for the last group
+        as it must be with the held entry."""
+        if self._head is not None and size == self._head[0].size:
+            return self._head[0].root
+        return self._with_held() if size == self.tree.size + 1 else self._group_roots.get(size)
+
+    def _with_held(self) -> bytes | None:
+        if self._held is None:
+            return None
+        tree = self.tree.copy()
+        tree.append(self._held.hash)
+        return tree.root()
 
 
 def _distance(a: bytes, b: bytes) -> int:

@@ -8,6 +8,7 @@ the head of the group, with its Ed25519 line; nil in a group without entries.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,10 @@ import msgpack
 from chain.entry import Entry, decode_body
 
 ENTRY, STATE, HEAD = 1, 2, 3
+
+_RECORD_START = re.compile(rb"\x94[\x01\x02]|\x93\x03")
+_NOTE_START = re.compile(rb"[\xc0\xc4\xc5\xc6]")
+_NOTE_BYTES = 70_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,13 @@ class RawEntry:
     body: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Bytes of a damaged payload that are no record; ``what`` says why."""
+
+    what: str
+
+
 class RecordError(Exception):
     """A payload is not of this form; the message says in which way. Handled inside the package."""
 
@@ -118,26 +130,58 @@ def decode_payload(payload: bytes) -> tuple[list[RawEntry | StateRecord | HeadRe
     return [shape_record(value) for value in values[:-1]], shape_note(values[-1])
 
 
-def walk_payload(payload: bytes) -> Iterator[RawEntry | StateRecord | HeadRecord | bytes | None]:
-    """The records of a payload one by one, and last the note, as far as they can be read.
+def salvage_payload(payload: bytes) -> list[RawEntry | StateRecord | HeadRecord | Unreadable | bytes | None]:
+    """The records of a damaged payload, and last its note, with :class:`Unreadable` where some cannot be
+    read.
 
-    For a payload that is known to be damaged: everything before the damage comes out, then
-    :class:`RecordError`.
+    A changed length makes a record swallow or leave bytes of the next, so the records behind the damage are
+    found by where the rest of the payload, up to its very end, can be read again: first behind the start of
+    the last record that still could be read (then that one was the culprit), or later.
+    """
+    starts = (5, 1) if payload[:1] == b"\xdd" else (1, 5)
+    for start in starts:
+        items, offsets, fault = _read_items(payload, start)
+        if not fault:
+            return items
+    items, offsets, fault = _read_items(payload, starts[0])
+    failed_at = offsets[-1]
+    last_good = offsets[-2] if len(offsets) > 1 else starts[0] - 1
+    for start in _likely_starts(payload, last_good + 1):
+        rest, _, still = _read_items(payload, start)
+        if not still:
+            kept = items[:-1] if start < failed_at else items
+            return [*kept, Unreadable(fault), *rest]
+    return [*items, Unreadable(fault)]
+
+
+def _likely_starts(payload: bytes, at: int) -> Iterator[int]:
+    """Offsets from ``at`` on where a record, or else the note, may begin."""
+    for match in _RECORD_START.finditer(payload, at):
+        yield match.start()
+    for match in _NOTE_START.finditer(payload, max(at, len(payload) - _NOTE_BYTES)):
+        yield match.start()
+
+
+def _read_items(
+    payload: bytes, start: int
+) -> tuple[list[RawEntry | StateRecord | HeadRecord | Unreadable | bytes | None], list[int], str]:
+    """What can be read from ``start`` on, the offset of each item and of what follows, and why it ends before
+    the end.
     """
     unpacker = msgpack.Unpacker(max_buffer_size=max(len(payload), 1))
-    unpacker.feed(payload)
-    try:
-        count = unpacker.read_array_header()
-    except (ValueError, msgpack.UnpackException, TypeError) as error:
-        raise RecordError("payload does not begin with an array") from error
-    for at in range(count):
+    unpacker.feed(memoryview(payload)[start:])
+    items: list[RawEntry | StateRecord | HeadRecord | Unreadable | bytes | None] = []
+    offsets = [start]
+    while True:
         try:
             value = unpacker.unpack()
-        except (ValueError, msgpack.UnpackException, TypeError, RecursionError) as error:
-            raise RecordError(f"record {at} is not msgpack: {type(error).__name__}") from error
-        yield shape_note(value) if at == count - 1 else shape_record(value)
-    if unpacker.tell() != len(payload):
-        raise RecordError(f"{len(payload) - unpacker.tell()} bytes behind the last record")
+            end = start + unpacker.tell()
+            items.append(shape_note(value) if end == len(payload) else shape_record(value))
+        except (RecordError, ValueError, msgpack.UnpackException, TypeError, RecursionError) as error:
+            return items, offsets, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        offsets.append(end)
+        if end == len(payload):
+            return items, offsets, ""
 
 
 def shape_record(value: Any) -> RawEntry | StateRecord | HeadRecord:

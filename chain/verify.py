@@ -74,6 +74,7 @@ class _Verification:
         self._findings: list[Finding] = []
         self._keys = self._choose_keys()
         self._torn_bytes = 0
+        self._last_segment = self._ended_in = ""
 
     def run(self, progress: Callable[[int, int], None] | None) -> Report:
         slots = self._read_slots()
@@ -93,7 +94,7 @@ class _Verification:
             provisional=max(0, audit.entries - full_size),
             torn_bytes=self._torn_bytes,
             boots=audit.boots,
-            closed=audit.closed,
+            closed=audit.closed and self._ended_in == self._last_segment,
             pinned=bool(self._pinned),
             open_calls=sorted(audit.open_calls.values()),
             findings=self._findings + audit.findings,
@@ -151,12 +152,15 @@ class _Verification:
 
     def _read_journal(self, audit: Audit, origin: str, progress: Callable[[int, int], None] | None) -> None:
         directory = self._data_dir / "journal"
-        self._unexpected(directory, segment_names(directory, self._disk))
+        names = segment_names(directory, self._disk)
+        self._last_segment = names[-1] if names else ""
+        self._unexpected(directory, names)
         scan = Scan(directory, self._disk, origin, lambda: audit.closed, progress)
         for step in scan.frames():
             where = f"journal/{step.file}, byte {step.offset}"
             if isinstance(step, Scanned):
                 audit.frame(where, step.payload, step.fault)
+                self._ended_in = step.file
             elif isinstance(step, Fault):
                 audit.gap(where, step.expected, step.found, lost=step.lost)
             else:
