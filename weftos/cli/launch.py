@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,19 +28,26 @@ _LINE_BYTES = 64 * 1024
 _TAIL_BYTES = 4000
 
 
-class NodeProcess:
-    """A started node. Use as a context manager: it holds descriptors and, in the main thread, signal handlers."""
+def node_command(data: Path, flags: Mapping[str, str | None]) -> list[str]:
+    """How a node on ``data`` is started; ``flags`` that are None are left out."""
+    given = [word for flag, value in flags.items() if value for word in (flag, value)]
+    return [sys.executable, "-P", "-m", "weftos.node", "--data", str(data), *given]
 
-    def __init__(self, data: Path, arguments: Sequence[str]) -> None:
+
+class NodeProcess:
+    """A started node: ``command`` with ``--ready-fd N`` behind it. Use as a context manager: it holds
+    descriptors and, in the main thread, signal handlers."""
+
+    def __init__(self, data: Path, command: Sequence[str], stop_timeout_s: float = STOP_TIMEOUT_S) -> None:
         self._data = data
         self._log = data / "logs" / "node.out"
         self._stack = contextlib.ExitStack()
+        self._stop_timeout_s = stop_timeout_s
         self._stop_by: float | None = None
         self._wake = self._forward_signals()
         ready, theirs = os.pipe()
         self._ready = ready
         self._stack.callback(os.close, ready)
-        command = [sys.executable, "-P", "-m", "weftos.node", "--data", str(data), *arguments]
         with open(self._log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
             self._log_start = log.tell()
             try:
@@ -74,7 +81,7 @@ class NodeProcess:
         deadline = time.monotonic() + BOOT_TIMEOUT_S
         for document in self._documents(deadline):
             if "error" in document:
-                self._stop_by = time.monotonic() + STOP_TIMEOUT_S
+                self._stop_by = time.monotonic() + self._stop_timeout_s
                 self.wait()
                 raise WeftosError(str(document["error"]), str(document.get("code", "error")))
             if document.get("ready"):
@@ -93,9 +100,9 @@ class NodeProcess:
         raise WeftosError(f"the node ended with status {status} before it was ready; {self._last_words()}")
 
     def stop(self) -> None:
-        """Ask the node to stop; :meth:`wait` kills its session when it takes longer than 15 seconds."""
+        """Ask the node to stop; :meth:`wait` kills its session when it takes too long."""
         if self._stop_by is None:
-            self._stop_by = time.monotonic() + STOP_TIMEOUT_S
+            self._stop_by = time.monotonic() + self._stop_timeout_s
         self.process.terminate()
 
     def wait(self) -> int:

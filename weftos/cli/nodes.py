@@ -28,7 +28,7 @@ _STOP_TIMEOUT_S = 15.0
 def init(
     directory: Annotated[
         Path | None,
-        typer.Argument(metavar="[DIR]", help="Where; else --data, WEFTOS_DATA, or the user's own."),
+        typer.Argument(metavar="DIR", help="Where; else --data, WEFTOS_DATA, or the user's own."),
     ] = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -66,7 +66,7 @@ def up(
 
     Makes the data directory if there is none. In the foreground Ctrl-C stops the node.
     """
-    from weftos.cli.launch import NodeProcess
+    from weftos.cli.launch import NodeProcess, node_command
     from weftos.initialise import initialise, is_initialised
 
     out = Output(as_json)
@@ -74,9 +74,12 @@ def up(
     if not is_initialised(place):
         keys = initialise(place)
         out.say(f"made {place}; the node's true name is {keys.origin}")
-    flags = {"--name": name, "--config": config and str(config.absolute()), "--engine": engine}
-    arguments = [word for flag, value in flags.items() if value for word in (flag, value)]
-    with NodeProcess(place, arguments) as node:
+    flags: dict[str, str | None] = {
+        "--name": name,
+        "--config": str(config.absolute()) if config else None,
+        "--engine": engine,
+    }
+    with NodeProcess(place, node_command(place, flags)) as node:
         _boot(node, out, place, detach)
         if not detach:
             status = node.wait()

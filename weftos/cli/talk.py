@@ -156,8 +156,14 @@ def logs(
         rows = node.logs(target, limit=limit)
     out.document(rows)
     for row in rows:
-        at = moment(row.get("time_us")) or str(row.get("timestamp", ""))
-        out.say(f"{at}  {row.get('text', row.get('event', ''))}".strip())
+        out.say(_log_line(row))
+
+
+def _log_line(row: Json) -> str:
+    """When, how bad, what; then whatever else the line holds."""
+    known = ("time", "level", "event")
+    rest = " ".join(f"{name}={value}" for name, value in row.items() if name not in known)
+    return "  ".join(str(part) for part in (*(row.get(name, "") for name in known), rest) if part)
 
 
 def events(
@@ -181,6 +187,7 @@ def events(
 
 def event_line(row: Json) -> str:
     """One ledger entry in one line."""
-    cause = row.get("cause", -1)
-    because = f"  <- {cause}" if isinstance(cause, int) and cause >= 0 else ""
-    return f"{row['seq']:>7}  {moment(row['time_us'])}  pid {row['pid']:<6} {row['kind']:<18} {row['subject']}{because}"
+    cause = row["cause"]
+    because = f"<- {cause}" if cause >= 0 else ""
+    where = f"{row['seq']:>7} {because:>10}  {moment(row['time_us'])}  pid {row['pid']:<6}"
+    return f"{where} {row['kind']:<17} {row['subject']}".rstrip()

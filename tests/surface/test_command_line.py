@@ -1,0 +1,100 @@
+"""The command line's face: which commands there are, what their help costs, and that its page tells the truth."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from tools.cli_docs import TARGET, document
+from weftos.cli.app import app
+
+COMMANDS = """
+init up down status doctor
+spawn ps tree inspect send chat cancel logs events stop start kill
+deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve
+chain/status chain/log chain/show chain/why chain/verify chain/key
+config/view config/validate
+"""
+HEAVY = ("httpx", "fastapi", "pydantic", "uvicorn", "chain", "kernel", "ray", "duckdb", "asyncio", "rich")
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that does something, with its path."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+        return
+    for name, below in inner.items():
+        yield from leaves(below, (*path, name))
+
+
+ALL = dict(leaves(get_command(app)))
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-P", *arguments], capture_output=True, text=True)
+
+
+def test_the_commands_are_exactly_these() -> None:
+    assert sorted("/".join(path) for path in ALL) == sorted(COMMANDS.split())
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_has_help_json_and_words_for_each_option(path: tuple[str, ...]) -> None:
+    parameters = {parameter.name: parameter for parameter in ALL[path].params}
+    assert "as_json" in parameters
+    assert ALL[path].help
+    assert [name for name, parameter in parameters.items() if not parameter.help and name != "help"] == []
+
+
+def test_every_command_answers_help() -> None:
+    code = f"""
+import sys
+from weftos.cli import main
+for path in {sorted(ALL)!r}:
+    sys.argv = ["weftos", *path, "--help"]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code, path
+    else:
+        raise AssertionError(path)
+"""
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("--json") == len(ALL)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = """
+import sys
+from weftos.cli import main
+sys.argv = ["weftos", "--help"]
+try:
+    main()
+except SystemExit:
+    print("\\nLOADED", *{module.partition(".")[0] for module in sys.modules})
+"""
+    done = python("-c", code)
+    loaded = set(done.stdout.rpartition("LOADED")[2].split())
+    assert "typer" in loaded
+    assert loaded & set(HEAVY) == set()
+
+
+def test_python_m_weftos_is_the_command() -> None:
+    done = python("-m", "weftos", "--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("weftos ")
+
+
+def test_wrong_use_exits_2() -> None:
+    assert python("-m", "weftos", "nothing").returncode == 2
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    assert TARGET.read_text() == document(), "run python -m tools.cli_docs"

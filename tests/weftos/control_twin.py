@@ -1,0 +1,181 @@
+"""The kernel's ``Control``, in memory, served by the real listener on a real Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import Conflict, NotFound, TimedOut, Unavailable
+from weftos.control import SpawnRequest
+from weftos.listener import Listener
+
+BOOTED = {"seq": 0, "time_us": 1, "pid": 0, "kind": "node.booted", "subject": "", "cause": -1}
+
+
+def process_row(address: str, pid: int, **other: Any) -> dict[str, Any]:
+    """A row of ``ps``."""
+    row = {
+        "pid": pid,
+        "address": address,
+        "name": address.rpartition("/")[2],
+        "type": "worker",
+        "state": "running",
+    }
+    return {
+        **row,
+        "slot": "running",
+        "behaviour": "agent",
+        "restarts": 0,
+        "mailbox": 0,
+        "uptime_s": 61.0,
+        **other,
+    }
+
+
+class Twin:
+    """Control, in memory. ``calls`` holds what was asked, with the operator where the operation has one."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.names: dict[str, int] = {}
+        self.rows: list[dict[str, Any]] = []
+        self.letters: list[dict[str, Any]] = [{"id": "d/1", "why": "expired"}]
+        self.failure: Exception | None = None
+        self.stream_closed = threading.Event()
+        self.stopping = threading.Event()
+
+    def _note(self, *call: Any) -> None:
+        self.calls.append(call)
+        if self.failure is not None:
+            raise self.failure
+
+    def _pid(self, target: str) -> int:
+        if target not in self.names:
+            raise NotFound(f"there is no process {target}: weftos ps lists them")
+        return self.names[target]
+
+    async def status(self) -> Any:
+        self._note("status")
+        return {"name": "twin", "ledger": {"size": 812}}
+
+    async def spawn(self, op: Any, request: SpawnRequest) -> Any:
+        self._note("spawn", op, request)
+        if request.name in self.names:
+            raise Conflict(f"the name {request.name} is taken")
+        self.names[request.name] = 40 + len(self.names)
+        return {
+            "address": f"{request.under}/{request.name}",
+            "pid": self.names[request.name],
+            "name": request.name,
+        }
+
+    async def ps(self, all: bool) -> Any:
+        self._note("ps", all)
+        return self.rows or [process_row(f"/user/{name}", pid) for name, pid in self.names.items()]
+
+    async def inspect(self, target: str) -> Any:
+        self._note("inspect", target)
+        return {"pid": self._pid(target)}
+
+    async def send(self, op: Any, target: str, text: str, session: str, wait_s: float | None) -> Any:
+        self._note("send", op, target, text, session, wait_s)
+        if text == "nobody answers":
+            raise TimedOut(f"no reply within {wait_s} s; the message stays in the mailbox")
+        return {
+            "message": "m1",
+            "address": target,
+            "seq": 7,
+            **({"status": "ok", "reply": text.upper()} if wait_s else {}),
+        }
+
+    async def watch(self, op: Any, target: str, text: str, session: str) -> AsyncIterator[Any]:
+        self._note("watch", op, target, text, session)
+        yield {"event": "accepted", "pid": self._pid(target)}
+        for word in text.split():
+            yield {"event": "delta", "text": word}
+        if text == "then break":
+            raise Unavailable("the gateway is not there")
+        yield {"event": "reply", "status": "ok", "reply": text.replace(" ", ""), "turn": "t1"}
+
+    async def cancel(self, op: Any, target: str) -> Any:
+        self._note("cancel", op, target)
+        return {"pid": self._pid(target)}
+
+    async def stop(self, op: Any, target: str) -> Any:
+        self._note("stop", op, target)
+        return {"pid": self._pid(target)}
+
+    async def start(self, op: Any, address: str) -> Any:
+        self._note("start", op, address)
+        return {"address": address}
+
+    async def kill(self, op: Any, target: str, signal: str) -> Any:
+        self._note("kill", op, target, signal)
+        return {"pid": self._pid(target)}
+
+    async def deadletters(self) -> Any:
+        return self.letters
+
+    async def deadletter(self, id: str) -> Any:
+        self._note("deadletter", id)
+        return {"id": id}
+
+    async def replay(self, op: Any, id: str) -> Any:
+        self._note("replay", op, id)
+        return {"id": id, "as": "m9"}
+
+    async def doubts(self) -> Any:
+        return []
+
+    async def resolve(self, op: Any, id: str, resolution: str) -> Any:
+        self._note("resolve", op, id, resolution)
+        return {"id": id, "resolution": resolution}
+
+    async def log(self, pid: int | None, kind: str | None, limit: int) -> Any:
+        self._note("log", pid, kind, limit)
+        return {"rows": [], "source": "archive"}
+
+    async def events(self, follow: bool) -> AsyncIterator[Any]:
+        try:
+            yield BOOTED
+            if follow:
+                await asyncio.Event().wait()
+        finally:
+            self.stream_closed.set()
+
+    async def logs(self, target: str, limit: int) -> Any:
+        self._note("logs", target, limit)
+        return [{"text": "hello"}]
+
+    async def config(self) -> Any:
+        return {"values": [{"key": "node.name", "value": "twin", "origin": "--name"}]}
+
+    async def shutdown(self, op: Any) -> None:
+        self._note("shutdown", op)
+        self.stopping.set()
+
+
+@contextmanager
+def served(twin: Twin, uid: int | None = None) -> Iterator[Path]:
+    """A data directory on which ``twin`` is the running node."""
+    with tempfile.TemporaryDirectory(prefix="weftos-t-") as folder:
+        data = Path(folder)
+        (data / "boot.json").write_text(json.dumps({"runtime": folder}))
+        loop = asyncio.new_event_loop()
+        listener = Listener(twin, data / "control.sock", uid)
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(listener.start(), loop).result(20)
+            yield data
+        finally:
+            asyncio.run_coroutine_threadsafe(listener.stop(), loop).result(20)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(20)
+            loop.close()
