@@ -57,17 +57,21 @@ def test_every_example_in_the_file_that_init_writes_is_valid_when_uncommented(tm
 
 
 def test_flag_overrides_environment_overrides_file_overrides_default(tmp_path: Path) -> None:
-    written(tmp_path, '[node]\nname = "file"\nengine = "local"\n[limits]\nrounds = 3\nprocesses = 10\n')
+    written(tmp_path, '[node]\nname = "file"\nengine = "local"\n[limits]\ndead_letters = 3\nprocesses = 10\n')
     config = load(
         tmp_path,
-        environment={"WEFTOS_NODE__NAME": "variable", "WEFTOS_LIMITS__ROUNDS": "4", "WEFTOS_DATA": "/x"},
+        environment={
+            "WEFTOS_NODE__NAME": "variable",
+            "WEFTOS_LIMITS__DEAD_LETTERS": "4",
+            "WEFTOS_DATA": "/x",
+        },
         flags={"node.name": "flag", "node.engine": None},
     )
     assert config.settings.node.name == "flag"
-    assert config.settings.limits.rounds == 4
+    assert config.settings.limits.dead_letters == 4
     assert config.settings.limits.processes == 10
     assert origin(config, "node.name") == "--name"
-    assert origin(config, "limits.rounds") == "variable WEFTOS_LIMITS__ROUNDS"
+    assert origin(config, "limits.dead_letters") == "variable WEFTOS_LIMITS__DEAD_LETTERS"
     assert origin(config, "limits.processes") == f"{tmp_path / 'weftos.toml'}:6"
     assert origin(config, "node.engine") == f"{tmp_path / 'weftos.toml'}:3"
     assert origin(config, "limits.mailbox_messages") == "default"
@@ -82,10 +86,13 @@ def test_a_file_in_the_current_directory_is_not_read(tmp_path: Path, monkeypatch
 
 
 def test_a_file_given_by_flag_replaces_that_of_the_data_directory(tmp_path: Path) -> None:
-    written(tmp_path, '[node]\nname = "data"\n[limits]\nrounds = 3\n')
+    written(tmp_path, '[node]\nname = "data"\n[limits]\ndead_letters = 3\n')
     (tmp_path / "other").mkdir()
     config = load(tmp_path, file=written(tmp_path / "other", '[node]\nname = "other"\n'))
-    assert (config.settings.node.name, config.settings.limits.rounds) == ("other", Bounds().rounds)
+    assert (config.settings.node.name, config.settings.limits.dead_letters) == (
+        "other",
+        Bounds().dead_letters,
+    )
 
 
 def test_a_file_given_by_flag_must_exist(tmp_path: Path) -> None:
@@ -145,8 +152,11 @@ def test_a_secret_in_the_place_of_a_name_is_refused_and_not_repeated(tmp_path: P
         ("[providers]\nx = 5\n", "providers.x is a table: set the keys in it"),
         ('[model]\ndefault_provider = "mine"\n', "default_provider is mine, but the providers are offline"),
         ('[tools.t]\nimport = "os.system"\n', "tools.t.import: must be \"module:name\" (it is 'os.system')"),
-        ("[limits]\nrounds = true\n", "limits.rounds: Input should be a valid integer (it is True)"),
-        ('[limits]\nrounds = "5"\n', "limits.rounds: Input should be a valid integer"),
+        (
+            "[limits]\ndead_letters = true\n",
+            "limits.dead_letters: Input should be a valid integer (it is True)",
+        ),
+        ('[limits]\ndead_letters = "5"\n', "limits.dead_letters: Input should be a valid integer"),
         ("[limits]\nmessage_bytes = 99999999\n", "limits: message_bytes is 99999999, "),
         ("[providers.offline]\nkind='offline'\ntimeout_s = inf\n", "providers.offline.timeout_s"),
     ],
@@ -163,7 +173,11 @@ def test_a_wrong_value_is_refused_in_words(tmp_path: Path, text: str, words: str
         ("WEFTOS_NODE__ENGIN", "ray", "variable WEFTOS_NODE__ENGIN: unknown key node.engin; the nearest is"),
         ("WEFTOS_ENGINE", "ray", "variable WEFTOS_ENGINE: unknown key engine"),
         ("WEFTOS_NODE", "x", "variable WEFTOS_NODE: node is a table"),
-        ("WEFTOS_LIMITS__ROUNDS", "many", "variable WEFTOS_LIMITS__ROUNDS: limits.rounds: Input should be"),
+        (
+            "WEFTOS_LIMITS__DEAD_LETTERS",
+            "many",
+            "WEFTOS_LIMITS__DEAD_LETTERS: limits.dead_letters: Input should be",
+        ),
         ("WEFTOS_", "x", "variable WEFTOS_: unknown key"),
         ("WEFTOS_NODE__NAME", "a\x1b[2J", r"(it is 'a\x1b[2J')"),
     ],
@@ -210,9 +224,9 @@ def test_a_relative_python_path_means_beside_the_file_and_never_the_current_dire
 
 
 def test_limits_become_the_kernels_bounds(tmp_path: Path) -> None:
-    written(tmp_path, "[limits]\nrounds = 7\n")
+    written(tmp_path, "[limits]\ndead_letters = 7\n")
     bounds = load(tmp_path).settings.limits.bounds()
-    assert (bounds.rounds, bounds.calls_per_round) == (7, Bounds().calls_per_round)
+    assert (bounds.dead_letters, bounds.calls_per_round) == (7, Bounds().calls_per_round)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +235,10 @@ def test_limits_become_the_kernels_bounds(tmp_path: Path) -> None:
         (b"\xff\xfe", "byte 0 is not UTF-8"),
         (b"a = ", "not valid TOML"),
         (b"a = " + b"[" * 4000, "nested too deeply"),
-        (b"limits.rounds = 0x" + b"f" * 4070, "limits.rounds: Input should be less than or equal to"),
+        (
+            b"limits.dead_letters = 0x" + b"f" * 4070,
+            "limits.dead_letters: Input should be less than or equal to",
+        ),
         (b"a." * 3000 + b"b = 1", ":1: line of 6005 characters, 4096 allowed"),
         (b"#" * (MAX_FILE_BYTES + 1), f"larger than {MAX_FILE_BYTES} bytes"),
         (b"a = 1\na = 2\n", "not valid TOML"),

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tools.ledger_kinds import TARGET, render
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def requirements() -> set[str]:
+    stated = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    return {match[0] for match in (re.match(r"[\w-]+", line) for line in stated) if match}
+
+
+def test_the_page_of_ledger_kinds_is_what_the_code_says() -> None:
+    assert TARGET.read_text() == render(), "stale: run python -m tools.ledger_kinds"
+
+
+def test_every_direct_dependency_has_its_reason_and_licence() -> None:
+    rows = [line.split("|") for line in (ROOT / "docs" / "dependencies.md").read_text().splitlines()]
+    explained = {cells[1].strip() for cells in rows if len(cells) > 5} - {"package", "---"}
+    assert explained == requirements()
+
+
+def test_every_requirement_is_pinned_with_hashes_and_no_place_to_fetch_from_is_named() -> None:
+    text = (ROOT / "constraints.txt").read_text()
+    blocks = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)[1:]
+    pinned = {block.split("==")[0] for block in blocks}
+    assert requirements() <= pinned
+    assert all(
+        re.match(r"[\w.-]+==[^ ]+ \\\n( +--hash=sha256:[0-9a-f]{64}( \\)?\n)+", block) for block in blocks
+    )
+    assert not re.search(r"://|--index|--find-links|--trusted|@", text)
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]),
+    ids=str,
+)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
+        assert "://" in target or (ROOT / page).parent.joinpath(target).exists(), target
