@@ -55,7 +55,7 @@ def check_declaration(declaration: ToolDeclaration) -> list[str]:
     if not 0 < declaration.timeout_s <= MAX_TIMEOUT_S:
         faults.append(f"timeout_s is {declaration.timeout_s}, must be above 0 and at most {MAX_TIMEOUT_S:g}")
     roles = declaration.roles
-    if len(roles) > MAX_ROLES or not all(_ROLE(str(role)) for role in roles):
+    if len(roles) > MAX_ROLES or not all(_ROLE(role) for role in roles):
         faults.append(f"roles must be at most {MAX_ROLES} names of a-z 0-9 . _ -")
     return faults + _schema_faults(declaration.parameters)
 
@@ -90,6 +90,8 @@ def declaration_from_data(data: Any) -> ToolDeclaration:
         for field, wanted in _TYPES.items()
         if not isinstance(data[field], wanted) or (field == "timeout_s" and isinstance(data[field], bool))
     ]
+    if not faults and not all(isinstance(role, str) for role in data["roles"]):
+        faults.append("roles holds what is no text")
     if not faults:
         declaration = ToolDeclaration(**{**data, "roles": tuple(data["roles"])})
         faults = check_declaration(declaration)

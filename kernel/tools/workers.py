@@ -27,7 +27,7 @@ from kernel.tools.pool import (
     WorkerUnavailable,
     local_result,
 )
-from kernel.tools.registry import BUILTIN_PACKAGE, ToolSource
+from kernel.tools.registry import BUILTIN_PACKAGE, RegistryError, ToolSource, builtin_declarations
 
 __all__ = [
     "Description",
@@ -82,7 +82,12 @@ class Workers:
         self._spent = Spent()
         self._package_of: dict[str, str] = {}
         grouped: dict[str, list[ToolSource]] = {BUILTIN_PACKAGE: []}
+        reserved = {declaration.name for declaration in builtin_declarations()}
         for source in sources:
+            if source.name in reserved or source.name in self._package_of:
+                raise RegistryError(
+                    f"tool {source.name}: the name is taken by another tool; choose another one"
+                )
             self._package_of[source.name] = source.package
             grouped.setdefault(source.package, []).append(source)
         self._sources = grouped

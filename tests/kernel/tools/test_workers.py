@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernel.tools.pool import WorkerPool
-from kernel.tools.registry import Registry, ToolSource, builtin_declarations
+from kernel.tools.registry import Registry, RegistryError, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerLimits, WorkerLost, Workers, WorkerUnavailable, worker_command
 
 HOSTILE = '''
@@ -413,6 +413,12 @@ def test_a_worker_has_the_tools_of_its_own_package_alone(scene: Any, hostile: li
         assert (result.status, result.text) == ("error", "this worker has no tool 'unheard_of'")
 
     scene.run(play, hostile)
+
+
+@pytest.mark.parametrize("names", [["calculator"], ["file_write"], ["ask"], ["own", "own"]])
+def test_a_source_cannot_take_the_name_of_another_tool(scene: Any, names: list[str]) -> None:
+    with pytest.raises(RegistryError, match=f"tool {names[0]}: the name is taken"):
+        scene.run(None, [ToolSource(name, "mytools:x") for name in names])
 
 
 def test_the_tools_describe_themselves_and_faults_are_named(scene: Any, hostile: list[ToolSource]) -> None:
