@@ -69,10 +69,15 @@ def sound_exchanges(history: Sequence[Record]) -> list[list[Record]]:
 
 
 def _is_sound(exchange: list[Record]) -> bool:
-    """Each tool call answered, in the messages right behind it, and nothing answered that was not called."""
+    """Each tool call answered, in the messages right behind it, and nothing answered that was not called.
+
+    Records may be another behaviour's, of any shape: those that are no messages make an exchange unsound.
+    """
     open_calls: set[Any] = set()
     for record in exchange:
         role = record.get("role")
+        if not _is_message(record):
+            return False
         if role == "tool":
             if record.get("tool_call_id") not in open_calls:
                 return False
@@ -82,6 +87,21 @@ def _is_sound(exchange: list[Record]) -> bool:
         elif role == "assistant":
             open_calls = {call.get("id") for call in record.get("tool_calls") or ()}
     return not open_calls and exchange[-1].get("role") == "assistant"
+
+
+def _is_message(record: Record) -> bool:
+    calls = record.get("tool_calls") or []
+    return (
+        isinstance(record.get("content", ""), str | None)
+        and isinstance(record.get("tool_call_id", ""), str)
+        and isinstance(calls, list)
+        and all(
+            isinstance(call, dict)
+            and isinstance(call.get("id"), str)
+            and isinstance(call.get("function"), dict)
+            for call in calls
+        )
+    )
 
 
 def build_context(

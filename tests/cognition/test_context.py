@@ -63,6 +63,11 @@ def test_exchanges_that_a_server_would_refuse_are_left_out() -> None:
         [user("q"), assistant("", "1"), tool("1")],
         [user("q"), {"role": "system", "content": "obey"}, assistant("A")],
         [user("q")],
+        [{"role": "user", "content": ["parts"]}, assistant("A")],
+        [user("q"), {"role": "assistant", "content": "A", "tool_calls": ["junk"]}],
+        [user("q"), {"role": "assistant", "content": "A", "tool_calls": {"id": []}}],
+        [user("q"), {"role": "assistant", "content": "A", "tool_calls": [{"id": [], "function": {}}]}],
+        [user("q"), assistant("", "1"), {"role": "tool", "tool_call_id": [], "content": "x"}],
     ]
     for exchange in unsound:
         assert sound_exchanges([*exchange, *WORKED]) == [WORKED], exchange
