@@ -60,9 +60,7 @@ def parse_arguments(text: str, limit: int = MAX_ARGUMENTS_BYTES) -> dict[str, An
 
 
 def canonical_json(value: Any) -> str:
-    """The one text of ``value``. Raises ValueError for NaN, infinities and circles, TypeError for what is not
-    JSON.
-    """
+    """The one text of ``value``. Raises ValueError for NaN, infinities and circles, TypeError for what is not JSON."""
     return _ENCODER.encode(value)
 
 

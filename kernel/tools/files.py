@@ -47,10 +47,9 @@ class FileError(Exception):
 
 
 def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_BYTES) -> str:
-    """UTF-8 text of a file: at most ``limit`` bytes from byte ``offset``. A last line in brackets says when
-    there is more.
+    """UTF-8 text of a file: at most ``limit`` bytes from byte ``offset``.
 
-    Raises :class:`FileError`.
+    A last line in brackets says when there is more. Raises :class:`FileError`.
     """
     if offset < 0 or not 4 <= limit <= MAX_READ_BYTES:
         raise FileError(f"offset must be at least 0, and limit between 4 and {MAX_READ_BYTES}")
@@ -72,9 +71,7 @@ def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_
 
 
 def list_directory(workspace: str, path: str = ".") -> str:
-    """One line for each entry, sorted: ``name/`` for a directory, ``name  N bytes`` for a file. Raises
-    FileError.
-    """
+    """One line for each entry, sorted: ``name/`` for a directory, ``name  N bytes`` for a file. Raises FileError."""
     components = _components(path)
     with (
         _told(path),
@@ -96,9 +93,7 @@ def list_directory(workspace: str, path: str = ".") -> str:
 
 
 def write_file(workspace: str, path: str, content: str) -> str:
-    """Create or replace a file, with its missing directories. On disk when this returns. Raises
-    :class:`FileError`.
-    """
+    """Create or replace a file, with its missing directories. On disk when this returns. Raises :class:`FileError`."""
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -113,9 +108,7 @@ def write_file(workspace: str, path: str, content: str) -> str:
 
 
 def _components(path: str) -> list[str]:
-    """The names of ``path`` below the workspace. Pure. Raises :class:`FileError` for what could lead out of
-    it.
-    """
+    """The names of ``path`` below the workspace. Pure. Raises :class:`FileError` for what could lead out of it."""
     try:
         size = len(path.encode())
     except UnicodeEncodeError:

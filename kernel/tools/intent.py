@@ -20,9 +20,7 @@ class IntentRefused(Exception):
 
 
 class Spent:
-    """Which intents were used. Remembers at least the last ``kept``; one older than it remembers counts as
-    used.
-    """
+    """Which intents were used. Remembers at least the last ``kept``; one older than it remembers counts as used."""
 
     def __init__(self, kept: int = SPENT_KEPT) -> None:
         self._kept = kept

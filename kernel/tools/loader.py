@@ -33,9 +33,7 @@ class LoadedTool:
 
 
 def load_tool(name: str, import_string: str, python_path: tuple[str, ...]) -> LoadedTool:
-    """Import ``module:attribute``, with ``python_path`` searched first. Registered as ``name``. Raises
-    LoadError.
-    """
+    """Import ``module:attribute``, with ``python_path`` searched first. Registered as ``name``. Raises LoadError."""
     module_name, _, attribute = import_string.partition(":")
     if not module_name or not attribute.isidentifier():
         raise LoadError(f"import {import_string[:80]!r} is not of the form module:function")

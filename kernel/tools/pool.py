@@ -65,9 +65,7 @@ class WorkerCall:
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """What came of it. ``text`` is at most 1 MiB; ``full_hash`` (SHA-256, hex) and ``full_bytes`` are of all
-    of it.
-    """
+    """What came of it. ``text`` is at most 1 MiB; ``full_hash`` (SHA-256, hex) and ``full_bytes`` are of all of it."""
 
     status: Status
     text: str
@@ -99,9 +97,7 @@ class _Process:
 
 
 class WorkerPool:
-    """See the module. ``on_process(os_pid)`` tells of each process that takes calls, and None when there is
-    none.
-    """
+    """See the module. ``on_process(os_pid)`` tells of each process that takes calls, and None when there is none."""
 
     def __init__(
         self,
@@ -141,9 +137,7 @@ class WorkerPool:
         return job.future
 
     async def start(self) -> dict[str, Any]:
-        """Start a process when there is none, and what it answered to ``configure``. Raises
-        WorkerUnavailable.
-        """
+        """Start a process when there is none, and what it answered to ``configure``. Raises WorkerUnavailable."""
         try:
             await asyncio.shield(self._begin_start())
         except asyncio.CancelledError:

@@ -55,9 +55,7 @@ class Registry(Mapping[str, ToolEntry]):
     """Tools by name. Immutable. Names rise."""
 
     def __init__(self, declarations: Iterable[ToolDeclaration], sources: Iterable[ToolSource] = ()) -> None:
-        """``sources`` holds the source of each declaration whose sandbox is ``thirdparty``. Raises
-        RegistryError.
-        """
+        """``sources`` holds the source of each declaration whose sandbox is ``thirdparty``. Raises RegistryError."""
         by_name = {source.name: source for source in sources}
         entries: dict[str, ToolEntry] = {}
         faults: list[str] = []

@@ -51,9 +51,7 @@ def answer_of(status: str, text: str) -> Answer:
 
 
 def render(value: Any) -> str:
-    """What a tool returned, as text: text itself, nothing for None, otherwise canonical JSON. Raises
-    TypeError.
-    """
+    """What a tool returned, as text: text itself, nothing for None, otherwise canonical JSON. Raises TypeError."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -45,18 +45,14 @@ ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the third-party tools say of themselves: usable declarations, and why each other tool is not
-    usable.
-    """
+    """What the third-party tools say of themselves: the usable declarations, and of every other tool its fault."""
 
     declarations: tuple[ToolDeclaration, ...]
     faults: dict[str, str]
 
 
 def worker_command(name: str, cwd: Path, logs: Path, limits: WorkerLimits) -> HelperCommand:
-    """How a worker is started: an allow-listed environment (no keys of the node), safe path, its own log
-    file.
-    """
+    """How a worker is started: an allow-listed environment (no keys of the node), safe path, a log of its own."""
     env = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
     argv = (sys.executable, "-P", "-m", "kernel.tools.worker", "--threads", str(limits.calls_at_once))
     return HelperCommand(name, argv, {**env, "PYTHONUNBUFFERED": "1"}, cwd, logs / f"{name}.log")
@@ -65,9 +61,9 @@ def worker_command(name: str, cwd: Path, logs: Path, limits: WorkerLimits) -> He
 class Workers:
     """Runs tool calls in worker processes.
 
-    ``key`` is the node's Ed25519 verifier key, by which each worker checks receipts. ``on_process(name,
-    os_pid)`` is told of each worker process, and ``(name, None)`` when it is gone; names are
-    ``worker-PACKAGE``.
+    ``key`` is the node's Ed25519 verifier key, by which each worker checks receipts. ``on_process`` is told the name
+    (``worker-PACKAGE``) and operating system pid of each worker, and the name and None when it is gone. Raises
+    RegistryError when a source takes the name of another tool.
     """
 
     def __init__(
@@ -126,9 +122,7 @@ class Workers:
         return Description(tuple(declarations), faults)
 
     async def run(self, call: WorkerCall) -> WorkerResult:
-        """Run one call. Raises WorkerLost (in doubt) or WorkerUnavailable (surely not run). Each intent runs
-        once.
-        """
+        """Run one call. Raises WorkerLost (in doubt) or WorkerUnavailable (surely not run). Each intent runs once."""
         if not self._spent.claim(receipt_index(call.receipt)):
             text = "this intent was handed to a worker before, or has no readable receipt; each runs once"
             return local_result("refused", text)

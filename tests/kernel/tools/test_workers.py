@@ -14,6 +14,7 @@ import pytest
 
 from kernel.tools.pool import WorkerPool
 from kernel.tools.registry import Registry, RegistryError, ToolSource, builtin_declarations
+from kernel.tools.worker import MAX_LOG_BYTES
 from kernel.tools.workers import WorkerLimits, WorkerLost, Workers, WorkerUnavailable, worker_command
 
 HOSTILE = '''
@@ -549,3 +550,15 @@ def test_a_worker_dies_with_its_node(scene: Any, tmp_path: Path) -> None:
         await asyncio.wait_for(until(lambda: gone(worker)), 20)
 
     asyncio.run(wait())
+
+
+def test_a_log_that_a_tool_floods_begins_anew(scene: Any, hostile: list[ToolSource]) -> None:
+    async def play(workers: Workers) -> None:
+        await workers.run(scene.mint.call("chatty", {"count": 1_000_000}))
+        log = scene.home / f"worker-{hostile[0].package}.log"
+        assert log.stat().st_size > MAX_LOG_BYTES
+        await until(lambda: log.stat().st_size < MAX_LOG_BYTES)
+        await workers.run(scene.mint.call("chatty", {"count": 1}))
+        assert b"to stdout" in log.read_bytes()
+
+    scene.run(play, hostile)
