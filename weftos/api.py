@@ -32,6 +32,37 @@ _SLICE_ROWS = 200
 router = APIRouter(prefix="/v1")
 
 
+class Streams:
+    """The open streams, so that a node that stops can end each with a word instead of a broken connection."""
+
+    def __init__(self) -> None:
+        self._open: set[asyncio.Timeout] = set()
+
+    def end(self) -> None:
+        """End them all; each sends its last line."""
+        now = asyncio.get_running_loop().time()
+        for stream in self._open:
+            stream.reschedule(now)
+
+    def answer(self, source: AsyncIterator[Json]) -> Response:
+        """``source`` as NDJSON. A reader that leaves closes ``source``."""
+        return StreamingResponse(self._lines(source), media_type="application/x-ndjson")
+
+    async def _lines(self, source: AsyncIterator[Json]) -> AsyncIterator[str]:
+        try:
+            async with asyncio.timeout(None) as until, aclosing(cast(Any, source)):
+                self._open.add(until)
+                try:
+                    async for item in source:
+                        yield _encode(item) + "\n"
+                finally:
+                    self._open.discard(until)
+        except KernelError as error:
+            yield _error_line(error.code, str(error))
+        except TimeoutError:
+            yield _error_line("unavailable", "the node is stopping")
+
+
 async def _control(request: Request) -> Control:
     return cast(Control, request.app.state.control)
 
@@ -40,8 +71,13 @@ async def _operator(request: Request) -> Operator:
     return cast(Operator, request.scope[OPERATOR])
 
 
+async def _streams(request: Request) -> Streams:
+    return cast(Streams, request.app.state.streams)
+
+
 ControlOf = Annotated[Control, Depends(_control)]
 OperatorOf = Annotated[Operator, Depends(_operator)]
+StreamsOf = Annotated[Streams, Depends(_streams)]
 Name = Annotated[str, Field(min_length=1, max_length=1100)]
 Limit = Annotated[int, Query(ge=1, le=MAX_ROWS)]
 
@@ -99,8 +135,8 @@ async def send(control: ControlOf, op: OperatorOf, body: SendBody) -> Response:
 
 
 @router.post("/watch")
-async def watch(control: ControlOf, op: OperatorOf, body: WatchBody) -> Response:
-    return _stream(control.watch(op, body.target, body.text, body.session))
+async def watch(control: ControlOf, op: OperatorOf, streams: StreamsOf, body: WatchBody) -> Response:
+    return streams.answer(control.watch(op, body.target, body.text, body.session))
 
 
 @router.post("/cancel")
@@ -156,8 +192,8 @@ async def log(
 
 
 @router.get("/events")
-async def events(control: ControlOf, follow: bool = False) -> Response:
-    return _stream(control.events(follow))
+async def events(control: ControlOf, streams: StreamsOf, follow: bool = False) -> Response:
+    return streams.answer(control.events(follow))
 
 
 @router.get("/logs")
@@ -176,10 +212,11 @@ async def shutdown(control: ControlOf, op: OperatorOf) -> Response:
     return _json({"stopping": True})
 
 
-def create_app(control: Control) -> ASGIApp:
+def create_app(control: Control, streams: Streams) -> ASGIApp:
     """The API over ``control``. Whoever serves it puts the operator into the scope under :data:`OPERATOR`."""
     app = FastAPI(title="weftos control API", docs_url=None, redoc_url=None)
     app.state.control = control
+    app.state.streams = streams
     app.include_router(router)
     app.add_exception_handler(KernelError, _kernel_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
@@ -246,16 +283,8 @@ def _listing(rows: Sequence[Json]) -> Response:
     return StreamingResponse(slices(), media_type="application/json")
 
 
-def _stream(source: AsyncIterator[Json]) -> Response:
-    async def lines() -> AsyncIterator[str]:
-        async with aclosing(cast(Any, source)):
-            try:
-                async for item in source:
-                    yield _encode(item) + "\n"
-            except KernelError as error:
-                yield _encode({"error": {"code": error.code, "message": str(error)}}) + "\n"
-
-    return StreamingResponse(lines(), media_type="application/x-ndjson")
+def _error_line(code: str, message: str) -> str:
+    return _encode({"error": {"code": code, "message": message}}) + "\n"
 
 
 async def _kernel_error(request: Request, error: Exception) -> Response:

@@ -20,7 +20,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from weftos.api import OPERATOR, create_app, error_answer
+from weftos.api import OPERATOR, Streams, create_app, error_answer
 from weftos.control import Control, Operator
 from weftos.errors import WeftosError
 
@@ -29,12 +29,12 @@ MAX_PATH_BYTES = 107  # sun_path is 108 bytes with its closing zero (unix(7))
 
 
 class Listener:
-    """The served API. ``start`` returns when it answers; ``stop`` closes it, ending open streams within a
-    second."""
+    """The served API. ``start`` returns when it answers; ``stop`` ends open streams and closes it."""
 
     def __init__(self, control: Control, path: Path, uid: int | None = None) -> None:
         self._path = path
-        self._app = _OwnerOnly(create_app(control), os.getuid() if uid is None else uid)
+        self._streams = Streams()
+        self._app = _OwnerOnly(create_app(control, self._streams), os.getuid() if uid is None else uid)
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -66,6 +66,7 @@ class Listener:
         """Stop listening, let answers under way finish, and remove the socket."""
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
+            self._streams.end()
             await self._task
             self._path.unlink(missing_ok=True)
 

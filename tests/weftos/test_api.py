@@ -218,7 +218,7 @@ def test_a_node_that_stops_ends_open_streams(twin: Twin) -> None:
         following = client.events(follow=True)
         next(following)
     assert twin.stream_closed.wait(20)
-    with pytest.raises(WeftosError):
+    with pytest.raises(WeftosError, match="the node is stopping"):
         list(following)
     client.close()
 
