@@ -407,14 +407,14 @@ class Control:
 
     async def log(self, pid: int | None, kind: str | None, limit: int) -> dict[str, Any]:
         await self._kernel.recorder.ledger.barrier()
-        arguments: dict[str, Any] = {"limit": limit, "size": self._kernel.recorder.ledger.size}
+        arguments: dict[str, Any] = {"limit": limit}
         arguments |= {} if pid is None else {"pid": pid}
         arguments |= {} if kind is None else {"kind": kind}
         try:
-            rows = await self._facts.archive("log", arguments)
+            answer = await self._facts.archive("log", arguments)
         except (HelperLost, HelperRefused) as error:
             raise Unavailable(f"the archive cannot answer: {error}") from error
-        return {"rows": rows, "source": "archive"}
+        return {"rows": answer["rows"], "source": "archive"}
 
     def events(self, follow: bool) -> AsyncIterator[dict[str, Any]]:
         return self._kernel.events.stream(follow)

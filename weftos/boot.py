@@ -50,6 +50,7 @@ from weftos.logs import JsonLog, LoggingBridge
 
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 MAX_SOCKET_PATH = 107
+ARCHIVE_READY_S = 3.0
 
 Report = Callable[[str], None]
 
@@ -277,7 +278,7 @@ async def _build(
         providers=frozenset(settings.providers),
         config_view=config.view,
         read_logs=lambda address, limit: read_last(logs / "node.jsonl", limit, {"address": address}),
-        archive=archive.request,
+        archive=lambda op, args: archive.request(op, args, ARCHIVE_READY_S),
         shutdown=lambda why: node.stop(why),
         loop_lag_p99_ms=lag.p99_ms,
     )
