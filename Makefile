@@ -7,8 +7,8 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 STAMP := .venv/.installed
 # The first that is 3.11 to 3.14 is taken; `make PYTHON=/path/to/python ...` decides otherwise.
-PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
-    "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && echo $$p && break; done)
+PYTHON := $(or $(PYTHON),$(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
+    "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && echo $$p && break; done))
 
 .PHONY: help setup check test prove demo bench clean constraints requirements
 

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """As a person would call it, also when these tests were started by make itself."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+    }
+    command = ["make", "--silent", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment)
+
+
+def python_that(directory: Path, script: str) -> str:
+    """An interpreter, of which make asks only whether some code passes."""
+    path = directory / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    return f"PYTHON={path}"
+
+
+def test_a_machine_that_has_everything_passes_in_silence() -> None:
+    done = make("requirements")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("script", "missing"),
+    [
+        ("exit 1", "Python 3.11 to 3.14."),
+        ('case "$2" in *ensurepip*) exit 1;; esac', "the venv module of "),
+    ],
+)
+def test_what_is_missing_is_named_in_one_sentence(tmp_path: Path, script: str, missing: str) -> None:
+    done = make("requirements", python_that(tmp_path, script))
+    assert done.returncode != 0
+    sentence, failure = done.stderr.splitlines()
+    assert sentence.startswith(
+        "weftos needs Linux, Python 3.11 to 3.14 with venv, and make; missing here: " + missing
+    )
+    assert failure.startswith("make: ***")
+
+
+@pytest.mark.parametrize("target", ["setup", "check", "test", "prove", "demo", "bench"])
+def test_every_target_installs_first_and_asks_for_the_requirements_before(target: str) -> None:
+    plan = make("--dry-run", "--always-make", target).stdout
+    assert (
+        plan.index("missing=()")
+        < plan.index("-m venv .venv")
+        < plan.index("--require-hashes -r .venv/pip.txt")
+    )
+    assert plan.index("--require-hashes -r constraints.txt") < plan.index(
+        "--no-deps --no-build-isolation -e ."
+    )
+
+
+def test_ci_runs_exactly_check_and_test() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert [line for line in lines if line.startswith("make")] == ["make check", "make test"]
+    assert "set -euo pipefail" in lines
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
