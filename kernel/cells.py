@@ -134,6 +134,8 @@ class Cells:
     def place(self, placement: Placement) -> None:
         """Run a process somewhere. Never blocks; ends in ``started`` or ``start_failed``."""
         pid = placement.pid
+        if self._closed:
+            return
         if pid in self._where:
             raise StateError(f"pid {pid} is placed already, in cell {self._where[pid].name}")
         name, started = self._table.place(pid, placement.isolation, placement.domain)
@@ -305,10 +307,10 @@ class Cells:
         self._cells.pop(cell.name, None)
         self._starting.discard(cell.name)
         self._door.forget(cell.token)
+        for pid in self._table[cell.name].pids:
+            self._where.pop(pid, None)
         self._table.remove(cell.name)
         lost, waiting = cell.port.close()
-        for pid in [pid for pid, where in self._where.items() if where is cell]:
-            del self._where[pid]
         if cell.visitor is not None:
             cell.visitor.kill()
         self._engine.kill_cell(cell.name)

@@ -36,6 +36,7 @@ class RayEngine:
         self._closing = False
         self._ray: dict[str, Any] = {}
         self._sweep: asyncio.Future[int] | None = None
+        self._dead = asyncio.Event()
         self._on_lost: Callable[[str], None] = lambda why: None
         self._on_exit: Callable[[str, str], None] = lambda cell, why: None
 
@@ -48,22 +49,22 @@ class RayEngine:
         self._on_lost, self._on_exit = on_lost, on_exit
         if self._sweep is not None:
             await self._sweep
+        self._dead.clear()
         helper = self._helper = Helper(self._command, self._boot, self._noticed, self._died)
         try:
             await helper.start()
-            self._ray = await asyncio.wait_for(
-                helper.request(
-                    "open",
-                    {
-                        "runtime": str(self._runtime),
-                        "socket": str(self._socket_path),
-                        "object_store_bytes": OBJECT_STORE_BYTES,
-                    },
-                ),
-                OPEN_S,
-            )
-        except (OSError, HelperLost, HelperRefused, TimeoutError) as error:
+        except OSError as error:
+            raise EngineError(f"the placer cannot be started: {error}") from error
+        request = {
+            "runtime": str(self._runtime),
+            "socket": str(self._socket_path),
+            "object_store_bytes": OBJECT_STORE_BYTES,
+        }
+        try:
+            self._ray = await asyncio.wait_for(helper.request("open", request), OPEN_S)
+        except (HelperLost, HelperRefused, TimeoutError) as error:
             helper.kill()
+            await self._dead.wait()
             why = str(error) or f"no answer within {OPEN_S:g} s"
             raise EngineError(f"Ray did not start: {why}; see {self._command.log}") from error
         self._ready = True
@@ -98,6 +99,7 @@ class RayEngine:
             self._on_exit(args["cell"], args["why"])
 
     def _died(self, status: int | None) -> None:
+        self._dead.set()
         was_ready, self._ready = self._ready, False
         self._helper = None
         self._ray = {}

@@ -18,6 +18,7 @@ from typing import Any
 import msgpack
 
 MAX_FRAME_BYTES = 16 * 2**20
+FRAMES_PER_STEP = 64
 _HEADER = struct.Struct(">IQ")
 HEADER_BYTES = _HEADER.size
 
@@ -73,11 +74,11 @@ def _unpack(payload: bytes) -> Any:
 
 
 class FrameLink(asyncio.Protocol):
-    """An asyncio protocol that speaks frames. ``on_frame`` gets each value; ``on_close`` is called exactly
-    once.
+    """An asyncio protocol that speaks frames. ``on_frame`` gets each value; ``on_close`` is called once.
 
-    ``on_close(error)`` has None for a plain end of file. An exception raised by ``on_frame`` that is a
-    :class:`FrameError` closes the link like a framing fault; others pass to the loop's handler.
+    One iteration of the loop hears at most ``FRAMES_PER_STEP`` frames of a link, so that none holds it for
+    long. ``on_close(error)`` has None for a plain end of file. An exception raised by ``on_frame`` closes the
+    link like a framing fault; one that is no :class:`FrameError` goes to the loop's handler as well.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class FrameLink(asyncio.Protocol):
         self._on_close = on_close
         self._on_open = on_open
         self._pending: list[bytes] = []
+        self._frames: Iterator[Any] = iter(())
         self._fault: Exception | None = None
         self.transport: asyncio.Transport | None = None
 
@@ -105,13 +107,30 @@ class FrameLink(asyncio.Protocol):
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
+        self._frames = self._decoder.feed(data)
+        self._hear()
+
+    def _hear(self) -> None:
+        """Hear a few frames. If there are more, the rest of the loop goes first, and nothing is read meanwhile."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
         try:
-            for value in self._decoder.feed(data):
+            for count, value in enumerate(self._frames, 1):
                 self._on_frame(value)
                 if self.closed:
                     return
+                if count == FRAMES_PER_STEP:
+                    transport.pause_reading()
+                    self._loop.call_soon(self._hear)
+                    return
         except FrameError as error:
             self.abort(error)
+        except Exception as error:  # a fault of the receiver; having lost a frame, the link is of no use
+            self.abort(error)
+            raise
+        else:
+            transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None

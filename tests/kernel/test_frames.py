@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.cell.frames import (
+    FRAMES_PER_STEP,
     HEADER_BYTES,
     MAX_FRAME_BYTES,
     FrameDecoder,
@@ -187,5 +188,42 @@ def test_a_peer_has_a_small_limit_until_it_is_handed_over() -> None:
         peer.close()
         await large.ended()
         assert large.heard == ["x" * 100]
+
+    asyncio.run(run())
+
+
+def test_a_long_run_of_frames_lets_the_rest_of_the_loop_have_its_turn() -> None:
+    async def run() -> None:
+        end, peer = await pair()
+        peer.send(b"".join(encode_frame(BOOT, number) for number in range(FRAMES_PER_STEP * 3)))
+        seen: list[int] = []
+        while len(end.heard) < FRAMES_PER_STEP * 3:
+            await asyncio.sleep(0)
+            seen.append(len(end.heard))
+        assert {FRAMES_PER_STEP, FRAMES_PER_STEP * 2} <= set(seen)
+        peer.send(encode_frame(BOOT, "more"))
+        peer.close()
+        await end.ended()
+        assert end.heard == [*range(FRAMES_PER_STEP * 3), "more"]
+        assert end.closes == [None]
+
+    asyncio.run(run())
+
+
+def test_a_receiver_that_fails_closes_its_link_and_is_reported() -> None:
+    async def run() -> None:
+        end, peer = await pair()
+        reported: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+
+        def fail(value: Any) -> None:
+            raise LookupError(value)
+
+        end.link.hand_over(fail, end.closed)
+        peer.send(encode_frame(BOOT, "x") * 2)
+        await end.ended()
+        assert [type(error) for error in end.closes] == [LookupError]
+        assert [type(context["exception"]) for context in reported] == [LookupError]
+        peer.close()
 
     asyncio.run(run())
