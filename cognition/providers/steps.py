@@ -245,7 +245,7 @@ def _spawning(step: str) -> Call | None:
     return _call(
         "spawn_agent",
         arguments,
-        lambda result, memory: (f"Spawned {name}: {result.text}", Memory(result.text, memory.file)),
+        lambda result, memory: (f"{name}: {result.text}", Memory(name, memory.file)),
     )
 
 

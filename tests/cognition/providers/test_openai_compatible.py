@@ -157,6 +157,14 @@ def test_a_connection_that_breaks_before_anything_was_shown_is_tried_again(
         assert (screen.text, screen.resets) == ("here", 0)
 
 
+def test_a_stream_that_ends_in_good_order_but_too_early_is_tried_again(tmp_path: Path) -> None:
+    early = {"raw": 'data: {"choices": [{"delta": {"content": "half"}}]}\n\n'}
+    with model_server(tmp_path, {"answers": [{"text": "whole", "faults": [early]}]}) as server:
+        screen = Screen()
+        assert ask(server, policy=QUICK, screen=screen).text == screen.text == "whole"
+        assert screen.resets == 1
+
+
 def test_a_server_that_is_gone_is_tried_as_often_as_allowed(tmp_path: Path) -> None:
     with model_server(tmp_path, {"answers": []}) as server:
         server.kill()

@@ -100,6 +100,7 @@ def test_broken_json_is_proposed_as_it_is() -> None:
         ("write abc to f", "whatever", "Wrote 3 characters to f."),
         ("tell bob hi", "whatever", "Sent to bob."),
         ("ask bob hi", "hello", "bob answered: hello"),
+        ("spawn kid", "spawned /user/a/kid", "kid: spawned /user/a/kid"),
         ("use word_count with {}", "7", "word_count gave: 7"),
     ],
 )
