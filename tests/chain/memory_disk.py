@@ -21,9 +21,9 @@ class Inode:
 
 
 class MemoryDisk(Disk):
-    """``faults``: operation name to the errors its next calls raise, first one first. A ``write`` that fails has written
-    ``torn`` bytes. ``cut_at``: the number of the changing operation (from 0) at which :class:`PowerCut` is raised.
-    ``steps`` counts changing operations, ``log`` names them.
+    """``faults``: operation name to the errors its next calls raise, first one first. A ``write`` that fails has
+    written ``torn`` bytes. ``cut_at``: the number of the changing operation (from 0) at which :class:`PowerCut` is
+    raised. ``steps`` counts changing operations, ``log`` names them.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class MemoryDisk(Disk):
     def sync_directory(self, directory: Path) -> None:
         with self._lock:
             self._step("sync_directory")
-            for names, others in ((self.names_now, self.names_synced),):
-                for path in [path for path in others if path.parent == directory]:
-                    del others[path]
-                others.update({path: inode for path, inode in names.items() if path.parent == directory})
+            for path in [path for path in self.names_synced if path.parent == directory]:
+                del self.names_synced[path]
+            here = {path: inode for path, inode in self.names_now.items() if path.parent == directory}
+            self.names_synced.update(here)

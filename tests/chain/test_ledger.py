@@ -22,8 +22,11 @@ WAIT_S = 20
 
 
 def with_ledger(
-    work: Callable[[Ledger], Coroutine[Any, Any, Any]], directory: Path = AT, disk: MemoryDisk | None = None, **options: Any
-) -> Any:  # fmt: skip
+    work: Callable[[Ledger], Coroutine[Any, Any, Any]],
+    directory: Path = AT,
+    disk: MemoryDisk | None = None,
+    **options: Any,
+) -> Any:
     """Run ``work`` on an opened and started ledger, then stop it cleanly."""
 
     async def run() -> Any:

@@ -50,7 +50,7 @@ def test_a_write_that_was_cut_off_is_a_tail_and_the_rest_reads() -> None:
     inode = disk.names_now[AT / "0000000000000000.wj"]
     whole = bytes(inode.now)
     reader = JournalReader(AT, disk)
-    first_end = [reader.position.offset for _ in reader.groups()][0]
+    first_end = next(reader.position.offset for _ in reader.groups())
     for size in range(first_end + 1, len(whole)):
         inode.now[:] = whole[:size]
         reader = JournalReader(AT, disk)
@@ -66,7 +66,7 @@ def test_a_garbled_last_frame_is_a_tail_but_not_one_that_others_follow() -> None
     inode = disk.names_now[AT / "0000000000000000.wj"]
     whole = bytes(inode.now)
     reader = JournalReader(AT, disk)
-    first_end = [reader.position.offset for _ in reader.groups()][0]
+    first_end = next(reader.position.offset for _ in reader.groups())
     for at in range(first_end, len(whole)):
         inode.now[:] = whole
         inode.now[at] ^= 0x10
