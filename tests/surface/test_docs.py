@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from tools.ledger_kinds import TARGET, render
+from weftos.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -46,3 +49,35 @@ def test_every_requirement_is_pinned_with_hashes_and_no_place_to_fetch_from_is_n
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
         assert "://" in target or (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def command_lines(page: str) -> list[list[str]]:
+    lines = (ROOT / page).read_text().splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("    weftos ")]
+
+
+def parse(words: list[str]) -> None:
+    """Parse as the program would, without running. Raises its usage error."""
+    context = get_command(app).make_context("weftos", list(words))
+    while hasattr(context.command, "resolve_command"):
+        rest = [*context._protected_args, *context.args]
+        name, command, rest = context.command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("words", command_lines("README.md"), ids=" ".join)
+def test_every_command_line_of_the_readme_is_one_that_the_program_takes(words: list[str]) -> None:
+    parse(words)
+
+
+@pytest.mark.parametrize(
+    "words", [["spawnx", "a"], ["spawn", "a", "--toolz", "b"], ["chain", "logs"], ["send", "a"]]
+)
+def test_a_command_line_that_the_program_does_not_take_would_be_noticed(words: list[str]) -> None:
+    with pytest.raises(Exception, match=r"(?i)no such|missing"):
+        parse(words)
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"make (\w+)", (ROOT / "README.md").read_text()))))
+def test_every_target_that_the_readme_names_exists(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
