@@ -96,6 +96,12 @@ class Kernel:
         self.processes.on_exit = self._exited
         self.processes.bury = self.post.bury_all
 
+    def use_tools(self, registry: Registry) -> None:
+        """Replace the tools, before anything runs."""
+        self.registry = registry
+        self.tool_calls.registry = registry
+        self.model_calls.registry = registry
+
     # -- the cells, as processes and turns need them -------------------------------------------------------------
 
     def place(self, process: LiveProcess) -> None:

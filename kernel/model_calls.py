@@ -45,7 +45,7 @@ class ModelCalls:
     ) -> None:
         self._recorder = recorder
         self._turns = turns
-        self._registry = registry
+        self.registry = registry
         self._gateway = gateway
         self._watchers = watchers
         self._bounds = bounds
@@ -88,7 +88,7 @@ class ModelCalls:
         names = args.get("tools")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise Invalid("tools is not a list of names")
-        offered = [name for name in dict.fromkeys(names) if name in process.rights and name in self._registry]
+        offered = [name for name in dict.fromkeys(names) if name in process.rights and name in self.registry]
         provider, model = args.get("provider", ""), args.get("model", "")
         if not isinstance(provider, str) or not isinstance(model, str):
             raise Invalid("provider and model are not text")
@@ -127,7 +127,7 @@ class ModelCalls:
     async def _ask(self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], stream: str) -> None:
         schemas = []
         for name in request["tools"]:
-            declared = self._registry[name].declaration
+            declared = self.registry[name].declaration
             schemas.append(
                 {"name": name, "description": declared.description, "parameters": declared.parameters}
             )

@@ -107,7 +107,7 @@ class Placer:
         import ray
 
         ray.init(
-            num_cpus=0,
+            num_cpus=min(4, os.cpu_count() or 1),  # cells ask for none: this is how many may start at once
             include_dashboard=False,
             object_store_memory=object_store_bytes,
             log_to_driver=False,

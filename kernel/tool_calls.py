@@ -62,7 +62,7 @@ class ToolCalls:
         self._state = recorder.state
         self._live = live
         self._turns = turns
-        self._registry = registry
+        self.registry = registry
         self._workers = workers
         self._node_tools = node_tools
         self._bounds = bounds
@@ -97,7 +97,7 @@ class ToolCalls:
         outcome = self._examine(process, name, text)
         arguments = outcome[1] if isinstance(outcome, tuple) else cut_bytes(text, 4096)[0]
         head = {"turn": turn.id, "ordinal": ordinal, "tool": name}
-        subject = name if name in self._registry else "unknown"
+        subject = name if name in self.registry else "unknown"
         cause = turn.last_answer_seq if turn.last_answer_seq >= 0 else turn.started_seq
 
         def draft(kind: str, body: dict[str, Any], cause: int = PREVIOUS) -> Draft:
@@ -132,10 +132,10 @@ class ToolCalls:
         self, process: LiveProcess, name: str, text: str
     ) -> Refusal | tuple[ToolDeclaration, str, dict[str, Any]]:
         """Parse once, validate against the tool's schema. Returns declaration, canonical text, parsed arguments."""
-        if name not in self._registry:
+        if name not in self.registry:
             held = ", ".join(sorted(process.rights)) or "none"
             return Refusal("error", f"there is no tool {name!r}; the tools of this turn are: {held}")
-        entry = self._registry[name]
+        entry = self.registry[name]
         try:
             parsed = parse_arguments(text, self._bounds.tool_arguments_bytes)
             entry.validator.check(parsed)
@@ -388,7 +388,7 @@ class ToolCalls:
                 if call.name == "ask":
                     self._await_reply(turn, ordinal, self._bounds.ask_timeout_s)
                     continue
-                declaration = self._registry[call.name].declaration if call.name in self._registry else None
+                declaration = self.registry[call.name].declaration if call.name in self.registry else None
                 self._settle_doubt(turn, ordinal, declaration, call.intent_seq)
         return len(self._state.doubts())
 

@@ -6,20 +6,15 @@ Order: lock the data directory; end everything of the old boot; replay; settle w
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import os
 import secrets
 import shutil
-import stat
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
 
 from chain.draft import Draft
 from chain.keys import Keys, load_keys
@@ -30,7 +25,6 @@ from kernel.control import Control, NodeFacts
 from kernel.engine import Engine
 from kernel.engine_local import LocalEngine
 from kernel.engine_ray import RayEngine
-from kernel.helper import HelperCommand
 from kernel.helpers import LinkedHelper
 from kernel.kernel import BehaviourEntry, Environment, Kernel
 from kernel.loop_lag import LoopLag
@@ -42,15 +36,15 @@ from kernel.tools.registry import Registry, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerLimits, Workers, worker_command
 from weftos import __version__
 from weftos.config import Config, load
-from weftos.errors import WeftosError
+from weftos.helper_commands import archive_command, environment, gateway_command, placer_command
 from weftos.initialise import initialise, is_initialised
 from weftos.listener import Listener
 from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
+from weftos.runtime import make_runtime, remove_runtime
 
-PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
-MAX_SOCKET_PATH = 107
 ARCHIVE_READY_S = 3.0
+AGENT = BehaviourEntry("agent", "cognition.agent:Agent")
 
 Report = Callable[[str], None]
 
@@ -63,6 +57,34 @@ class Options:
     name: str | None = None
     config: Path | None = None
     engine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the running parts stand on: everything up to the replayed journal."""
+
+    data: Path
+    held: DataLock
+    config: Config
+    keys: Keys
+    state: State
+    ledger: Ledger
+    runtime: Path
+    boot: int
+    log: JsonLog
+
+    @property
+    def logs(self) -> Path:
+        return self.data / "logs"
+
+    @property
+    def name(self) -> str:
+        """The petname, by default that of the data directory."""
+        return self.config.settings.node.name or self.data.name
+
+    @property
+    def engine(self) -> str:
+        return self.config.settings.node.engine
 
 
 class CellsChild:
@@ -108,18 +130,11 @@ class NodeGateway:
 class Node:
     """A running node."""
 
-    options: Options
-    config: Config
-    keys: Keys
-    ledger: Ledger
+    ground: Ground
     kernel: Kernel
     listener: Listener
-    log: JsonLog
-    lock: DataLock
-    runtime: Path
-    boot: int
     lag: LoopLag
-    stopping: asyncio.Event
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
 
     def stop(self, why: str) -> None:
@@ -132,28 +147,29 @@ class Node:
 
     def ready(self) -> dict[str, Any]:
         """The last line on the ready descriptor."""
-        settings = self.config.settings.node
+        ground = self.ground
         return {
             "ready": True,
-            "name": settings.name,
-            "origin": self.keys.origin,
-            "boot": f"{self.boot:016x}",
-            "engine": settings.engine,
-            "socket": str(self.runtime / "control.sock"),
+            "name": ground.name,
+            "origin": ground.keys.origin,
+            "boot": f"{ground.boot:016x}",
+            "engine": ground.engine,
+            "socket": str(ground.runtime / "control.sock"),
         }
 
     async def close(self) -> None:
         """Stop listening, then what runs, then the ledger; remove the runtime directory."""
+        ground = self.ground
         await self.listener.stop()
         self.lag.stop()
         await self.kernel.close()
-        if self.ledger.read_only is None:
-            body = {"boot": f"{self.boot:016x}", "reason": self.why[:200]}
-            self.ledger.commit([Draft("node.stopped", body)], durable=True)
-        await self.ledger.close()
-        self.log.close()
-        shutil.rmtree(self.runtime, ignore_errors=True)
-        self.lock.close()
+        if ground.ledger.read_only is None:
+            body = {"boot": f"{ground.boot:016x}", "reason": self.why[:200]}
+            ground.ledger.commit([Draft("node.stopped", body)], durable=True)
+        await ground.ledger.close()
+        ground.log.close()
+        shutil.rmtree(ground.runtime, ignore_errors=True)
+        ground.held.close()
 
 
 async def start(options: Options, report: Report) -> Node:
@@ -164,24 +180,25 @@ async def start(options: Options, report: Report) -> Node:
         initialise(data)
     held = lock(data)
     try:
-        return await _start(options, data, held, report)
+        ground = await _recover(options, data, held, report)
+        return await _build(ground, report)
     except BaseException:
         held.close()
         raise
 
 
-async def _start(options: Options, data: Path, held: DataLock, report: Report) -> Node:
+async def _recover(options: Options, data: Path, held: DataLock, report: Report) -> Ground:
+    """End the old boot and replay the journal."""
     flags = {"node.name": options.name, "node.engine": options.engine}
     config = load(data, file=options.config, flags=flags, environment=os.environ)
-    settings = config.settings
     before = read_boot(data)
     ended = end_old_session(data)
     if before is not None:
-        _remove_runtime(Path(before.runtime))
+        remove_runtime(Path(before.runtime))
     if ended:
         report(f"ended {ended} processes of the last run")
     keys = load_keys(data / "keys")
-    bounds = settings.limits.bounds()
+    bounds = config.settings.limits.bounds()
     state = State(bounds.session_records, bounds.session_bytes)
     report("reading the journal")
     ledger = await asyncio.to_thread(
@@ -191,136 +208,92 @@ async def _start(options: Options, data: Path, held: DataLock, report: Report) -
         now_us=lambda: time.time_ns() // 1000,
         replay=lambda record: replay_into(state, record),
     )
-    runtime = _make_runtime(data)
+    runtime = make_runtime(data)
     boot = secrets.randbits(63)
     write_boot(data, boot, runtime)
-    secret_values = [os.environ[name] for name in config.secret_variables() if name in os.environ]
-    log = JsonLog(
-        data / "logs" / "node.jsonl",
-        max_bytes=settings.logs.max_bytes,
-        backups=settings.logs.backups,
-        level=settings.logs.level,
-        secrets=secret_values,
-    )
-    logging.getLogger().handlers[:] = [LoggingBridge(log)]
-    logging.getLogger().setLevel(logging.INFO)
-    ledger.start(asyncio.get_running_loop())
-    node = await _build(options, data, held, config, keys, ledger, state, runtime, boot, log, report)
+    log = _open_log(config, data)
     if ended or ledger.recovery.torn_bytes:
         log.log("warning", "recovered", ended_processes=ended, torn_bytes=ledger.recovery.torn_bytes)
-    return node
+    ledger.start(asyncio.get_running_loop())
+    return Ground(data, held, config, keys, state, ledger, runtime, boot, log)
 
 
-async def _build(
-    options: Options,
-    data: Path,
-    held: DataLock,
-    config: Config,
-    keys: Keys,
-    ledger: Ledger,
-    state: State,
-    runtime: Path,
-    boot: int,
-    log: JsonLog,
-    report: Report,
-) -> Node:
-    settings = config.settings
-    bounds = settings.limits.bounds()
-    logs = data / "logs"
-    recorder = Recorder(ledger, state)
-    sources = [ToolSource(name, tool.import_, tuple(tool.python_path)) for name, tool in settings.tools.items()]
-    seen: list[Kernel] = []
-
-    def on_worker(name: str, os_pid: int | None) -> None:
-        if seen:
-            seen[0].helpers.worker(name, os_pid)
-
-    limits = WorkerLimits()
-    workers = Workers(
-        boot,
-        keys.ed25519.text,
-        lambda name: worker_command(name, runtime, logs, limits),
-        sources,
-        on_worker,
-        limits,
+def _open_log(config: Config, data: Path) -> JsonLog:
+    settings = config.settings.logs
+    log = JsonLog(
+        data / "logs" / "node.jsonl",
+        max_bytes=settings.max_bytes,
+        backups=settings.backups,
+        level=settings.level,
+        secrets=[os.environ[name] for name in config.secret_variables() if name in os.environ],
     )
-    registry = await _registry(workers, sources, log, report)
-    gateway = LinkedHelper(
-        _gateway_command(config, runtime, logs), boot, lambda op, args: _gateway_notice(seen, op, args)
-    )
-    archive = LinkedHelper(_archive_command(data, runtime, logs), boot, lambda op, args: None)
+    root = logging.getLogger()
+    root.handlers[:] = [LoggingBridge(log)]
+    root.setLevel(logging.INFO)
+    return log
 
-    def note(event: str, **fields: Any) -> None:
-        log.log("info", event, **fields)
 
-    env = Environment(boot, bounds, _behaviours(config), note)
-    kernel = Kernel(recorder, open_pids(recorder), registry, workers, NodeGateway(gateway), env)
-    seen.append(kernel)
-    engine = _engine(config, boot, runtime, logs)
-    kernel.cells = Cells(
-        engine,
-        boot,
-        runtime / "cells.sock",
-        runtime / "slots",
-        kernel,
-        CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s),
-    )
+async def _build(ground: Ground, report: Report) -> Node:
+    """Everything that runs, in the order in which it may be heard."""
+    kernel, gateway, archive = await _kernel(ground, report)
+    engine = _engine(ground)
+    bounds = kernel.env.bounds
+    limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
+    runtime = ground.runtime
+    kernel.cells = Cells(engine, ground.boot, runtime / "cells.sock", runtime / "slots", kernel, limits)
     lag = LoopLag()
-    stopping = asyncio.Event()
-    name = settings.node.name or data.name
-    facts = NodeFacts(
-        name=name,
-        origin=keys.origin,
-        version=__version__,
-        engine=settings.node.engine,
-        data=data,
-        runtime=runtime,
-        providers=frozenset(settings.providers),
-        config_view=config.view,
-        read_logs=lambda address, limit: read_last(logs / "node.jsonl", limit, {"address": address}),
-        archive=lambda op, args: archive.request(op, args, ARCHIVE_READY_S),
-        shutdown=lambda why: node.stop(why),
-        loop_lag_p99_ms=lag.p99_ms,
-    )
-    listener = Listener(Control(kernel, facts), runtime / "control.sock")
-    node = Node(options, config, keys, ledger, kernel, listener, log, held, runtime, boot, lag, stopping)
-    _record_boot(ledger, recorder, keys, boot, name, settings.node.engine)
-    child = CellsChild(kernel.cells, engine)
-    kernel.on_engine_lost = lambda why: child.on_death(why)
-    kernel.helpers.add("placer" if engine.name == "ray" else "cells", child)
+    facts = _facts(ground, archive, lag, lambda why: node.stop(why))
+    node = Node(ground, kernel, Listener(Control(kernel, facts), runtime / "control.sock"), lag)
+    _record_boot(ground, kernel.recorder)
+    cells = CellsChild(kernel.cells, engine)
+    kernel.on_engine_lost = lambda why: cells.on_death(why)
+    kernel.helpers.add("placer" if engine.name == "ray" else "cells", cells)
     kernel.helpers.add("gateway", gateway)
-    kernel.helpers.add("archive", archive, lambda: archive.notify("durable", {"size": ledger.size}))
-    ledger.on_group(lambda group: archive.notify("durable", {"size": group.size}))
+    kernel.helpers.add("archive", archive, lambda: archive.notify("durable", {"size": ground.ledger.size}))
+    ground.ledger.on_group(lambda group: archive.notify("durable", {"size": group.size}))
     report("starting the process tree")
     kernel.boot()
-    await ledger.barrier()
-    await listener.start()
+    await ground.ledger.barrier()
+    await node.listener.start()
     lag.start()
     return node
 
 
-def _record_boot(
-    ledger: Ledger, recorder: Recorder, keys: Keys, boot: int, name: str, engine: str
-) -> None:
-    body = {
-        "boot": f"{boot:016x}",
-        "version": __version__,
-        "engine": engine,
-        "name": name,
-        "origin": keys.origin,
-        "ed25519": keys.ed25519.text,
-        "ml_dsa_65": keys.mldsa.text,
-        "recovered_groups": ledger.recovery.groups,
-        "torn_bytes": ledger.recovery.torn_bytes,
-    }
-    recorder.commit([Draft("node.booted", body)], durable=True)
+async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper, LinkedHelper]:
+    """The kernel with its tools, and the helpers it will ask."""
+    config, runtime, logs, boot = ground.config, ground.runtime, ground.logs, ground.boot
+    tools = config.settings.tools.items()
+    sources = [ToolSource(name, tool.import_, tuple(tool.python_path)) for name, tool in tools]
+    limits = WorkerLimits()
+    workers = Workers(
+        boot,
+        ground.keys.ed25519.text,
+        lambda name: worker_command(name, runtime, logs, limits),
+        sources,
+        lambda name, os_pid: kernel.helpers.worker(name, os_pid),
+        limits,
+    )
+    recorder = Recorder(ground.ledger, ground.state)
+    gateway = LinkedHelper(
+        gateway_command(config, runtime, logs), boot, lambda op, args: _tokens(kernel, op, args)
+    )
+    archive = LinkedHelper(archive_command(ground.data, runtime, logs), boot, lambda op, args: None)
+
+    def note(event: str, **fields: Any) -> None:
+        ground.log.log("info", event, **fields)
+
+    env = Environment(boot, config.settings.limits.bounds(), _behaviours(config), note)
+    kernel = Kernel(
+        recorder, open_pids(recorder), Registry(builtin_declarations()), workers, NodeGateway(gateway), env
+    )
+    if sources:
+        report("asking the workers for their tools")
+        kernel.use_tools(await _registry(workers, sources, ground.log, report))
+    return kernel, gateway, archive
 
 
 async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, report: Report) -> Registry:
     """Built-in and configured tools. One that cannot be used is left out, and the log says why."""
-    if not sources:
-        return Registry(builtin_declarations())
-    report("asking the workers for their tools")
     described = await workers.describe()
     for name, fault in described.faults.items():
         log.log("error", "tool not usable", tool=name, why=fault)
@@ -328,76 +301,57 @@ async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, r
     return Registry([*builtin_declarations(), *described.declarations], sources)
 
 
+def _engine(ground: Ground) -> Engine:
+    socket, runtime, logs = ground.runtime / "cells.sock", ground.runtime, ground.logs
+    if ground.engine == "local":
+        return LocalEngine(ground.boot, socket, environment(), runtime, logs / "cells.log")
+    return RayEngine(placer_command(runtime, logs), ground.boot, socket, runtime)
+
+
+def _facts(ground: Ground, archive: LinkedHelper, lag: LoopLag, shutdown: Report) -> NodeFacts:
+    node_log = ground.logs / "node.jsonl"
+    return NodeFacts(
+        name=ground.name,
+        origin=ground.keys.origin,
+        version=__version__,
+        engine=ground.engine,
+        data=ground.data,
+        runtime=ground.runtime,
+        providers=frozenset(ground.config.settings.providers),
+        config_view=ground.config.view,
+        read_logs=lambda address, limit: read_last(node_log, limit, {"address": address}),
+        archive=lambda op, args: archive.request(op, args, ARCHIVE_READY_S),
+        shutdown=shutdown,
+        loop_lag_p99_ms=lag.p99_ms,
+    )
+
+
+def _record_boot(ground: Ground, recorder: Recorder) -> None:
+    body = {
+        "boot": f"{ground.boot:016x}",
+        "version": __version__,
+        "engine": ground.engine,
+        "name": ground.name,
+        "origin": ground.keys.origin,
+        "ed25519": ground.keys.ed25519.text,
+        "ml_dsa_65": ground.keys.mldsa.text,
+        "recovered_groups": ground.ledger.recovery.groups,
+        "torn_bytes": ground.ledger.recovery.torn_bytes,
+    }
+    recorder.commit([Draft("node.booted", body)], durable=True)
+
+
 def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
-    known = {"agent": BehaviourEntry("agent", "cognition.agent:Agent")}
+    known = {AGENT.name: AGENT}
     for name, entry in config.settings.behaviours.items():
         package = f"{entry.import_.partition(':')[0].partition('.')[0]}|{':'.join(entry.python_path)}"
         known[name] = BehaviourEntry(name, entry.import_, tuple(entry.python_path), entry.isolation, package)
     return known
 
 
-def _gateway_notice(seen: list[Kernel], op: str, args: dict[str, Any]) -> None:
-    if op != "delta" or not seen or not isinstance(args.get("stream_id"), str):
-        return
-    shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
-    event = {"event": "delta", **shown}
-    seen[0].model_calls.delta(args["stream_id"], event)
-
-
-def _environment(*names: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in (*PASSED_ON, *names) if name in os.environ}
-    return {**kept, "PYTHONUNBUFFERED": "1"}
-
-
-def _gateway_command(config: Config, runtime: Path, logs: Path) -> HelperCommand:
-    tables = {
-        name: {key: value for key, value in provider.model_dump().items() if key in _PROVIDER_KEYS}
-        for name, provider in config.settings.providers.items()
-    }
-    chosen = config.settings.model
-    text = json.dumps({"default": chosen.default_provider, "default_model": chosen.default_model, "providers": tables})
-    argv = (sys.executable, "-P", "-m", "weftos.gateway", "--config-json", text)
-    return HelperCommand("gateway", argv, _environment(*config.secret_variables()), runtime, logs / "gateway.log")
-
-
-_PROVIDER_KEYS = ("kind", "base_url", "api_key_env", "model", "stream")
-
-
-def _archive_command(data: Path, runtime: Path, logs: Path) -> HelperCommand:
-    argv = (sys.executable, "-P", "-m", "weftos.archive", "--data", str(data))
-    return HelperCommand("archive", argv, _environment(), runtime, logs / "archive.log")
-
-
-def _engine(config: Config, boot: int, runtime: Path, logs: Path) -> Engine:
-    socket = runtime / "cells.sock"
-    if config.settings.node.engine == "local":
-        return LocalEngine(boot, socket, _environment(), runtime, logs / "cells.log")
-    argv = (sys.executable, "-P", "-m", "kernel.placer")
-    command = HelperCommand("placer", argv, _environment(), runtime, logs / "placer.log")
-    return RayEngine(command, boot, socket, runtime)
-
-
-def _make_runtime(data: Path) -> Path:
-    """The runtime directory: short, mode 0700, ours. Raises WeftosError."""
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    tag = hashlib.sha256(os.fsencode(data)).hexdigest()[:8]
-    place = Path(base) / f"weftos-{tag}" if base else Path("/tmp") / f"weftos-{os.getuid()}-{tag}"
-    longest = place / "ray" / ("x" * 62)
-    if len(os.fsencode(longest)) > MAX_SOCKET_PATH:
-        raise WeftosError(
-            f"the runtime directory {place} is too long for sockets: set XDG_RUNTIME_DIR to a shorter one", "invalid"
-        )
-    _remove_runtime(place)
-    place.mkdir(mode=0o700, parents=False)
-    return place
-
-
-def _remove_runtime(place: Path) -> None:
-    """Remove the runtime directory of an earlier run, if it is a directory of ours and nobody else's."""
-    try:
-        found = place.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or not place.name.startswith("weftos-"):
-        raise WeftosError(f"{place} is not a runtime directory of this user: remove it", "conflict")
-    shutil.rmtree(place)
+def _tokens(kernel: Kernel, op: str, args: dict[str, Any]) -> None:
+    """What the gateway streams, for whoever watches."""
+    stream = args.get("stream_id")
+    if op == "delta" and isinstance(stream, str):
+        shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
+        kernel.model_calls.delta(stream, {"event": "delta", **shown})

@@ -24,6 +24,8 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from chain.reader import EntryRecord, read_records
+from kernel.session import session_members
 from weftos.client import Client
 from weftos.control import Json
 
@@ -53,7 +55,9 @@ class Story:
         self.chapters += 1
         self.console.print()
         at = f"{time.monotonic() - self.started:4.1f} s"
-        self.console.print(Rule(f"[bold]{self.chapters}. {title}[/bold]  [dim]{at}[/dim]", align="left", style="cyan"))
+        self.console.print(
+            Rule(f"[bold]{self.chapters}. {title}[/bold]  [dim]{at}[/dim]", align="left", style="cyan")
+        )
         for line in lines:
             self.console.print(line, style="italic")
 
@@ -68,14 +72,21 @@ class Story:
 
     def weftos(self, *words: str, fails: bool = False, lines: int = 0, shown: str = "") -> str:
         """Run a command and show it with what it printed (``lines``: only the last ones)."""
-        self.console.print(Text.assemble(("\n  $ ", "bold"), (f"weftos {shown or ' '.join(map(_quoted, words))}", "bold")))
+        self.console.print(
+            Text.assemble(("\n  $ ", "bold"), (f"weftos {shown or ' '.join(map(_quoted, words))}", "bold"))
+        )
         environment = {**os.environ, "WEFTOS_DATA": str(self.data), "COLUMNS": str(WIDTH - 4)}
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "weftos", *words], env=environment, capture_output=True, text=True, timeout=120
+            [sys.executable, "-P", "-m", "weftos", *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         text = (done.stdout + done.stderr).rstrip("\n")
         kept = text.split("\n")[-lines:] if lines else text.split("\n")
-        self.console.print(Padding(Text("\n".join(kept), style="default"), (0, 0, 0, 4)))
+        shown_text = Text("\n".join(kept), overflow="ellipsis", no_wrap=True)
+        self.console.print(Padding(shown_text, (0, 0, 0, 4)), soft_wrap=False)
         if (done.returncode != 0) != fails:
             wanted = "fail" if fails else "succeed"
             raise ClaimFailed(f"weftos {words[0]} ended with status {done.returncode}; it was to {wanted}")
@@ -106,7 +117,10 @@ def boot(story: Story) -> None:
 
 
 def team(story: Story) -> None:
-    story.chapter("A team under a supervisor", "Each agent is a process with a PID, an address, and only the tools it is given.")
+    story.chapter(
+        "A team under a supervisor",
+        "Each agent is a process with a PID, an address, and only the tools it is given.",
+    )
     desk = ("--workspace", str(story.desk))
     story.weftos("spawn", "office", "--supervisor", "--intensity", "20/60")
     under = ("--under", "/user/office")
@@ -148,13 +162,17 @@ def crash(story: Story) -> None:
             raise ClaimFailed(f"the turn could not be interrupted in {TRIES} tries")
         after = client.inspect("clerk")
     story.weftos("tree")
-    story.proven(f"clerk came back: PID {before['pid']} is now PID {after['pid']}", holds=after["pid"] > before["pid"])
+    story.proven(
+        f"clerk came back: PID {before['pid']} is now PID {after['pid']}", holds=after["pid"] > before["pid"]
+    )
     story.proven(f"the same turn {turn} went on and ended: {reply[:60]!r}...", holds="page10.txt" in reply)
     intents, outcomes = _calls_of(story, turn)
     pids = sorted({row["pid"] for row in intents})
     story.proven(
         f"ten intents and ten outcomes are in the ledger, by PIDs {' and '.join(map(str, pids))}: no call was repeated",
-        holds=len(intents) == 10 and len(outcomes) == 10 and all(row["body"]["attempt"] == 1 for row in intents),
+        holds=len(intents) == 10
+        and len(outcomes) == 10
+        and all(row["body"]["attempt"] == 1 for row in intents),
     )
     pages = sum((story.desk / f"page{page}.txt").read_text() == f"page {page}" for page in range(1, 11))
     story.proven(f"{pages} of 10 pages lie on the desk", holds=pages == 10)
@@ -162,7 +180,9 @@ def crash(story: Story) -> None:
 
 def _kill_in_turn(story: Story, client: Client, before: Json) -> tuple[str | None, str]:
     """Send the ten calls, kill the cell at the fourth. The turn and its reply; no turn when it was too late."""
-    story.console.print(Text.assemble(("\n  $ ", "bold"), ('weftos send clerk "write page 1 to page1.txt then ..."', "bold")))
+    story.console.print(
+        Text.assemble(("\n  $ ", "bold"), ('weftos send clerk "write page 1 to page1.txt then ..."', "bold"))
+    )
     turn, seen, attempts, reply = "", 0, 1, ""
     for event in client.watch("clerk", TEN_CALLS):
         if event["event"] == "turn":
@@ -183,13 +203,15 @@ def _kill_in_turn(story: Story, client: Client, before: Json) -> tuple[str | Non
 
 def _calls_of(story: Story, turn: str | None) -> tuple[list[Json], list[Json]]:
     """Intents and outcomes of a turn, read from the journal's files."""
-    from chain.reader import EntryRecord, read_records
-
-    found: dict[str, list[Json]] = {"tool.intent": [], "tool.outcome": []}
-    for record in read_records(story.data / "journal"):
-        if isinstance(record, EntryRecord) and record.entry.kind in found and record.body.get("turn") == turn:
-            found[record.entry.kind].append({"pid": record.entry.pid, "seq": record.entry.seq, "body": record.body})
-    return found["tool.intent"], found["tool.outcome"]
+    intents, outcomes = (
+        [
+            {"pid": record.entry.pid, "body": record.body}
+            for record in _entries(story, kind)
+            if record.body["turn"] == turn
+        ]
+        for kind in ("tool.intent", "tool.outcome")
+    )
+    return intents, outcomes
 
 
 def letters(story: Story) -> None:
@@ -204,14 +226,18 @@ def letters(story: Story) -> None:
         waiting = client.send("clerk", "write late news to late.txt")
         story.python('client.stop("clerk")')
         client.stop("clerk")
-        story.say(f"clerk ends its turn and stops; {waiting['message']}, which waited behind it, is undeliverable.")
+        story.say(
+            f"clerk ends its turn and stops; {waiting['message']}, which waited behind it, is undeliverable."
+        )
         _until(lambda: bool(client.deadletters()), "a dead letter")
         story.weftos("deadletters", "list")
         story.weftos("start", "/user/office/clerk")
         story.weftos("deadletters", "replay", waiting["message"])
         _until((story.desk / "late.txt").exists, "the replayed message to be handled")
         counts = client.status()["messages"]
-    story.proven(f"late.txt was written after the replay: {(story.desk / 'late.txt').read_text()!r}", holds=True)
+    story.proven(
+        f"late.txt was written after the replay: {(story.desk / 'late.txt').read_text()!r}", holds=True
+    )
     ends = counts["acknowledged"] + counts["dead"] + counts["dropped"] + counts["in_flight"]
     story.proven(
         f"{counts['accepted']} accepted = {counts['acknowledged']} acknowledged + {counts['dead']} dead-lettered"
@@ -230,26 +256,23 @@ def _until(holds: object, what: str) -> None:
         time.sleep(0.05)
 
 
-def ledger(story: Story) -> int:
+def ledger(story: Story) -> None:
     story.chapter(
         "What happened, and why",
         "Every act was written to a signed ledger before it happened. Each entry names the one that led to it.",
     )
     story.weftos("chain", "log", "--limit", "12")
-    effect = next(
-        row["seq"] for row in _calls_of_all(story, "tool.outcome") if row["body"]["tool"] == "file_write"
-    )
+    outcomes = _entries(story, "tool.outcome")
+    effect = next(record.entry.seq for record in outcomes if record.body["tool"] == "file_write")
     story.say(f"Why is there a sum.txt? From the effect, entry {effect}, back to the message and its sender:")
     story.weftos("chain", "why", str(effect))
-    return effect
 
 
-def _calls_of_all(story: Story, kind: str) -> Iterator[Json]:
-    from chain.reader import EntryRecord, read_records
-
+def _entries(story: Story, kind: str) -> Iterator[EntryRecord]:
+    """The entries of a kind, read from the journal's files."""
     for record in read_records(story.data / "journal"):
         if isinstance(record, EntryRecord) and record.entry.kind == kind:
-            yield {"seq": record.entry.seq, "body": record.body}
+            yield record
 
 
 def audit(story: Story, key: str) -> None:
@@ -262,26 +285,31 @@ def audit(story: Story, key: str) -> None:
     shutil.copytree(story.data, copy, ignore=shutil.ignore_patterns("workspaces", "logs", "archive", "lock"))
     segment = sorted((copy / "journal").iterdir())[0]
     content = bytearray(segment.read_bytes())
-    at = content.index(b'{"content":"391"') + len(b'{"content":"')
+    entry = next(record for record in _entries(story, "tool.proposed") if '"391"' in record.body["arguments"])
+    at = content.index(b'"391"', content.index(entry.leaf)) + 1
     content[at] ^= 0x0A
     segment.write_bytes(content)
-    story.say(f"Somebody edits one byte of a copy: byte {at}, so that ada seems to have written {chr(content[at])}91, not 391.")
-    found = story.weftos("chain", "verify", "--data", str(copy), "--key", key, fails=True,
-                         shown="chain verify --data COPY --key VKEY")
-    seq = next(row["seq"] for row in _calls_of_all(story, "tool.proposed") if '"391"' in row["body"]["arguments"])
-    story.proven(f"verification fails with exit status 1 and names entry {seq}", holds=str(seq) in found)
+    story.say(
+        f"Somebody edits one byte of a copy: byte {at}, so that ada seems to have written {chr(content[at])}91, not 391."
+    )
+    found = story.weftos(
+        "chain",
+        "verify",
+        "--data",
+        str(copy),
+        "--key",
+        key,
+        fails=True,
+        shown="chain verify --data COPY --key VKEY",
+    )
+    seq = entry.entry.seq
+    named = any(line.split()[:1] == [str(seq)] for line in found.splitlines())
+    story.proven(f"verification fails with exit status 1 and names entry {seq}", holds=named)
 
 
 def stop(story: Story, node: Json) -> None:
     story.weftos("down")
-    left = [pid for pid in _session_of(node["os_pid"]) if pid != os.getpid()]
-    story.proven("no process of the node is left", holds=not left)
-
-
-def _session_of(leader: int) -> list[int]:
-    from kernel.session import session_members
-
-    return session_members(leader)
+    story.proven("no process of the node is left", holds=not session_members(node["os_pid"]))
 
 
 def tell(story: Story) -> None:
@@ -315,15 +343,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         with contextlib.suppress(Exception):
             subprocess.run(
-                [sys.executable, "-P", "-m", "weftos", "down", "--data", str(story.data)], capture_output=True, timeout=60
+                [sys.executable, "-P", "-m", "weftos", "down", "--data", str(story.data)],
+                capture_output=True,
+                timeout=60,
             )
         if not args.keep and not failed:
             shutil.rmtree(story.home, ignore_errors=True)
     story.console.print()
     if failed:
-        story.console.print(Text(f"✗ does not hold: {failed}\n  the data is kept in {story.home}", style="bold red"))
+        story.console.print(
+            Text(f"✗ does not hold: {failed}\n  the data is kept in {story.home}", style="bold red")
+        )
         return 1
-    story.console.print(Rule(f"[bold green]everything held[/]  {time.monotonic() - story.started:.1f} s", style="green"))
+    story.console.print(
+        Rule(f"[bold green]everything held[/]  {time.monotonic() - story.started:.1f} s", style="green")
+    )
     if args.keep:
         story.console.print(f"the node's data is in {story.data}")
     return 0

@@ -1,0 +1,51 @@
+"""How the helpers of a node are started: argv, an allow-listed environment, where their output goes.
+
+Provider keys go to the gateway alone; no other process of the node gets them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from kernel.helper import HelperCommand
+from weftos.config import Config
+
+PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROVIDER_KEYS = ("kind", "base_url", "api_key_env", "model", "stream", "timeout_s")
+
+
+def environment(*names: str) -> dict[str, str]:
+    """What is passed on of this process's environment: what everybody may have, and ``names``."""
+    kept = {name: os.environ[name] for name in (*PASSED_ON, *names) if name in os.environ}
+    return {**kept, "PYTHONUNBUFFERED": "1"}
+
+
+def gateway_command(config: Config, runtime: Path, logs: Path) -> HelperCommand:
+    """The gateway: providers without secrets in argv, their keys in its environment."""
+    tables = {
+        name: {key: value for key, value in provider.model_dump().items() if key in _PROVIDER_KEYS}
+        for name, provider in config.settings.providers.items()
+    }
+    chosen = config.settings.model
+    text = json.dumps(
+        {"default": chosen.default_provider, "default_model": chosen.default_model, "providers": tables}
+    )
+    argv = (sys.executable, "-P", "-m", "weftos.gateway", "--config-json", text)
+    return HelperCommand(
+        "gateway", argv, environment(*config.secret_variables()), runtime, logs / "gateway.log"
+    )
+
+
+def archive_command(data: Path, runtime: Path, logs: Path) -> HelperCommand:
+    """The archive."""
+    argv = (sys.executable, "-P", "-m", "weftos.archive", "--data", str(data))
+    return HelperCommand("archive", argv, environment(), runtime, logs / "archive.log")
+
+
+def placer_command(runtime: Path, logs: Path) -> HelperCommand:
+    """The placer, which holds Ray."""
+    argv = (sys.executable, "-P", "-m", "kernel.placer")
+    return HelperCommand("placer", argv, environment(), runtime, logs / "placer.log")
