@@ -59,6 +59,15 @@ class _Held:
     time_before_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """Something unreadable. ``explained``: the entry before it was blamed, so this may be no more than its end."""
+
+    where: str
+    what: str
+    explained: bool
+
+
 @dataclass(slots=True)
 class Audit:
     """Feed it frames, then :meth:`finish`. ``key``: the node's Ed25519 key, to tell a damaged head from a
@@ -83,7 +92,7 @@ class Audit:
     _counts: dict[int, int] = field(default_factory=dict)
     _counts_known: bool = True
     _uncounted: int = 0
-    _loss: tuple[str, str] | None = None
+    _loss: _Loss | None = None
     _gaps: bool = False
     _head: tuple[TreeHead, str] | None = None
 
@@ -100,7 +109,7 @@ class Audit:
             elif isinstance(record, HeadRecord):
                 heads.append(record)
             elif isinstance(record, Unreadable):
-                self._loss = (where, record.what)
+                self._begin_loss(where, record.what)
             elif not isinstance(record, StateRecord):
                 note = record
         self._group_head(note, where, first, fault)
@@ -116,7 +125,7 @@ class Audit:
         try:
             records, note = decode_payload(payload)
         except RecordError as error:
-            self._loss = (where, str(error))
+            self._begin_loss(where, str(error))
             return []
         return [*records, note]
 
@@ -132,7 +141,7 @@ class Audit:
     def gap(self, where: str, expected: str, found: str, lost: bool) -> None:
         """Something is wrong between the frames. ``lost``: entries may be missing here."""
         if lost:
-            self._loss = (where, found)
+            self._begin_loss(where, found)
         else:
             self._add(-1, "segment", where, expected, found)
         self.closed = False
@@ -141,7 +150,7 @@ class Audit:
         """No more frames come. Whatever was lost last is counted by the newest head, if that can be read."""
         if self._loss:
             size = self._head[0].size if self._head else self.entries
-            self._lose(max(0, size - self.entries))
+            self._end_loss(max(0, size - self.entries))
             self._gaps = self._gaps or size > self.entries
         self._confirm(None, "", False)
 
@@ -170,39 +179,39 @@ class Audit:
         self._held = _Held(self.entries, leaf_hash(leaf), where, suspect, blamed, time_before_us)
         self.entries += 1
 
+    def _begin_loss(self, where: str, what: str) -> None:
+        """Nothing will confirm the held entry any more; what is lost, the next readable entry will tell."""
+        explained = self._held is not None and self._held.blamed
+        self._confirm(None, "", False)
+        self._loss = self._loss or _Loss(where, what, explained)
+
     def _resume(self, entry: Entry) -> None:
-        """The first readable entry behind a loss tells what was lost: no entry, one (the tree then goes on
-        with its hash, which this entry holds), or several.
-        """
-        missing = entry.seq - self.entries
-        self._lose(max(0, missing))
-        if missing <= 0:
+        """What was lost: no entry, one (the tree then goes on with its hash, which this entry holds), or several."""
+        missing = max(0, entry.seq - self.entries)
+        self._end_loss(missing)
+        if missing == 0:
             return
-        held, self._held, self._head = self._held, None, None
-        if held is not None:
-            self._grow(held.hash)
         if missing == 1:
             self._grow(entry.previous)
+            self._settle_head(None)
         else:
             self._gaps = True
+            self._head = None
         self.entries = entry.seq
         self._counts.clear()
         self._counts_known = False
 
-    def _lose(self, missing: int) -> None:
-        """Report what could not be read. When no entry is missing and the last one was blamed, it is that
-        one's.
-        """
+    def _end_loss(self, missing: int) -> None:
+        """Report what could not be read."""
         assert self._loss is not None
-        (where, what), self._loss = self._loss, None
+        loss, self._loss = self._loss, None
         if missing > 1:
-            self._add(
-                self.entries, "lost", where, f"entries {self.entries} to {self.entries + missing - 1}", what
-            )
+            lost = f"entries {self.entries} to {self.entries + missing - 1}"
+            self._add(self.entries, "lost", loss.where, lost, loss.what)
         elif missing == 1:
-            self._add(self.entries, "entry", where, f"entry {self.entries}", what)
-        elif self._held is None or not self._held.blamed:
-            self._add(-1, "record", where, "a record of the journal", what)
+            self._add(self.entries, "entry", loss.where, f"entry {self.entries}", loss.what)
+        elif not loss.explained:
+            self._add(-1, "record", loss.where, "a record of the journal", loss.what)
 
     def _grow(self, hash_: bytes) -> None:
         self.tree.append(hash_)

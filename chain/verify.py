@@ -15,7 +15,7 @@ from chain.audit import Audit, Finding
 from chain.disk import Disk
 from chain.errors import ChainError
 from chain.head import parse_head
-from chain.keys import load_vkeys, origin_of
+from chain.keys import VKEYS_FILE, load_vkeys, origin_of
 from chain.note import ED25519, ML_DSA_65, VerifierKey, parse
 from chain.note import verify as verify_note
 from chain.reader import segment_names
@@ -108,14 +108,17 @@ class _Verification:
         own: list[VerifierKey] = []
         try:
             own = list(load_vkeys(self._data_dir / "keys"))
+            found, wanted = self._disk.read(self._data_dir / "keys" / VKEYS_FILE), _vkeys_file(own)
+            if found != wanted:
+                self._add("keys", f"keys/{VKEYS_FILE}", wanted.decode(), repr(found))
         except ChainError as error:
-            self._add("keys", "keys/vkeys.txt", "the node's two verifier keys", str(error))
+            self._add("keys", f"keys/{VKEYS_FILE}", "the node's two verifier keys", str(error))
         for key in self._pinned:
             if key.type == ED25519 and key.name != origin_of(key.public_key):
                 self._add("keys", "the given key", f"the name {origin_of(key.public_key)}", key.name)
             if any(mine.type == key.type and mine != key for mine in own):
                 mine = next(mine for mine in own if mine.type == key.type)
-                self._add("keys", "keys/vkeys.txt", key.text, mine.text)
+                self._add("keys", f"keys/{VKEYS_FILE}", key.text, mine.text)
         given = {key.type for key in self._pinned}
         return self._pinned + [key for key in own if key.type not in given]
 
@@ -214,3 +217,7 @@ class _Verification:
         if newest < logged.head.size:
             found = f"one over {newest}" if newest >= 0 else "none"
             self._add("head", "heads/", f"a head over {logged.head.size} entries, as {where}", found)
+
+
+def _vkeys_file(keys: Sequence[VerifierKey]) -> bytes:
+    return "".join(f"{key.text}\n" for key in keys).encode()
