@@ -171,7 +171,7 @@ def gist(entry: Json) -> str:
     if template is None:
         text = ", ".join(f"{name} {value}" for name, value in body.items())
     else:
-        text = template.format_map(_Lenient(body))
+        text = template.format_map(_Lenient(body)).strip()
     return text if len(text) <= _GIST_CHARACTERS else text[: _GIST_CHARACTERS - 1] + "…"
 
 

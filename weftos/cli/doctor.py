@@ -43,11 +43,8 @@ def doctor(data: Data = None, as_json: AsJson = False) -> None:
     """
     out = Output(as_json)
     place = data_directory(data)
-    checks: list[Callable[[Path], Check]] = [
-        _python, _ray, _duckdb, _directory, _disk, _space, _paths, _keys, _last_run, _configuration,
-    ]  # fmt: skip
     results = []
-    for check in checks:
+    for check in CHECKS:
         with out.waiting(f"checking {check.__name__.strip('_').replace('_', ' ')}"):
             results.append(check(place))
     out.document({"data": str(place), "checks": [asdict(result) for result in results]})
@@ -157,7 +154,7 @@ def _space(place: Path) -> Check:
 
 def _paths(place: Path) -> Check:
     runtime = runtime_directory(place)
-    length = len(os.fsencode(runtime / "ray")) + _RAY_SUFFIX_BYTES
+    length = len(os.fsencode(runtime / "ray" / ("x" * _RAY_SUFFIX_BYTES)))
     detail = f"{runtime}: longest socket path {length} of {_SOCKET_PATH_BYTES} bytes"
     if length > _SOCKET_PATH_BYTES:
         return Check("paths", "fail", detail, "set XDG_RUNTIME_DIR to a shorter directory, or unset it")
@@ -211,3 +208,17 @@ def _configuration(place: Path) -> Check:
     except ConfigError as error:
         return Check("configuration", "fail", str(error), "weftos config validate FILE checks a file")
     return Check("configuration", "ok", str(loaded.file or "defaults"))
+
+
+CHECKS: tuple[Callable[[Path], Check], ...] = (
+    _python,
+    _ray,
+    _duckdb,
+    _directory,
+    _disk,
+    _space,
+    _paths,
+    _keys,
+    _last_run,
+    _configuration,
+)

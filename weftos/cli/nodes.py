@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weftos.cli.launch import NodeProcess
 
 _POLL_S = 0.05
-_STOP_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 15.0
 
 
 def init(
@@ -117,7 +117,7 @@ def down(data: Data = None, as_json: AsJson = False) -> None:
         left = f"; ended {answer['killed']} processes that its last run had left" if answer["killed"] else ""
         out.say(f"no node was running on {place}{left}")
     elif answer["killed"]:
-        waited = f"{_STOP_TIMEOUT_S:.0f} s"
+        waited = f"{STOP_TIMEOUT_S:g} s"
         out.say(f"the node on {place} did not stop within {waited}: killed {answer['killed']} processes")
     else:
         out.say(f"the node on {place} has stopped")
@@ -138,7 +138,7 @@ def _stop(place: Path) -> Json:
             held.close()
     members = _session_of(holder)
     _ask_to_stop(place, holder)
-    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    deadline = time.monotonic() + STOP_TIMEOUT_S
     while members():
         if time.monotonic() >= deadline:
             killed = end_old_session(place)

@@ -18,6 +18,7 @@ from weftos.safe_text import safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
     from rich.text import Text
 
 PATIENCE_S = 2.0
@@ -82,7 +83,16 @@ class Output:
             table.add_column(column, justify="right" if numbers else "left", overflow="fold")
         for row in held:
             table.add_row(*(styled(shown(value)) for value in row))
-        self.console.print(table)
+        if self.console.is_terminal:
+            self.console.print(table)
+        else:
+            self._unpadded(table)
+
+    def _unpadded(self, table: Table) -> None:
+        """For a file or pipe: no blanks at the ends of lines."""
+        with self.console.capture() as capture:
+            self.console.print(table)
+        print("\n".join(line.rstrip() for line in capture.get().splitlines()), flush=True)
 
     def write(self, text: str) -> None:
         """A piece of a line, at once (streamed tokens)."""

@@ -62,7 +62,7 @@ def chat(target: Target, session: SessionOption = "", data: Data = None, as_json
             try:
                 failed = not _turn(node, out, target, said, talk)
             except KeyboardInterrupt:
-                node.cancel(target)
+                _cancel_quietly(node, target)
                 out.say("\ncancelled")
             except WeftosError as error:
                 if error.code in ("not_running", "unavailable") or not sys.stdin.isatty():
@@ -70,6 +70,15 @@ def chat(target: Target, session: SessionOption = "", data: Data = None, as_json
                 complain(str(error))
     if failed and not sys.stdin.isatty():
         raise typer.Exit(1)
+
+
+def _cancel_quietly(node: Client, target: str) -> None:
+    """Cancel, unless the turn has ended by itself meanwhile."""
+    try:
+        node.cancel(target)
+    except WeftosError as error:
+        if error.code != "not_found":
+            raise
 
 
 def _lines(out: Output) -> Iterator[str]:

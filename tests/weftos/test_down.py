@@ -1,0 +1,93 @@
+"""``weftos down`` against real sessions of processes that hold the data directory as a node does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.session import session_members
+from tests.weftos.test_cli import Shell
+from weftos.cli import nodes
+from weftos.initialise import initialise
+
+STAND_IN = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from kernel.session import lock, write_boot
+data, holds, obeys = Path(sys.argv[1]), sys.argv[2] == "holds", sys.argv[3] == "obeys"
+if holds:
+    held = lock(data)
+write_boot(data, 1, data)
+child = subprocess.Popen(["sleep", "600"])
+def stop(*_):
+    child.kill()
+    child.wait()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop if obeys else signal.SIG_IGN)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    initialise(tmp_path)
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def stand_in(shell: Shell) -> Iterator[Callable[[str, str], int]]:
+    """Starts a stand-in for a node, with one child; returns its session."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(holds: str, obeys: str) -> int:
+        command = [sys.executable, "-c", STAND_IN, str(shell.data), holds, obeys]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process.pid
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_node_that_obeys_is_waited_for(shell: Shell, stand_in: Callable[[str, str], int]) -> None:
+    session = stand_in("holds", "obeys")
+    assert shell.json("down") == {"was_running": True, "killed": 0}
+    assert session_members(session) == []
+
+
+def test_a_node_that_does_not_is_killed_with_its_session_and_that_is_said(
+    shell: Shell, stand_in: Callable[[str, str], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = stand_in("holds", "ignores")
+    monkeypatch.setattr(nodes, "STOP_TIMEOUT_S", 0.2)
+    status, out, _ = shell.run("down")
+    assert status == 0
+    assert "did not stop within 0.2 s: killed 2 processes" in out
+    assert session_members(session) == []
+
+
+def test_what_a_dead_node_left_is_ended(shell: Shell, stand_in: Callable[[str, str], int]) -> None:
+    session = stand_in("lets go", "ignores")
+    assert shell.json("down") == {"was_running": False, "killed": 2}
+    assert session_members(session) == []
+
+
+def test_where_nothing_runs_down_says_so(shell: Shell) -> None:
+    status, out, _ = shell.run("down")
+    assert (status, out) == (0, f"no node was running on {shell.data}\n")
+
+
+def test_a_directory_that_is_no_nodes_is_refused(shell: Shell, tmp_path: Path) -> None:
+    status, _, err = shell.run("down", "--data", str(tmp_path / "logs"))
+    assert status == 1
+    assert "not a data directory" in err
