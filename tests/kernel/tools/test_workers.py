@@ -489,7 +489,10 @@ def test_a_tool_that_writes_on_the_link_ends_its_own_worker_and_nothing_else(
     async def play(workers: Workers) -> None:
         with pytest.raises(WorkerLost):
             await workers.run(scene.mint.call("flood", {"text": text}))
-        assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
+        fresh = int((await workers.run(scene.mint.call("own_pid", {}))).text)
+        liar, none, present = (os_pid for _, os_pid in scene.told)
+        assert (none, present) == (None, fresh)
+        await until(lambda: gone(liar))
 
     scene.run(play, hostile, QUICK)
 
