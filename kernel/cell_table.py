@@ -16,14 +16,17 @@ Isolation = Literal["shared", "dedicated"]
 
 @dataclass(frozen=True, slots=True)
 class CellLimits:
-    """Limits of a node's cells. Durations in seconds, sizes in bytes, all others counts."""
+    """Limits of a node's cells. Durations in seconds, sizes in bytes, all others counts.
+
+    A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell.
+    """
 
     processes_per_cell: int = 256
     cells: int = 200
     idle_cells: int = 2
     parallel_starts: int = 4
     hello_s: float = 5.0
-    connect_s: float = 20.0
+    connect_s: float = 30.0
     wait_s: float = 60.0
     start_s: float = 10.0
     confirm_s: float = 1.0

@@ -68,9 +68,13 @@ class FrameDecoder:
 
 def _unpack(payload: bytes) -> Any:
     try:
-        return msgpack.unpackb(payload, raw=False, strict_map_key=False)
+        return msgpack.unpackb(payload, raw=False, strict_map_key=False, ext_hook=_refuse_extension)
     except (ValueError, msgpack.exceptions.UnpackException, UnicodeDecodeError, TypeError) as error:
         raise FrameError(f"frame of {len(payload)} bytes is not msgpack: {type(error).__name__}") from error
+
+
+def _refuse_extension(code: int, data: bytes) -> None:
+    raise ValueError(f"extension type {code}")
 
 
 class FrameLink(asyncio.Protocol):

@@ -216,7 +216,10 @@ def test_nothing_outlives_a_killed_node() -> None:
     node = RayNode(runtime)
     try:
         node.wait(lambda event: event[:2] == ["answer", "open"])
-        node.start("Echo")
+        blocked = node.start("Blocks")
+        since = len(node.events)
+        node.tell("deliver", blocked, "x", "t1")
+        node.wait(lambda event: event[:2] == ["log", blocked], since)
         os.kill(node.process.pid, signal.SIGKILL)
         node.process.wait()
         wait_until(lambda: not node.session(), "nothing of the node is left over")

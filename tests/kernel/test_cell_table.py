@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.cell_table import CellLimits, CellTable
@@ -69,6 +69,7 @@ def test_a_lost_cell_is_nobodys_any_more() -> None:
     assert cells.place(2, "shared", "a")[0] != name
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(0, 2))
 def test_whatever_happens_domains_are_apart_and_limits_hold(seed: int, per_cell: int, idle: int) -> None:
     chance = random.Random(seed)

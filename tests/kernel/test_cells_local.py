@@ -45,6 +45,15 @@ def test_a_process_handles_its_messages_one_after_the_other() -> None:
     with_node(body)
 
 
+def test_what_is_placed_before_the_cells_are_open_starts_when_they_are() -> None:
+    async def run() -> None:
+        async with local_node(waiting=[placement(7, "Echo")]) as node:
+            await node.notes.wait("started", 7)
+            assert (await node.turn(7, "one", "t1"))["reply"] == "p7: one"
+
+    asyncio.run(run())
+
+
 def test_calls_are_numbered_by_round_and_index_and_outcomes_come_back_as_values() -> None:
     async def body(node: Node) -> None:
         await node.start(7, "Caller")
@@ -114,13 +123,13 @@ def test_a_start_that_hangs_times_out_and_only_its_cell_dies() -> None:
         await node.start(2, "Echo", domain="other")
         node.cells.place(placement(3, "StartHangs"))
         failed = await node.notes.wait("start_failed", 3)
-        assert failed[2] == "timeout: not constructed within 0.3 s"
+        assert failed[2] == "timeout: not constructed within 1 s"
         lost = await node.notes.wait("cell_lost")
         assert lost[2:4] == (0, [1])
         assert (await node.turn(2, "hi"))["reply"] == "p2: hi"
         assert len(node.notes.of("cell_lost")) == 1
 
-    with_node(body, start_s=0.3, confirm_s=0.2)
+    with_node(body, start_s=1, confirm_s=0.3)
 
 
 def test_those_that_wait_behind_a_hanging_start_are_not_blamed_for_it() -> None:
@@ -132,7 +141,7 @@ def test_those_that_wait_behind_a_hanging_start_are_not_blamed_for_it() -> None:
         assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1, 3, 4])
         assert len(node.notes.of("start_failed")) == 1
 
-    with_node(body, start_s=0.3, confirm_s=0.2)
+    with_node(body, start_s=1, confirm_s=0.3)
 
 
 @pytest.mark.parametrize(
@@ -285,9 +294,9 @@ def test_a_cell_that_is_held_by_a_process_is_killed_and_the_holder_named() -> No
         await node.start(2, "Blocks")
         node.deliver(2, "x")
         lost = await node.notes.wait("cell_lost")
-        assert lost[2:] == (2, [1, 2], "it did not answer for 0.4 s")
+        assert lost[2:] == (2, [1, 2], "it did not answer for 1 s")
 
-    with_node(body, hang_s=0.4)
+    with_node(body, hang_s=1)
 
 
 def test_a_call_too_large_for_the_link_is_an_answer_and_no_crash() -> None:

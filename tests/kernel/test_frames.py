@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.cell.frames import (
@@ -29,6 +29,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(VALUES, max_size=5), st.data())
 def test_values_survive_any_cut_of_the_stream(values: list[Any], data: st.DataObject) -> None:
     stream = b"".join(encode_frame(BOOT, value) for value in values)
@@ -70,6 +71,7 @@ def test_a_frame_of_another_boot_is_refused_with_both_numbers() -> None:
         b"\xa2\xff\xfe",  # text that is not UTF-8
         b"\x81\x80\x01",  # a map as the key of a map
         b"\x91" * 5000,  # too deep
+        b"\xd4\x05\x00",  # an extension type
         b"",
     ],
 )
@@ -79,6 +81,7 @@ def test_a_payload_that_is_not_msgpack_is_refused(payload: bytes) -> None:
         list(FrameDecoder(BOOT).feed(frame))
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=HEADER_BYTES, max_size=200))
 def test_garbage_is_refused_and_nothing_else_happens(noise: bytes) -> None:
     decoder = FrameDecoder(BOOT)
