@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,8 @@ class Node:
 
 
 @asynccontextmanager
-async def local_node(**limits: Any) -> AsyncIterator[Node]:
+async def local_node(waiting: Sequence[Placement] = (), **limits: Any) -> AsyncIterator[Node]:
+    """A node whose cells are open; ``waiting`` was placed before they were."""
     with tempfile.TemporaryDirectory(prefix="wc") as directory:
         base = Path(directory)
         notes = Notes()
@@ -135,6 +136,8 @@ async def local_node(**limits: Any) -> AsyncIterator[Node]:
         cells = Cells(engine, BOOT, base / "cells.sock", base / "slots", notes, CellLimits(**limits))
         notes.cells = cells
         try:
+            for early in waiting:
+                cells.place(early)
             await cells.open()
             yield Node(cells, notes, base / "cells.sock")
         finally:
