@@ -38,7 +38,7 @@ class Shell:
     def json(self, *arguments: str) -> Any:
         """The one JSON document of a command that succeeds."""
         status, out, err = self.run(*arguments, "--json")
-        assert (status, err) == (0, "")
+        assert status == 0, err
         return json.loads(out)
 
 

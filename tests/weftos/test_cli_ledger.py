@@ -15,6 +15,8 @@ from chain.ledger import Ledger
 from tests.weftos.test_cli import HOSTILE, SHOWN, Shell
 from weftos.initialise import initialise
 
+FORGED = HOSTILE + "\n      7  a line that looks like an entry"
+
 ACCEPTED = {
     "id": "m1", "sender": "operator", "to": "/user/ada", "text": "read notes", "session": "main",
     "reply_to": "", "wants_reply": True, "deadline_us": 0,
@@ -24,7 +26,7 @@ PROPOSED = {
     "turn": "t1", "ordinal": "0.0", "call_hash": "c", "tool": "file_read", "arguments": "{}", "arguments_hash": "a",
 }  # fmt: skip
 OUTCOME = {
-    "turn": "t1", "ordinal": "0.0", "tool": "file_read", "status": "ok", "result": HOSTILE, "result_hash": "h",
+    "turn": "t1", "ordinal": "0.0", "tool": "file_read", "status": "ok", "result": FORGED, "result_hash": "h",
     "truncated": False, "attempt": 1,
 }  # fmt: skip
 EXITED = {"address": "/user/bob", "pid": 9, "reason": "crash", "detail": ""}
@@ -86,11 +88,12 @@ def test_log_without_a_node_reads_the_journal(shell: Shell) -> None:
     _, out, _ = shell.run("chain", "log")
     assert SHOWN in out
     assert "\x1b" not in out
+    assert len(out.splitlines()) == 7
 
 
 def test_show_prints_an_entry_with_its_body(shell: Shell) -> None:
     shown = shell.json("chain", "show", "6")
-    assert (shown["kind"], shown["body"]["result"], shown["cause"]) == ("tool.outcome", HOSTILE, 4)
+    assert (shown["kind"], shown["body"]["result"], shown["cause"]) == ("tool.outcome", FORGED, 4)
     _, out, _ = shell.run("chain", "show", "6")
     assert SHOWN in out
     assert "\x1b" not in out

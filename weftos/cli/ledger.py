@@ -58,7 +58,7 @@ def log(
     from weftos.cli.audit import gist
 
     for row in rows:
-        out.say(f"{event_line(row)}  {gist(row)}")
+        out.line(f"{event_line(row)}  {gist(row)}")
 
 
 def _pid_of(place: Path, name: str) -> int:

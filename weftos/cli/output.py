@@ -65,6 +65,11 @@ class Output:
         if not self.as_json:
             self.show(styled(text, lines=True))
 
+    def line(self, text: str) -> None:
+        """Exactly one line, whatever foreign text is in it: so that none can pass for the next."""
+        if not self.as_json:
+            self.show(styled(text))
+
     def show(self, renderable: RenderableType) -> None:
         """A table, tree or text whose foreign parts went through :func:`styled`."""
         if not self.as_json:

@@ -28,6 +28,13 @@ def _intensity(text: str | None) -> tuple[int, float] | None:
         ) from None
 
 
+def _refuse_behaviour(wanted: Json, tools: str | None) -> None:
+    """A supervisor takes none of the options that describe a behaviour."""
+    for name, value in {**wanted, "tools": tools}.items():
+        if value and (name, value) != ("behaviour", "agent"):
+            raise typer.BadParameter(f"a supervisor runs no behaviour: leave out --{name.replace('_', '-')}")
+
+
 def spawn(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: unique, not all digits.")],
     behaviour: Annotated[
@@ -66,13 +73,8 @@ def spawn(
         "system_prompt": system_prompt,
         "workspace": workspace and str(Path(workspace).expanduser().absolute()),
     }
-    given = [
-        name
-        for name, value in {**wanted, "tools": tools}.items()
-        if value and (name, value) != ("behaviour", "agent")
-    ]
-    if supervisor and given:
-        raise typer.BadParameter(f"a supervisor runs no behaviour: leave out --{given[0].replace('_', '-')}")
+    if supervisor:
+        _refuse_behaviour(wanted, tools)
     if allowed is not None and not supervisor:
         raise typer.BadParameter("--intensity belongs to a supervisor: add --supervisor, or leave it out")
     with client(data) as node, out.waiting(f"starting {name}"):

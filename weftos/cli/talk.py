@@ -165,7 +165,7 @@ def logs(
         rows = node.logs(target, limit=limit)
     out.document(rows)
     for row in rows:
-        out.say(_log_line(row))
+        out.line(_log_line(row))
 
 
 def _log_line(row: Json) -> str:
@@ -189,7 +189,7 @@ def events(
                 out.line_document(row)
             else:
                 rows.append(row)
-            out.say(event_line(row))
+            out.line(event_line(row))
     if not follow:
         out.document(rows)
 
