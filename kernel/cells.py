@@ -87,6 +87,8 @@ class Cells:
     ) -> None:
         self.slots_dir = slots_dir
         slots_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a place may be taken before open()
+        for left in slots_dir.iterdir():
+            left.unlink()
         self._engine = engine
         self._socket_path = socket_path
         self._events = events
@@ -104,9 +106,6 @@ class Cells:
 
     async def open(self) -> None:
         """Listen, then open the engine. What is placed before it is open waits. Raises EngineError, OSError."""
-        self.slots_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in self.slots_dir.iterdir():
-            left.unlink()
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._door.visitor, sock=listen(self._socket_path))
         loop.call_later(self._limits.hang_s / 4, self._watch)
