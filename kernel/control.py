@@ -206,11 +206,13 @@ class Control:
         processes.begin(address)
         with _ledger_errors():
             await ticket.durable()
+        return {"address": address, "pid": await self._started_pid(address, started), "name": spec.name}
+
+    async def _started_pid(self, address: str, started: asyncio.Future[int]) -> int:
         try:
-            pid = await asyncio.wait_for(started, START_WAIT_S)
+            return await asyncio.wait_for(started, START_WAIT_S)
         except TimeoutError:
             raise TimedOut(f"{address} did not start within {START_WAIT_S:g} s; weftos ps shows its state") from None
-        return {"address": address, "pid": pid, "name": spec.name}
 
     def _address(self, target: str) -> str:
         if target.startswith("/"):
@@ -279,7 +281,7 @@ class Control:
         address = self._kernel.post.resolve(address)
         self._command(op, "start", address=address)
         self._kernel.processes.start(address)
-        pid = await asyncio.wait_for(self._kernel.processes.when_started(address), START_WAIT_S)
+        pid = await self._started_pid(address, self._kernel.processes.when_started(address))
         return {"address": address, "pid": pid, "state": self._slot_state(address)}
 
     async def kill(self, op: Mapping[str, object], target: str, signal: str) -> dict[str, Any]:

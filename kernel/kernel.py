@@ -8,6 +8,7 @@ to the part it concerns.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ from kernel.processes import Processes
 from kernel.recorder import Recorder
 from kernel.spec import Isolation
 from kernel.state import DeadLetter, Turn
-from kernel.tool_calls import ToolCalls
+from kernel.tool_calls import ToolCalls, ToolParts
 from kernel.tools.registry import Registry
 from kernel.tools.workers import Workers
 from kernel.turns import Turns
@@ -84,9 +85,8 @@ class Kernel:
         self.turns = Turns(recorder, self.live, self, env.bounds, self.watchers)
         self.post = Post(recorder, self.live, env.bounds, self.turns.pump, self._died_letter)
         node_tools = NodeTools(self.state, self.post, self.processes, env.bounds)
-        self.tool_calls = ToolCalls(
-            recorder, self.live, self.turns, registry, workers, node_tools, env.bounds, f"{env.boot:016x}"
-        )
+        parts = ToolParts(workers, node_tools, env.bounds, f"{env.boot:016x}")
+        self.tool_calls = ToolCalls(recorder, self.live, self.turns, registry, parts)
         self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, env.bounds)
         self.turns.bury = self.post.bury
         self.turns.replied = self.tool_calls.replied
@@ -244,7 +244,8 @@ class Kernel:
         if turn is not None:
             self.watchers.emit(turn.mail.id, {"event": "exit", "pid": process.pid, "reason": reason})
             if turn.crashes >= self.env.bounds.turn_attempts:
-                self.turns.poison(turn, process.pid)
+                with contextlib.suppress(LedgerUnavailable):  # not now; after its next crash, then
+                    self.turns.poison(turn, process.pid)
 
     def _died_letter(self, letter: DeadLetter) -> None:
         mail = letter.mail

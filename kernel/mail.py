@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from chain.errors import LedgerUnavailable
 from chain.ledger import Draft, Ticket
 from kernel.address import AddressTarget, NameTarget, PidTarget, parse_target
 from kernel.bounds import Bounds
@@ -19,6 +20,7 @@ from kernel.recorder import Recorder
 from kernel.state import DeadLetter, Mail, State
 
 OPERATOR = "operator"
+RETRY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +163,16 @@ class Post:
             self._recorder.commit([drop])
 
     def bury_all(self, address: str, why: str) -> None:
-        """Bury everything in a mailbox."""
-        for ident in list(self._state.mail.get(address, {})):
-            self.bury(ident, why)
+        """Bury everything in a mailbox; later, while the ledger takes nothing and the slot stays down."""
+        try:
+            for ident in list(self._state.mail.get(address, {})):
+                self.bury(ident, why)
+        except LedgerUnavailable:
+            asyncio.get_running_loop().call_later(RETRY_S, self._bury_later, address, why)
+
+    def _bury_later(self, address: str, why: str) -> None:
+        if self._live.at(address) is None:
+            self.bury_all(address, why)
 
     async def replay(self, ident: str, cause: int) -> Mail:
         """Send a dead letter again, as a new message with the old sender's rights. Raises NotFound."""

@@ -23,6 +23,7 @@ from kernel.mail import Outgoing, Post
 from kernel.processes import Processes
 from kernel.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.state import State, Turn
+from kernel.tool_records import CallSite
 from kernel.tools.calculator import CalculationError, calculate
 
 
@@ -54,20 +55,18 @@ class NodeTools:
         self._processes = processes
         self._bounds = bounds
 
-    def run(
-        self, process: LiveProcess, turn: Turn, ordinal: str, name: str, args: dict[str, Any], seq: int
-    ) -> Done | Pending:
+    def run(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Done | Pending:
         """Run one call. Raises KernelError for a refusal."""
-        match name:
+        match site.tool:
             case "calculator":
                 return self._calculator(args)
             case "send_message":
-                return self._send(process, turn, args, seq)
+                return self._send(process, site.turn, args, seq)
             case "ask":
-                return self._ask(process, turn, ordinal, args, seq)
+                return self._ask(process, site, args, seq)
             case "spawn_agent":
-                return self._spawn(process, turn, args, seq)
-        raise KernelError(f"{name} is declared to run in the node, but is none of its tools")
+                return self._spawn(process, site.turn, args, seq)
+        raise KernelError(f"{site.tool} is declared to run in the node, but is none of its tools")
 
     def _calculator(self, args: dict[str, Any]) -> Done:
         try:
@@ -91,15 +90,13 @@ class NodeTools:
         draft, ident, address = self._post.draft(self._outgoing(process, turn, args, seq), seq)
         return Done("ok", f"accepted as {ident} for {address}", (draft,), lambda: self._post.arrived(address))
 
-    def _ask(
-        self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any], seq: int
-    ) -> Pending:
+    def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Pending:
         target = self._post.resolve(str(args["to"]))
         path = would_cycle(self._waiting(), process.address, target)
         if path is not None:
             raise Refused(f"asking {target} would wait for itself: {' -> '.join(path)}")
         deadline_s = float(args.get("timeout_s", self._bounds.ask_timeout_s))
-        out = self._outgoing(process, turn, args, seq)
+        out = self._outgoing(process, site.turn, args, seq)
         question = Outgoing(
             sender=out.sender,
             target=target,
@@ -109,7 +106,7 @@ class NodeTools:
             cause=out.cause,
             rights=out.rights,
             wants_reply=True,
-            reply_to=f"{turn.id}:{ordinal}",
+            reply_to=f"{site.turn.id}:{site.ordinal}",
             deadline_us=time.time_ns() // 1000 + int(deadline_s * 1e6),
             pid=out.pid,
         )

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgpack
 
+from chain.errors import LedgerUnavailable
 from chain.ledger import Draft, StateChange, Ticket
 from kernel.bounds import Bounds
 from kernel.capability import Rights, intersect
@@ -25,6 +26,7 @@ from kernel.values import canonical, cut_bytes, sha256_hex, text_of
 from kernel.watch import Watchers
 
 STATUSES = ("ok", "error")
+RETRY_S = 0.5
 
 
 class CellPort(Protocol):
@@ -70,13 +72,16 @@ class Turns:
         if process is None or process.turn or process.draining or process.state is not ProcessState.RUNNING:
             return
         now_us = time.time_ns() // 1000
-        while box := self._state.mail.get(address):
-            mail = next(iter(box.values()))
-            if mail.deadline_us and mail.deadline_us < now_us and turn_id(mail.id) not in self._state.turns:
-                self.bury(mail.id, "expired before it was delivered", ())
-                continue
-            self._open(process, mail)
-            return
+        try:
+            while box := self._state.mail.get(address):
+                mail = next(iter(box.values()))
+                if mail.deadline_us and mail.deadline_us < now_us and turn_id(mail.id) not in self._state.turns:
+                    self.bury(mail.id, "expired before it was delivered", ())
+                    continue
+                self._open(process, mail)
+                return
+        except LedgerUnavailable:
+            asyncio.get_running_loop().call_later(RETRY_S, self.pump, address)
 
     def _open(self, process: LiveProcess, mail: Mail) -> None:
         ident = turn_id(mail.id)
@@ -88,14 +93,8 @@ class Turns:
             "session": mail.session,
             "attempt": before.attempt + 1 if before else 1,
         }
-        try:
-            self._recorder.commit(
-                [Draft("turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq)]
-            )
-        except Exception as error:
-            self._watchers.emit(mail.id, {"event": "stalled", "why": str(error)})
-            asyncio.get_running_loop().call_later(1.0, self.pump, process.address)
-            return
+        started = Draft("turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq)
+        self._recorder.commit([started])
         process.turn = ident
         process.asked = set()
         process.rights = intersect(Rights.of(process.spec.tools), Rights(mail.rights)).tools or frozenset()
@@ -160,9 +159,9 @@ class Turns:
             records += extra
         try:
             ticket = self._recorder.commit(records, durable=True)
-        except Exception as error:
-            self._watchers.emit(turn.mail.id, {"event": "stalled", "why": str(error)})
-            asyncio.get_running_loop().call_later(1.0, self._end_again, process.pid, turn.id, status, reply, remember)
+        except LedgerUnavailable:
+            again = (process.pid, turn.id, status, reply, remember)
+            asyncio.get_running_loop().call_later(RETRY_S, self._end_again, *again)
             return
         process.turn = ""
         process.asked = set()
@@ -194,8 +193,8 @@ class Turns:
         async def when_durable() -> None:
             try:
                 await ticket.durable()
-            except Exception as error:
-                end["status"], end["reply"] = "error", f"answered, but not recorded: {error}"
+            except LedgerUnavailable as error:
+                end["status"], end["reply"] = "error", f"answered, but not on the disk yet: {error}"
             self._watchers.ended(turn.mail.id, end)
 
         task = asyncio.get_running_loop().create_task(when_durable())

@@ -124,7 +124,7 @@ def test_a_worker_lost_with_an_external_call_leaves_it_before_a_person(tmp_path:
         twin.workers.answer = lost
         twin.ask_tool(at, "pay", {"amount": 5})
         async with asyncio.timeout(10):
-            while not twin.kernel.state.doubts():
+            while not twin.kernel.state.doubts() or twin.kernel.live.must(at.pid).state == "running":
                 await asyncio.sleep(0)
         assert twin.cells.results.empty()
         assert len(twin.workers.calls) == 1
