@@ -48,6 +48,7 @@ class NodeProcess:
         ready, theirs = os.pipe()
         self._ready = ready
         self._stack.callback(os.close, ready)
+        self._log.parent.mkdir(mode=0o700, exist_ok=True)
         with open(self._log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
             self._log_start = log.tell()
             try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weftos.cli.options import AsJson, Data, client, group
-from weftos.cli.output import Output, moment, styled
+from weftos.cli.output import Output, joined, moment, styled
 from weftos.cli.talk import event_line
 from weftos.control import Json
 from weftos.errors import WeftosError
@@ -130,9 +130,11 @@ def _path_tree(path: list[Json]) -> Tree:
     root: Tree | None = None
     branch: Tree | None = None
     for row in path:
-        label = styled(f"{row['seq']} ", "dim")
-        label.append_text(styled(row["kind"], "bold"))
-        label.append_text(styled(f"  pid {row['pid']}  {gist(row)}"))
+        label = joined(
+            styled(f"{row['seq']} ", "dim"),
+            styled(row["kind"], "bold"),
+            styled(f"  pid {row['pid']}  {gist(row)}"),
+        )
         branch = Tree(label) if branch is None else branch.add(label)
         root = root or branch
     assert root is not None

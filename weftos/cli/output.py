@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -123,7 +124,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
-        """A bar on stderr, on a terminal; otherwise as :meth:`waiting`. Call the yielded value with (done, total)."""
+        """As :meth:`waiting`, on a terminal with a bar. Call the yielded value with (done, total)."""
         screen = console(sys.stderr)
         if not screen.is_terminal:
             with self.waiting(what):
@@ -131,9 +132,20 @@ class Output:
             return
         from rich.progress import Progress
 
-        with Progress(console=screen, transient=True) as bars:
-            bar = bars.add_task(what, total=None)
-            yield lambda done, total: bars.update(bar, completed=done, total=total)
+        bars = Progress(console=screen, transient=True)
+        bar = bars.add_task(what, total=None)
+        began = time.monotonic()
+
+        def advance(done: int, total: int) -> None:
+            bars.update(bar, completed=done, total=total)
+            if time.monotonic() - began >= PATIENCE_S:
+                bars.start()
+
+        try:
+            yield advance
+        finally:
+            if bars.live.is_started:
+                bars.stop()
 
 
 def console(file: TextIO) -> Console:
@@ -146,10 +158,8 @@ def console(file: TextIO) -> Console:
 
 def complain(text: str) -> None:
     """An error, on stderr."""
-    from rich.text import Text
-
-    screen = console(sys.stderr)
-    screen.print(Text("weftos: ", style="bold red") + styled(text, lines=True), soft_wrap=True)
+    words = joined(styled("weftos: ", "bold red"), styled(text, lines=True))
+    console(sys.stderr).print(words, soft_wrap=True)
 
 
 def styled(text: str, style: str = "", *, lines: bool = False) -> Text:
@@ -157,6 +167,13 @@ def styled(text: str, style: str = "", *, lines: bool = False) -> Text:
     from rich.text import Text
 
     return Text(safe_text(text, lines=lines), style=style or _STYLES.get(text, ""))
+
+
+def joined(*parts: Text) -> Text:
+    """Parts in one line, each in its own style."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
 
 
 def shown(value: Any) -> str:

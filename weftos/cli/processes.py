@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weftos.cli.options import AsJson, Data, Target, client
-from weftos.cli.output import Output, duration, moment, shown, styled
+from weftos.cli.output import Output, duration, joined, moment, shown, styled
 from weftos.control import Isolation, Json, Restart, Signal
 
 if TYPE_CHECKING:
@@ -170,15 +170,16 @@ def _drawn(row: Json) -> Tree:
 
 
 def _label(row: Json) -> Text:
-    text = styled(str(row.get("name") or row["address"]), "bold")
-    text.append_text(styled(f"  PID {row['pid']}  " if row.get("pid") is not None else "  no PID  "))
-    text.append_text(styled(_state(row)))
     restarts = row.get("restarts") or 0
-    if restarts:
-        text.append_text(styled(f"  {restarts} restart{'s' if restarts > 1 else ''}", "yellow"))
-    if row.get("type") in ("supervisor", "helper"):
-        text.append_text(styled(f"  {row['type']}", "dim"))
-    return text
+    times = f"  {restarts} restart{'s' if restarts > 1 else ''}" if restarts else ""
+    kind = f"  {row['type']}" if row.get("type") in ("supervisor", "helper") else ""
+    return joined(
+        styled(str(row.get("name") or row["address"]), "bold"),
+        styled(f"  PID {row['pid']}  " if row.get("pid") is not None else "  no PID  "),
+        styled(_state(row)),
+        styled(times, "yellow"),
+        styled(kind, "dim"),
+    )
 
 
 def inspect(target: Target, data: Data = None, as_json: AsJson = False) -> None:
