@@ -120,6 +120,7 @@ class Ledger:
         self._wake_due = False
         self._timer_due = False
         self._closed: str | None = None
+        self._stopped: str | None = None
         self._head_recorded_at = float("-inf")
         self._writer: Writer[Ticket] = Writer(
             journal, keys, self._pending, self._group_written, partial(self._post, self._failed), retry_s
@@ -146,9 +147,8 @@ class Ledger:
         disk = disk or Disk()
         for name in ("journal", "heads"):
             disk.make_directory(data_dir / name)
-        recovery = recover(data_dir, keys, disk, replay)
         slots = HeadSlots(data_dir / "heads", disk)
-        slots.load((keys.ed25519, keys.mldsa))
+        recovery = recover(data_dir / "journal", slots, keys, disk, replay)
         journal = Journal(
             data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes
         )
@@ -190,9 +190,7 @@ class Ledger:
         return self._signer.fault
 
     def on_group(self, callback: Callable[[Group], None]) -> None:
-        """Have ``callback`` called on the loop for each group, when it is durable, before those who waited
-        for it go on.
-        """
+        """Have ``callback`` called on the loop for each group that is durable, before those who waited go on."""
         self._callbacks.append(callback)
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
@@ -239,8 +237,9 @@ class Ledger:
             self._writer.wake()
 
     async def _wait_for(self, ticket: Ticket) -> Group:
-        if self.read_only is not None or self._loop is None:
-            raise LedgerUnavailable(self.read_only or "the ledger has not been started")
+        why = self.read_only or self._stopped
+        if why is not None or self._loop is None:
+            raise LedgerUnavailable(why or "the ledger has not been started")
         future: asyncio.Future[Group] = self._loop.create_future()
         ticket.waiter(future)
         self._wake_soon()
@@ -274,10 +273,10 @@ class Ledger:
         for ticket in taken:
             self._unwritten.popleft()
             self._unwritten_bytes -= ticket.batch.bytes
-        for callback in self._callbacks:
-            callback(group)
         for ticket in taken:
             ticket.written(group)
+        for callback in self._callbacks:
+            callback(group)
 
     def _failed(self, why: str) -> None:
         self.read_only = why
@@ -317,11 +316,14 @@ class Ledger:
         finally:
             await asyncio.to_thread(self._signer.stop)
             await asyncio.to_thread(self._writer.stop)
+            self._stopped = self._closed
+            for ticket in self._unwritten:
+                ticket.failed(self._closed)
 
     async def _finish(self) -> None:
         await self.barrier()
         await asyncio.to_thread(self._signer.stop)
-        if self._signer.fault:
-            raise LedgerUnavailable(self._signer.fault)
+        if self._signer.fault or self.full_size < self._size:
+            raise LedgerUnavailable(self._signer.fault or "the last head was not signed: its thread has stopped")
         if self._size:
             await self._record_head(closing=True).durable()

@@ -36,14 +36,16 @@ class Recovery:
         return self.tail.bytes if self.tail else 0
 
 
-def recover(data_dir: Path, keys: Keys, disk: Disk, replay: Callable[[Record], None]) -> Recovery:
-    """Read the journal of ``data_dir``, handing each record to ``replay`` in order.
+def recover(
+    directory: Path, slots: HeadSlots, keys: Keys, disk: Disk, replay: Callable[[Record], None]
+) -> Recovery:
+    """Read the journal in ``directory``, handing each record to ``replay`` in order.
 
     Raises DamageError, ForeignDataError (the data is another node's), OSError, and what ``replay`` raises.
     """
-    full = HeadSlots(data_dir / "heads", disk).load((keys.ed25519, keys.mldsa))
+    full = slots.load((keys.ed25519, keys.mldsa))
     sequencer = Sequencer(keys.origin)
-    reader = JournalReader(data_dir / "journal", disk)
+    reader = JournalReader(directory, disk)
     note, note_at = b"", Position()
     groups = 0
     for group in reader.groups():

@@ -66,7 +66,7 @@ class Writer(Generic[_Waiting]):
 
     def stop(self) -> None:
         """Write what is pending, end the thread, give up the journal's descriptor. Blocks. A failing disk is
-        not waited for: what could not be written stays in ``pending`` or lost in the attempt.
+        not waited for: what it refused last, and what is still in ``pending``, is not written.
         """
         self._commands.put(False)
         if self._thread.ident is not None:
@@ -74,6 +74,15 @@ class Writer(Generic[_Waiting]):
         self._journal.close()
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:  # a fault of ours must not leave callers waiting for ever
+            self._on_failed(
+                f"the journal's writer has stopped on {type(error).__name__}: {error}; restart the node"
+            )
+            raise
+
+    def _serve(self) -> None:
         go_on = True
         while go_on:
             go_on = self._commands.get()

@@ -18,6 +18,11 @@ ROOT = Path(__file__).parents[2]
 KILLS = 8
 
 
+def make_vkeys(directory: Path) -> None:
+    (directory / "keys").mkdir()
+    (directory / "keys" / VKEYS_FILE).write_text(f"{KEYS.ed25519.text}\n{KEYS.mldsa.text}\n")
+
+
 def append_and_die(directory: Path, lines: int) -> list[int]:
     """Run the writer until it has said so many lines, kill it, return every seq it acknowledged."""
     command = [sys.executable, "-m", "tests.chain.durable_writer", str(directory)]
@@ -33,8 +38,7 @@ def append_and_die(directory: Path, lines: int) -> list[int]:
 
 
 def test_what_was_acknowledged_survives_any_number_of_kills_and_the_ledger_verifies(tmp_path: Path) -> None:
-    (tmp_path / "keys").mkdir()
-    (tmp_path / "keys" / VKEYS_FILE).write_text(f"{KEYS.ed25519.text}\n{KEYS.mldsa.text}\n")
+    make_vkeys(tmp_path)
     dice = random.Random(20260)
     acknowledged: list[int] = []
     for _ in range(KILLS):
@@ -48,6 +52,21 @@ def test_what_was_acknowledged_survives_any_number_of_kills_and_the_ledger_verif
     assert [record.entry.seq for record in records] == list(range(len(records)))
     assert all(record.body["why"] == f"w{record.entry.seq}" for record in records)
     assert set(acknowledged) <= {record.entry.seq for record in records}
+
+
+def test_verification_beside_a_running_writer_finds_nothing_wrong(tmp_path: Path) -> None:
+    make_vkeys(tmp_path)
+    command = [sys.executable, "-m", "tests.chain.durable_writer", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as child:
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == b"open\n"
+            for _ in range(10):
+                said = [child.stdout.readline() for _ in range(120)]
+                report = verify(tmp_path)
+                assert report.findings == [] and report.entries > int(said[-1])
+        finally:
+            child.kill()
 
 
 def test_a_file_that_may_not_grow_makes_the_ledger_read_only_and_nothing_is_lost_when_it_may_again(

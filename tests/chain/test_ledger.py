@@ -231,9 +231,11 @@ def test_a_stop_on_a_disk_that_refuses_says_so_and_loses_nothing_acknowledged() 
         ledger.start(asyncio.get_running_loop())
         await ledger.commit([draft(0)], durable=True).durable()
         disk.fail("write", errno.ENOSPC, 10_000)
-        ledger.commit([draft(1)])
+        refused = ledger.commit([draft(1)])
         with pytest.raises(LedgerUnavailable, match="ENOSPC"):
             await ledger.close()
+        with pytest.raises(LedgerUnavailable):
+            await refused.durable()
 
     asyncio.run(asyncio.wait_for(run(), WAIT_S))
     assert whys(AT, disk.crash()) == ["w0"]
@@ -252,6 +254,29 @@ def test_a_caller_that_is_cancelled_while_waiting_takes_nobody_along() -> None:
         assert ticket.group is not None and impatient.cancelled()
 
     with_ledger(work, disk=disk)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_in_the_writer_is_an_error_to_everyone_who_waits() -> None:
+    class Broken(MemoryDisk):
+        def write(self, handle: int, offset: int, data: bytes) -> None:
+            if data.startswith(b"WFRM"):
+                raise ZeroDivisionError("a fault of ours")
+            super().write(handle, offset, data)
+
+    async def run() -> None:
+        ledger = open_ledger(AT, Broken())
+        ledger.start(asyncio.get_running_loop())
+        with pytest.raises(
+            LedgerUnavailable, match=r"writer has stopped on ZeroDivisionError.*restart the node"
+        ):
+            await ledger.commit([draft(0)], durable=True).durable()
+        with pytest.raises(LedgerUnavailable):
+            ledger.commit([draft(1)])
+        with pytest.raises(LedgerUnavailable):
+            await ledger.close()
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
 
 def test_another_nodes_keys_are_refused_and_nothing_is_touched() -> None:
