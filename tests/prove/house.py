@@ -1,0 +1,107 @@
+"""A weftos node on a data directory of its own, driven as a person drives it: through the CLI and the client."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tests.prove.processes import Run, living
+from weftos import Client, WeftosError
+
+PLUGINS = Path(__file__).with_name("plugins")
+COMMAND_S = 180.0
+_CONFIGURATION = f"""
+[tools.count_effect]
+import = "counting:count_effect"
+python_path = ["{PLUGINS}"]
+
+[behaviours.labourer]
+import = "labour:Labourer"
+python_path = ["{PLUGINS}"]
+isolation = "shared"
+"""
+
+
+class ProofError(Exception):
+    """The proof cannot go on; the message says where it stopped."""
+
+
+class House:
+    """One node. ``run`` are the processes of its present run, ``data`` its directory."""
+
+    def __init__(self, purpose: str) -> None:
+        self.data = Path(tempfile.mkdtemp(prefix=f"wp-{purpose}-", dir="/tmp"))
+        self.node = self.data / "node"
+        self.run = Run(-1)
+
+    def prepare(self) -> None:
+        """Make the data directory, with the tool and the behaviour of the proofs configured."""
+        self.cli("init", str(self.node))
+        with (self.node / "weftos.toml").open("a") as file:
+            file.write(_CONFIGURATION)
+
+    def cli(self, *words: str) -> dict[str, Any]:
+        """One command of the CLI with --json. Raises ProofError unless its exit status is 0."""
+        argv = [sys.executable, "-P", "-m", "weftos", *words, "--json"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=COMMAND_S)
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).strip()
+            raise ProofError(f"weftos {' '.join(words)} ended with status {done.returncode}: {said}")
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def up(self) -> float:
+        """Start the node; how long that took, until it listened."""
+        started = time.monotonic()
+        answer = self.cli("up", "--detach", "--data", str(self.node))
+        self.run = Run(answer["os_pid"])
+        return time.monotonic() - started
+
+    def down(self) -> None:
+        self.run.hold()
+        self.cli("down", "--data", str(self.node))
+
+    def client(self) -> Client:
+        return Client(self.node)
+
+    def end(self) -> None:
+        """Stop whatever still runs, however it stands; for the way out after a failure."""
+        subprocess.run(
+            [sys.executable, "-P", "-m", "weftos", "down", "--data", str(self.node)],
+            capture_output=True,
+            timeout=COMMAND_S,
+        )
+
+    def remove(self) -> None:
+        shutil.rmtree(self.data)
+
+    def explain(self, console: Console) -> None:
+        """What a person needs to find out why a proof failed."""
+        console.rule("[red]what the node says")
+        try:
+            with self.client() as node:
+                for row in node.ps(all=True):
+                    console.print_json(data=row, indent=None)
+                console.print_json(data=node.status())
+        except WeftosError as error:
+            console.print(f"ps: {error}", markup=False)
+        for name in ("node.jsonl", "node.out", "placer.log"):
+            log = self.node / "logs" / name
+            if log.exists():
+                console.rule(name)
+                with log.open(errors="replace") as file:
+                    console.print("".join(deque(file, maxlen=25)), markup=False, highlight=False)
+        console.rule("processes of the run")
+        for process in living().values():
+            if process.session == self.run.leader:
+                console.print(f"{process.pid} {process.parent} {process.command[:150]}", markup=False)
+        console.print(f"the data directory is kept: {self.data}", style="bold")

@@ -1,0 +1,205 @@
+"""Proof (a): kills under load. Nothing acknowledged is missing, nothing is doubled, and no process is left."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.prove.effects import EffectServer, effect_server
+from tests.prove.house import House, ProofError
+from tests.prove.processes import kill
+from tests.prove.report import Findings, check_ledger, print_kills
+from tests.prove.verdict import judge_kills
+from tests.prove.victims import KINDS, Choice, Victim
+from weftos import Client, WeftosError
+
+LABOURERS = [f"labourer{n}" for n in range(8)]
+PLANNERS = [f"planner{n}" for n in range(2)]
+TOOLS = ["count_effect", "file_write", "calculator"]
+DELAY_S = 0.015
+RECOVERY_S = 60.0
+POLL_S = 0.02
+LOAD = Path(__file__).with_name("load.py")
+
+
+@dataclass(slots=True)
+class Incident:
+    """One kill: when, of whom, and what it took."""
+
+    victim: Victim
+    begin_us: int
+    end_us: int
+    recovered_s: float = 0.0
+    resolved: int = 0
+    in_flight: int = 0
+    doubts: int = 0
+    resumed: int = 0
+    doubled: int = 0
+    missing: int = 0
+
+
+@dataclass(slots=True)
+class Campaign:
+    """Everything that the checks at the end look at."""
+
+    house: House
+    effects: EffectServer
+    ledger: Path
+    incidents: list[Incident] = field(default_factory=list)
+    findings: Findings = field(default_factory=Findings)
+    resolved: int = 0
+
+    def settle(self, node: Client) -> None:
+        """Resolve what is in doubt, as a person would: by asking the world outside whether it was done."""
+        for doubt in node.doubts():
+            effect = doubt["arguments"].partition('"effect":"')[2].partition('"')[0]
+            done = self.effects.counts([effect])[effect] > 0
+            node.resolve(doubt["id"], "done" if done else "retry")
+            self.resolved += 1
+            if self.incidents:
+                self.incidents[-1].resolved += 1
+
+
+def prove_kills(console: Console, seed: str, kills: int) -> bool:
+    """Kill ``kills`` times and judge. True when everything held."""
+    house = House("k")
+    try:
+        with effect_server(house.data / "effects.log", DELAY_S) as effects:
+            campaign = Campaign(house, effects, house.data / "client.jsonl")
+            _run(console, campaign, random.Random(seed), _plan(kills, random.Random(f"{seed} plan")), seed)
+            judge_kills(campaign)
+        check_ledger(house, campaign.findings)
+    except (ProofError, WeftosError, OSError, subprocess.TimeoutExpired) as error:
+        console.print(f"the proof broke off: {type(error).__name__}: {error}", style="red", markup=False)
+        house.explain(console)
+        house.end()
+        return False
+    print_kills(console, campaign)
+    if campaign.findings.bad:
+        house.explain(console)
+        return False
+    house.remove()
+    return True
+
+
+def _plan(kills: int, chance: random.Random) -> list[str]:
+    """Each kind as often as the others, as far as it goes, in random order."""
+    kinds = [KINDS[n % len(KINDS)] for n in range(kills)]
+    chance.shuffle(kinds)
+    return kinds
+
+
+def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list[str], seed: str) -> None:
+    house = campaign.house
+    house.prepare()
+    house.up()
+    with house.client() as node:
+        node.spawn_supervisor("load", intensity=(1000, 1.0))
+        for name in LABOURERS:
+            node.spawn(name, under="/user/load", behaviour="labourer", tools=TOOLS)
+        for name in PLANNERS:
+            node.spawn(name, under="/user/load", tools=TOOLS)
+    choice = Choice(house, LABOURERS + PLANNERS, chance)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with _load(campaign, seed) as load, Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("kills under load", total=len(plan))
+        for kind in plan:
+            time.sleep(chance.uniform(0.1, 1.2))  # the random moment
+            incident = _strike(campaign, choice, kind)
+            progress.update(bar, advance=1, description=f"{incident.victim.name} killed")
+            console.print(
+                f"{len(campaign.incidents):3} {incident.victim.name:<11} back after {incident.recovered_s:5.2f} s, "
+                f"{incident.resolved} in doubt",
+                highlight=False,
+            )
+        progress.update(bar, description="draining")
+        _drain(campaign, load)
+    house.down()
+    left = house.run.left()
+    campaign.findings.check("no process left at the end", left)
+
+
+@contextmanager
+def _load(campaign: Campaign, seed: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The client process, sending until its standard input is closed."""
+    agents = [f"{name}:labourer" for name in LABOURERS] + [f"{name}:agent" for name in PLANNERS]
+    where = [str(campaign.house.node), str(campaign.ledger), str(campaign.effects.port)]
+    process = subprocess.Popen([sys.executable, str(LOAD), *where, seed, *agents], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        process.kill()
+        process.wait()
+
+
+def _strike(campaign: Campaign, choice: Choice, kind: str) -> Incident:
+    """Kill one, and wait until everything is back."""
+    house = campaign.house
+    with house.client() as node:
+        victim = choice.victim(kind, node)
+    old = house.run
+    old.hold()
+    incident = Incident(victim, time.time_ns() // 1000, 0)
+    started = time.monotonic()
+    kill(victim.os_pid)
+    incident.end_us = time.time_ns() // 1000 + 1000  # it dies a little after the signal
+    campaign.incidents.append(incident)
+    if kind == "node":
+        house.up()
+        campaign.findings.check(f"no process left after kill {len(campaign.incidents)}", old.left())
+        old.close()
+    with house.client() as node:
+        _recovered(campaign, node, victim, started)
+    incident.recovered_s = time.monotonic() - started
+    return incident
+
+
+def _recovered(campaign: Campaign, node: Client, victim: Victim, started: float) -> None:
+    """Wait until every agent and helper runs, and nothing that was lost is still shown."""
+    names = {*LABOURERS, *PLANNERS}
+    while True:
+        campaign.settle(node)
+        helpers = [row for row in node.status()["helpers"] if not row["name"].startswith("worker-")]
+        agents = [row for row in node.ps() if row["name"] in names]
+        rows = [*helpers, *agents]
+        if all(
+            row["state"] in ("running", "suspended") and row["os_pid"] and row["os_pid"] not in victim.lost
+            for row in rows
+        ):
+            return
+        if time.monotonic() - started > RECOVERY_S:
+            missing = [f"{row['name']} {row['state']} {row['os_pid']}" for row in rows if row["state"] != "running"]
+            raise ProofError(f"{RECOVERY_S:g} s after {victim.name} was killed: {', '.join(missing) or rows}")
+        time.sleep(POLL_S)
+
+
+def _drain(campaign: Campaign, load: subprocess.Popen[bytes]) -> None:
+    """Let the client end, then wait until no message is in flight; the node's own balance must be even."""
+    assert load.stdin is not None
+    load.stdin.close()
+    deadline = time.monotonic() + RECOVERY_S
+    with campaign.house.client() as node:
+        while True:
+            campaign.settle(node)
+            messages = node.status()["messages"]
+            if load.poll() is not None and messages["in_flight"] == 0:
+                break
+            if time.monotonic() > deadline:
+                stuck = [row for row in node.ps() if row["mailbox"]]
+                raise ProofError(f"not drained after {RECOVERY_S:g} s: client {load.poll()}, {messages}, {stuck}")
+            time.sleep(POLL_S)
+    campaign.findings.check("the client ended well", [] if load.returncode == 0 else [f"status {load.returncode}"])
+    ended = messages["acknowledged"] + messages["dead"] + messages["dropped"] + messages["in_flight"]
+    even = [] if messages["accepted"] == ended else [str(messages)]
+    campaign.findings.check("accepted = acknowledged + dead + dropped + in flight", even)

@@ -1,0 +1,27 @@
+"""A third-party tool with one effect outside the node, and the cautious defaults: external, not idempotent, ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from weftos import tool
+
+
+@tool
+async def count_effect(port: int, effect: str) -> str:
+    """Count one effect at the effect server.
+
+    Args:
+        port: where the effect server listens, on loopback
+        effect: the id of the effect
+    """
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(json.dumps({"count": effect}).encode() + b"\n")
+        answer = await reader.readline()
+        if not answer:
+            raise ConnectionError("the effect server closed without an answer")
+        return str(json.loads(answer)["counted"])
+    finally:
+        writer.close()

@@ -1,0 +1,41 @@
+"""A behaviour that works off a plan: the densest load a message can make."""
+
+from __future__ import annotations
+
+import json
+
+from kernel.abi import Message, ProcessInfo, Syscalls, ToolCall, TurnResult
+from weftos import behaviour
+
+
+@behaviour
+class Labourer:
+    """The message is a JSON object: ``id``, ``port`` of the effect server, ``rounds``, a list of texts.
+
+    Each text is one round of calls made at once, a letter each: e counts an effect, w writes a file, r reads the
+    first file written, c calculates. Ids of effects and names of files follow from the message alone.
+    """
+
+    def __init__(self, info: ProcessInfo) -> None:
+        self._name = info.name
+
+    async def handle(self, message: Message, sys: Syscalls) -> TurnResult:
+        work = json.loads(message.text)
+        dice = await sys.random()
+        failed = []
+        for number, letters in enumerate(work["rounds"]):
+            calls = [_call(work, dice, letter, f"{number}.{index}") for index, letter in enumerate(letters)]
+            results = await sys.call_tools(calls)
+            failed += [f"{r.id} {r.name} {r.status}: {r.text[:200]}" for r in results if r.status != "ok"]
+        reply = json.dumps({"id": work["id"], "dice": dice, "failed": failed})
+        return TurnResult(reply, status="error" if failed else "ok")
+
+
+def _call(work: dict[str, object], dice: int, letter: str, place: str) -> ToolCall:
+    name, arguments = {
+        "e": ("count_effect", {"port": work["port"], "effect": f"{work['id']}.{place}"}),
+        "w": ("file_write", {"path": f"{work['id']}.{place}.txt", "content": f"{work['id']} {dice}\n"}),
+        "r": ("file_read", {"path": f"{work['id']}.0.0.txt"}),
+        "c": ("calculator", {"expression": "17*23"}),
+    }[letter]
+    return ToolCall(name, json.dumps(arguments), place)

@@ -1,0 +1,39 @@
+"""The long proofs: ``python tests/prove/run.py [--quick] [--only kills|agents] [--seed SEED]``.
+
+(a) kills under load, (b) two hundred agents. Prints tables and PASS or FAIL; exit status 1 on any failure. A failed
+proof keeps its directory and says where it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from rich.console import Console
+
+from tests.prove.kills import prove_kills
+
+KILLS, QUICK_KILLS = 40, 8
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_KILLS} kills instead of {KILLS}")
+    parser.add_argument("--only", choices=("kills", "agents"))
+    parser.add_argument("--seed", default=secrets.token_hex(4), help="repeat the random choices of a run")
+    options = parser.parse_args()
+    console = Console()
+    console.print(f"seed {options.seed}", highlight=False)
+    passed = True
+    if options.only != "agents":
+        passed &= prove_kills(console, options.seed, QUICK_KILLS if options.quick else KILLS)
+    console.print("PASS" if passed else "FAIL", style="bold green" if passed else "bold red")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
