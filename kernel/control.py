@@ -102,9 +102,16 @@ class Control:
 
     def _command(self, op: Mapping[str, object], operation: str, **arguments: Any) -> tuple[int, bytes]:
         """Record who asked for what. Returns the entry's sequence and a new trace."""
-        shown = {key: value if key not in SECRET_ARGUMENTS else f"{len(value)} characters"
-                 for key, value in arguments.items()}
-        body = {"uid": op["uid"], "os_pid": op["os_pid"], "operation": operation, "arguments": canonical(shown)}
+        shown = {
+            key: value if key not in SECRET_ARGUMENTS else f"{len(value)} characters"
+            for key, value in arguments.items()
+        }
+        body = {
+            "uid": op["uid"],
+            "os_pid": op["os_pid"],
+            "operation": operation,
+            "arguments": canonical(shown),
+        }
         trace = os.urandom(16)
         with _ledger_errors():
             ticket = self._kernel.recorder.commit([Draft("operator.command", body, 0, operation, trace)])
@@ -184,7 +191,9 @@ class Control:
             },
             "mail": [_mail_row(mail) for mail in list(self._state.mail.get(address, {}).values())[:20]],
             "sessions": {
-                session: kept.records for (owner, session), kept in self._state.sessions.items() if owner == address
+                session: kept.records
+                for (owner, session), kept in self._state.sessions.items()
+                if owner == address
             },
             "supervision": None if supervisor is None else supervisor.counts(),
         }
@@ -212,7 +221,9 @@ class Control:
         try:
             return await asyncio.wait_for(started, START_WAIT_S)
         except TimeoutError:
-            raise TimedOut(f"{address} did not start within {START_WAIT_S:g} s; weftos ps shows its state") from None
+            raise TimedOut(
+                f"{address} did not start within {START_WAIT_S:g} s; weftos ps shows its state"
+            ) from None
 
     def _address(self, target: str) -> str:
         if target.startswith("/"):
@@ -241,8 +252,14 @@ class Control:
             known = ", ".join(sorted(self._kernel.registry))
             raise Invalid(f"no tool {', '.join(unknown)}; there are: {known}")
         if request.isolation == "shared" and entry.isolation == "dedicated":
-            raise Refused(f"behaviour {entry.name} is configured for cells of its own; see [behaviours.{entry.name}]")
-        config = {"provider": request.provider, "model": request.model, "system_prompt": request.system_prompt}
+            raise Refused(
+                f"behaviour {entry.name} is configured for cells of its own; see [behaviours.{entry.name}]"
+            )
+        config = {
+            "provider": request.provider,
+            "model": request.model,
+            "system_prompt": request.system_prompt,
+        }
         return ProcessSpec(
             name=request.name,
             behaviour=request.behaviour,
@@ -261,8 +278,12 @@ class Control:
             raise Invalid(f"workspace {request.workspace!r} is not an absolute path")
         data, wanted = self._facts.data.resolve(), path.resolve()
         inside = data / "workspaces"
-        if (wanted == data or data in wanted.parents or wanted in data.parents) and inside not in wanted.parents:
-            raise Refused(f"workspace {wanted} would show the node's own files; choose a directory outside {data}")
+        if (
+            wanted == data or data in wanted.parents or wanted in data.parents
+        ) and inside not in wanted.parents:
+            raise Refused(
+                f"workspace {wanted} would show the node's own files; choose a directory outside {data}"
+            )
         if not wanted.is_dir():
             raise Invalid(f"workspace {wanted} is not a directory; make it first")
         return str(wanted)
@@ -341,7 +362,9 @@ class Control:
         try:
             return {**answer, **await asyncio.wait_for(end, wait_s)}
         except TimeoutError:
-            raise TimedOut(f"{mail.to} has not answered {mail.id} within {wait_s:g} s; it may still do so") from None
+            raise TimedOut(
+                f"{mail.to} has not answered {mail.id} within {wait_s:g} s; it may still do so"
+            ) from None
 
     async def watch(
         self, op: Mapping[str, object], target: str, text: str, session: str
@@ -435,7 +458,13 @@ class Control:
 
 
 def _mail_row(mail: Mail) -> dict[str, Any]:
-    return {"id": mail.id, "sender": mail.sender, "session": mail.session, "text": mail.text[:200], "seq": mail.seq}
+    return {
+        "id": mail.id,
+        "sender": mail.sender,
+        "session": mail.session,
+        "text": mail.text[:200],
+        "seq": mail.seq,
+    }
 
 
 def _letter_row(letter: DeadLetter) -> dict[str, Any]:

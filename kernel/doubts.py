@@ -90,7 +90,7 @@ class Doubts:
         ticket = self._recorder.commit(records, durable=True)
         await ticket.durable()
         process = self._live.at(turn.address)
-        if process is not None and process.turn == turn.id and process.state is ProcessState.SUSPENDED:
-            if not any(other.doubt for other in turn.calls.values()):
-                process.on(ProcessEvent.RESUME)
+        waits = process is not None and process.turn == turn.id and process.state is ProcessState.SUSPENDED
+        if process is not None and waits and not any(other.doubt for other in turn.calls.values()):
+            process.on(ProcessEvent.RESUME)
         return Resolved(turn, call, resolution == "retry")

@@ -38,7 +38,9 @@ def capability_gate(proposal: Proposal) -> Verdict | None:
     if proposal.tool.name in proposal.rights:
         return None
     held = ", ".join(sorted(proposal.rights)) or "none"
-    return Verdict("deny", (f"capability: {proposal.tool.name} is not among the rights of this turn ({held})",))
+    return Verdict(
+        "deny", (f"capability: {proposal.tool.name} is not among the rights of this turn ({held})",)
+    )
 
 
 def journal_gate(proposal: Proposal) -> Verdict | None:

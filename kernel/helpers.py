@@ -50,7 +50,9 @@ class HelperChild(Protocol):
 class LinkedHelper:
     """A helper behind a link (gateway, archive): :meth:`request` waits a while for it to be up."""
 
-    def __init__(self, command: HelperCommand, boot: int, on_notice: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(
+        self, command: HelperCommand, boot: int, on_notice: Callable[[str, dict[str, Any]], None]
+    ) -> None:
         self._command = command
         self._boot = boot
         self._on_notice = on_notice
@@ -145,7 +147,9 @@ class Helpers:
         pid = row.pid
         try:
             await row.child.start(lambda why: self._died(name, pid, why))
-        except Exception as error:  # the boundary: a helper that does not start is an event, not a crash of the node
+        except (
+            Exception
+        ) as error:  # the boundary: a helper that does not start is an event, not a crash of the node
             self._log("helper did not start", helper=name, error=f"{type(error).__name__}: {error}")
             row.state = "exited"
             # OTP drops a new child whose start fails; a helper is wanted all the same, so it counts as an exit
@@ -193,7 +197,10 @@ class Helpers:
             _row(name, row.pid, row.child.os_pid, row.state, max(0, row.restarts), now - row.started_s)
             for name, row in self._rows.items()
         ]
-        rows += [_row(name, pid, os_pid, "running", 0, now - at) for name, (pid, os_pid, at) in self._workers.items()]
+        rows += [
+            _row(name, pid, os_pid, "running", 0, now - at)
+            for name, (pid, os_pid, at) in self._workers.items()
+        ]
         return rows
 
     async def close(self) -> None:

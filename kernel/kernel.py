@@ -67,7 +67,13 @@ class Kernel:
     """Wiring and the :class:`CellEvents` of the node."""
 
     def __init__(
-        self, recorder: Recorder, pids: Pids, registry: Registry, workers: Workers, gateway: Gateway, env: Environment
+        self,
+        recorder: Recorder,
+        pids: Pids,
+        registry: Registry,
+        workers: Workers,
+        gateway: Gateway,
+        env: Environment,
     ) -> None:
         self.recorder = recorder
         self.state = recorder.state
@@ -130,7 +136,9 @@ class Kernel:
     def stop(self, pid: int, why: str) -> None:
         self.cells.stop(pid, why)
 
-    def deliver(self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]) -> None:
+    def deliver(
+        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
+    ) -> None:
         try:
             self.cells.deliver(pid, turn, message, history, tools)
         except Invalid as error:
@@ -178,7 +186,9 @@ class Kernel:
     def _dispatch(self, process: LiveProcess, turn: Turn, ordinal: str, call: CellCall) -> None:
         if call.op == "tool":
             if self.watchers.watched(turn.mail.id):
-                self.watchers.emit(turn.mail.id, {"event": "tool", "name": call.args.get("name"), "ordinal": ordinal})
+                self.watchers.emit(
+                    turn.mail.id, {"event": "tool", "name": call.args.get("name"), "ordinal": ordinal}
+                )
             self.tool_calls.asked(process, turn, ordinal, call.args)
         elif call.op == "model":
             self.model_calls.asked(process, turn, ordinal, call.args)

@@ -77,7 +77,9 @@ class Post:
         if not found:
             raise NotFound(f"no process named {name}; weftos ps lists them")
         if len(found) > 1:
-            raise Refused(f"{name} is not unique ({', '.join(sorted(found)[:4])}); use the address or the PID")
+            raise Refused(
+                f"{name} is not unique ({', '.join(sorted(found)[:4])}); use the address or the PID"
+            )
         return found[0]
 
     def _resolve_pid(self, pid: int) -> str:
@@ -110,7 +112,9 @@ class Post:
             raise Invalid(f"message of {size} bytes, limit {self._bounds.message_bytes}")
         box: Mapping[str, Mail] = self._state.mail.get(address, {})
         if len(box) >= self._bounds.mailbox_messages:
-            raise Busy(f"mailbox of {address} is full ({len(box)} messages, limit {self._bounds.mailbox_messages})")
+            raise Busy(
+                f"mailbox of {address} is full ({len(box)} messages, limit {self._bounds.mailbox_messages})"
+            )
         held = sum(mail.size for mail in box.values()) if len(box) > 32 else 0
         if held + size > self._bounds.mailbox_bytes:
             raise Busy(f"mailbox of {address} is full ({held} bytes, limit {self._bounds.mailbox_bytes})")
@@ -159,7 +163,9 @@ class Post:
         if len(self._state.dead) > self._bounds.dead_letters:
             oldest = next(iter(self._state.dead.values()))
             body = {"id": oldest.mail.id, "why": f"more than {self._bounds.dead_letters} dead letters"}
-            drop = Draft("message.dropped", body, subject=oldest.mail.id, trace=oldest.mail.trace, cause=oldest.seq)
+            drop = Draft(
+                "message.dropped", body, subject=oldest.mail.id, trace=oldest.mail.trace, cause=oldest.seq
+            )
             self._recorder.commit([drop])
 
     def bury_all(self, address: str, why: str) -> None:

@@ -41,7 +41,13 @@ class ModelCalls:
     """Takes ``model`` syscalls; answers through :meth:`Turns.answer`."""
 
     def __init__(
-        self, recorder: Recorder, turns: Turns, registry: Registry, gateway: Gateway, watchers: Watchers, bounds: Bounds
+        self,
+        recorder: Recorder,
+        turns: Turns,
+        registry: Registry,
+        gateway: Gateway,
+        watchers: Watchers,
+        bounds: Bounds,
     ) -> None:
         self._recorder = recorder
         self._turns = turns
@@ -75,10 +81,14 @@ class ModelCalls:
             return
         stream = f"{turn.id}:{ordinal}"
         if stream not in self._running:
-            task = asyncio.get_running_loop().create_task(self._ask(process.pid, turn, ordinal, request, stream))
+            task = asyncio.get_running_loop().create_task(
+                self._ask(process.pid, turn, ordinal, request, stream)
+            )
             self._running[stream] = task
             self._messages[stream] = turn.mail.id
-            task.add_done_callback(lambda _: (self._running.pop(stream, None), self._messages.pop(stream, None)))
+            task.add_done_callback(
+                lambda _: (self._running.pop(stream, None), self._messages.pop(stream, None))
+            )
 
     def _checked(self, process: LiveProcess, args: dict[str, Any]) -> dict[str, Any]:
         """The request as it will be asked: tool names replaced by schemas, those not held left out."""
@@ -181,8 +191,11 @@ class ModelCalls:
         """A gateway's answer within bounds: what a provider says is hostile, and the gateway only carries it."""
         try:
             calls = [
-                {"id": clean(str(item["id"]))[:128], "name": clean(str(item["name"]))[:128],
-                 "arguments": clean(str(item["arguments"]))}
+                {
+                    "id": clean(str(item["id"]))[:128],
+                    "name": clean(str(item["name"]))[:128],
+                    "arguments": clean(str(item["arguments"])),
+                }
                 for item in answer["tool_calls"][: self._bounds.calls_per_round]
             ]
             checked = {
@@ -203,7 +216,12 @@ class ModelCalls:
         assert call.outcome is not None
         answer = json.loads(call.outcome["answer"])
         tokens = call.outcome["tokens"]
-        outcome = {"status": call.outcome["status"], **answer, "input_tokens": tokens[0], "output_tokens": tokens[1]}
+        outcome = {
+            "status": call.outcome["status"],
+            **answer,
+            "input_tokens": tokens[0],
+            "output_tokens": tokens[1],
+        }
         self._turns.answer(turn, call.ordinal, outcome)
 
     def delta(self, stream: str, event: dict[str, Any]) -> None:

@@ -148,7 +148,9 @@ class Processes:
         address = join(parent, spec.name)
         present = self._state.slots.get(address)
         if present is not None:
-            raise Conflict(f"{address} exists and is {present.state}; weftos start {address}, or choose another name")
+            raise Conflict(
+                f"{address} exists and is {present.state}; weftos start {address}, or choose another name"
+            )
         if len(self._state.slots) >= self._bounds.processes:
             raise Busy(f"the node has {len(self._state.slots)} slots, its limit")
         if len(self._state.children(parent)) >= self._bounds.children:
@@ -168,7 +170,9 @@ class Processes:
         slot = self._state.slots[address]
         if slot.parent not in self._supervisors:
             self._begin_children(slot.parent)
-            if address in [join(slot.parent, child.spec.id) for child in self._supervisors[slot.parent].children]:
+            if address in [
+                join(slot.parent, child.spec.id) for child in self._supervisors[slot.parent].children
+            ]:
                 return
         self._event(slot.parent, Add(self._child_spec(slot)))
 
@@ -237,7 +241,9 @@ class Processes:
                 future.set_exception(Refused(f"{process.address} did not start: {detail}"))
         self._event(parent_of(process.address), StartFailed(name_of(process.address), reason, batch))
 
-    def exit(self, pid: int, reason: str, detail: str = "", batch: str | None = None, told: bool = False) -> None:
+    def exit(
+        self, pid: int, reason: str, detail: str = "", batch: str | None = None, told: bool = False
+    ) -> None:
         """The node declares a process dead. ``told``: its cell knows already."""
         process = self._live.get(pid)
         if process is None:
@@ -345,7 +351,9 @@ class Processes:
             process.draining = True
             process.on(ProcessEvent.STOP)
             self._ending[process.address] = reason
-            self._later(timeout_s, lambda: self.exit(process.pid, KILLED, f"did not stop within {timeout_s:g} s"))
+            self._later(
+                timeout_s, lambda: self.exit(process.pid, KILLED, f"did not stop within {timeout_s:g} s")
+            )
 
     def drained(self, pid: int) -> None:
         """The last turn of a stopping process has ended."""

@@ -43,7 +43,9 @@ class ProcessSpec:
             faults.append(f"isolation {self.isolation!r} is none of {', '.join(_ISOLATIONS)}")
         restarts, period_s = self.intensity
         if not 0 <= restarts <= 10_000 or not 0 < period_s <= 86_400:
-            faults.append(f"intensity {restarts}/{period_s:g}: restarts 0..10000, seconds above 0 and up to 86400")
+            faults.append(
+                f"intensity {restarts}/{period_s:g}: restarts 0..10000, seconds above 0 and up to 86400"
+            )
         return faults
 
     def to_json(self) -> str:

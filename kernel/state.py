@@ -181,7 +181,9 @@ class State:
 
     # -- the two doors -------------------------------------------------------------------------------------------
 
-    def apply_entry(self, kind: str, body: dict[str, Any] | None, seq: int, time_us: int, trace: bytes) -> None:
+    def apply_entry(
+        self, kind: str, body: dict[str, Any] | None, seq: int, time_us: int, trace: bytes
+    ) -> None:
         """Apply one ledger entry. ``body`` None: erased; such an entry is of the past and changes nothing."""
         handler = self._handlers.get(kind)
         if handler is not None and body is not None:

@@ -84,7 +84,9 @@ class ToolCalls:
         hashed = call_hash("tool", name, text)
         call = turn.calls.get(ordinal)
         if call is None:
-            self._propose(process, CallSite(turn, ordinal, name, process.pid, self._subject(name)), hashed, text)
+            self._propose(
+                process, CallSite(turn, ordinal, name, process.pid, self._subject(name)), hashed, text
+            )
         elif call.call_hash != hashed:
             self._turns.diverge(process, turn, ordinal)
         elif call.outcome is not None:
@@ -192,7 +194,9 @@ class ToolCalls:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run_in_worker(self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str) -> None:
+    async def _run_in_worker(
+        self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str
+    ) -> None:
         turn, call, declaration = site.turn, site.turn.calls[site.ordinal], examined.declaration
         intent = ticket.entries[-1]
         try:
@@ -225,7 +229,9 @@ class ToolCalls:
     def _not_done(self, site: CallSite, call: Call, error: LedgerUnavailable) -> None:
         """The intent is not on the disk, so the call was not made. It may get there yet; then its outcome does."""
         text = f"the ledger cannot be written, so nothing was done: {error}"
-        self._recorder.commit_later([site.outcome(self._outcome("denied", text, call.attempt), call.intent_seq)])
+        self._recorder.commit_later(
+            [site.outcome(self._outcome("denied", text, call.attempt), call.intent_seq)]
+        )
         self._turns.answer(site.turn, site.ordinal, {"status": "denied", "text": text, "truncated": False})
 
     async def _recorded(self, drafts: Sequence[Draft], *, durable: bool) -> None:

@@ -52,7 +52,9 @@ class Turns:
     intents of a turn that ends.
     """
 
-    def __init__(self, recorder: Recorder, live: LiveTable, cells: CellPort, bounds: Bounds, watchers: Watchers):
+    def __init__(
+        self, recorder: Recorder, live: LiveTable, cells: CellPort, bounds: Bounds, watchers: Watchers
+    ):
         self._recorder = recorder
         self._state = recorder.state
         self._live = live
@@ -75,7 +77,11 @@ class Turns:
         try:
             while box := self._state.mail.get(address):
                 mail = next(iter(box.values()))
-                if mail.deadline_us and mail.deadline_us < now_us and turn_id(mail.id) not in self._state.turns:
+                if (
+                    mail.deadline_us
+                    and mail.deadline_us < now_us
+                    and turn_id(mail.id) not in self._state.turns
+                ):
                     self.bury(mail.id, "expired before it was delivered", ())
                     continue
                 self._open(process, mail)
@@ -93,7 +99,9 @@ class Turns:
             "session": mail.session,
             "attempt": before.attempt + 1 if before else 1,
         }
-        started = Draft("turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq)
+        started = Draft(
+            "turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq
+        )
         self._recorder.commit([started])
         process.turn = ident
         process.asked = set()
@@ -106,7 +114,9 @@ class Turns:
             "session": mail.session,
             "wants_reply": mail.wants_reply,
         }
-        self._watchers.emit(mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]})
+        self._watchers.emit(
+            mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
+        )
         history = session.history() if session is not None else []
         self._cells.deliver(process.pid, ident, message, history, sorted(process.rights))
 
@@ -149,7 +159,10 @@ class Turns:
         return records
 
     def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
-        records: list[Draft | StateChange] = [*self.settle(turn), self._ended(turn, process.pid, status, reply)]
+        records: list[Draft | StateChange] = [
+            *self.settle(turn),
+            self._ended(turn, process.pid, status, reply),
+        ]
         if remember:
             key = f"{turn.address}\n{turn.mail.session}"
             records.append(StateChange("session", key, msgpack.packb(remember)))

@@ -62,6 +62,8 @@ def cut_bytes(text: str, limit_bytes: int) -> tuple[str, bool]:
 
 def ordinal_of(round_: Any, index: Any) -> str:
     """``round.index`` of a syscall. Raises :class:`Invalid`."""
-    if not (isinstance(round_, int) and isinstance(index, int) and 0 <= round_ < 10**6 and 0 <= index < 10**4):
+    if not (
+        isinstance(round_, int) and isinstance(index, int) and 0 <= round_ < 10**6 and 0 <= index < 10**4
+    ):
         raise Invalid("ordinal is not a pair of small non-negative integers")
     return f"{round_}.{index}"

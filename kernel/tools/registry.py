@@ -100,18 +100,6 @@ def _worker_tools() -> list[ToolDeclaration]:
     path = _text("Path below the workspace, such as notes.txt or reports/may.txt.", 1, 4096)
     return [
         ToolDeclaration(
-            name="calculator",
-            description="Evaluate arithmetic, such as (2+3)*4**2 or sqrt(2). Powers are written **.",
-            parameters=_object(
-                {"expression": _text("The expression.", 1, MAX_EXPRESSION_CHARS)}, ["expression"]
-            ),
-            effects="none",
-            idempotent=True,
-            on_doubt="retry",
-            sandbox="builtin",
-            timeout_s=10.0,
-        ),
-        ToolDeclaration(
             name="file_read",
             description=(
                 "Read a UTF-8 text file of the workspace. A long file is read in pieces: a last line in brackets "
@@ -160,6 +148,17 @@ def _node_tools() -> list[ToolDeclaration]:
     to = _text("Name, address or PID of the receiver.", 1, 1024)
     text = _text("What to say.", 1, 256 * 2**10)
     return [
+        ToolDeclaration(
+            name="calculator",
+            description="Evaluate an arithmetic expression, such as (2+3)*4**2 or sqrt(2). Powers are written **.",
+            parameters=_object(
+                {"expression": _text("The expression.", 1, MAX_EXPRESSION_CHARS)}, ["expression"]
+            ),
+            effects="none",
+            idempotent=True,
+            on_doubt="retry",
+            sandbox="node",
+        ),
         ToolDeclaration(
             name="send_message",
             description="Send a message to another process. Does not wait for an answer.",

@@ -3,7 +3,7 @@ receipt.
 
 One worker runs the built-in tools, one each the tools of a third-party package. The node says which with the
 first request, ``configure``; then ``run`` requests come, many at once. Synchronous tools run in threads,
-asynchronous ones on the loop, the calculator (whose work is bounded) at once. Nothing a tool raises or
+asynchronous ones on the loop. Nothing a tool raises or
 returns ends the worker; what a tool does to its own process is between it and the other tools of its package.
 """
 
@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import json
 import os
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,7 +23,6 @@ from typing import Any, NoReturn
 from chain.note import VerifierKey
 from kernel.helper import die_with_parent, serve_link
 from kernel.tools.arguments import canonical_json
-from kernel.tools.calculator import CalculationError, calculate
 from kernel.tools.declaration import declaration_to_data
 from kernel.tools.files import FileError, list_directory, read_file, write_file
 from kernel.tools.intent import IntentGate, IntentRefused
@@ -67,7 +65,7 @@ def call_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Ans
     """Call, and turn whatever comes of it into an answer."""
     try:
         return answer_of("ok", render(function(**arguments)))
-    except (FileError, CalculationError) as error:
+    except FileError as error:
         return answer_of("error", str(error))
     except BaseException as error:  # a tool's SystemExit or KeyboardInterrupt is its answer, not our end
         return answer_of("error", one_line(error))
@@ -118,8 +116,6 @@ class Worker:
         except IntentRefused as error:
             return answer_of("refused", str(error))
         arguments = json.loads(text)
-        if tool == "calculator" and self._builtin:
-            return call_guarded(calculate, arguments)
         loaded = self._third_party.get(tool)
         if loaded is not None and loaded.is_async:
             return await await_guarded(loaded.function, arguments)
@@ -159,7 +155,6 @@ async def _serve(fd: int, boot: int, threads: int) -> NoReturn:
 def main() -> None:
     """Entry point."""
     die_with_parent()
-    warnings.simplefilter("ignore", SyntaxWarning)  # of expressions that a model wrote, for the calculator
     with contextlib.suppress(PermissionError):
         os.setpgid(0, 0)  # so that what a tool starts can be ended with it
     parser = argparse.ArgumentParser()

@@ -67,7 +67,9 @@ class TwinCells:
         else:
             loop.call_soon(self.kernel.started, placement.pid)
 
-    def deliver(self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]) -> None:
+    def deliver(
+        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
+    ) -> None:
         self.deliveries.put_nowait(Delivery(pid, turn, message, history, tools))
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
@@ -96,7 +98,9 @@ class TwinWorkers:
 
     def __init__(self) -> None:
         self.calls: list[WorkerCall] = []
-        self.answer: Callable[[WorkerCall], WorkerResult] = lambda call: WorkerResult("ok", "done", False, "", 4)
+        self.answer: Callable[[WorkerCall], WorkerResult] = lambda call: WorkerResult(
+            "ok", "done", False, "", 4
+        )
         self.hold = asyncio.Event()
         self.hold.set()
 
@@ -153,7 +157,13 @@ class Twin:
 
     async def send(self, target: str, text: str = "hi", **fields: Any) -> Mail:
         out = Outgoing(
-            fields.pop("sender", OPERATOR), target, text, fields.pop("session", "main"), bytes(16), -1, **fields
+            fields.pop("sender", OPERATOR),
+            target,
+            text,
+            fields.pop("session", "main"),
+            bytes(16),
+            -1,
+            **fields,
         )
         mail, ticket = self.kernel.post.accept(out)
         await ticket.durable()
@@ -175,11 +185,15 @@ class Twin:
         self.ask_tool(at, name, arguments, round_)
         return await self.result()
 
-    def ask_model(self, at: Delivery, messages: list[Any], round_: int = 0, tools: list[str] | None = None) -> None:
+    def ask_model(
+        self, at: Delivery, messages: list[Any], round_: int = 0, tools: list[str] | None = None
+    ) -> None:
         args = {"messages": messages, "tools": tools or [], "provider": "", "model": ""}
         self.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, "model", args))
 
-    def finish(self, at: Delivery, reply: str = "done", remember: list[Any] | None = None, status: str = "ok") -> None:
+    def finish(
+        self, at: Delivery, reply: str = "done", remember: list[Any] | None = None, status: str = "ok"
+    ) -> None:
         self.kernel.turn_done(at.pid, at.turn, {"reply": reply, "remember": remember or [], "status": status})
 
     def crash(self, at: Delivery) -> None:
@@ -191,7 +205,11 @@ class Twin:
     async def entries(self, *kinds: str) -> list[EntryRecord]:
         """What the journal holds, read back from the disk; only ``kinds``, when given."""
         await self.ledger.barrier()
-        found = [record for record in read_records(self.directory / "journal", Disk()) if isinstance(record, EntryRecord)]
+        found = [
+            record
+            for record in read_records(self.directory / "journal", Disk())
+            if isinstance(record, EntryRecord)
+        ]
         return [record for record in found if not kinds or record.entry.kind in kinds]
 
 
@@ -201,7 +219,9 @@ def _registry() -> Registry:
 
 
 @asynccontextmanager
-async def kernel_twin(directory: Path, bounds: Bounds | None = None, disk: Disk | None = None) -> AsyncIterator[Twin]:
+async def kernel_twin(
+    directory: Path, bounds: Bounds | None = None, disk: Disk | None = None
+) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left."""
     bounds = bounds or Bounds()
     keys = load_keys(directory / "keys") if (directory / "keys").exists() else create_keys(directory / "keys")

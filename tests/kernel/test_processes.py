@@ -87,7 +87,11 @@ def test_a_supervisor_that_exceeds_gives_up_and_comes_back_with_its_children(tmp
         other = await twin.spawn("bob", parent="/user/team")
         twin.kernel.processes.exit(first, "crash")
         await asyncio.sleep(0)
-        for address, old in (("/user/team", supervisor), ("/user/team/ada", first), ("/user/team/bob", other)):
+        for address, old in (
+            ("/user/team", supervisor),
+            ("/user/team/ada", first),
+            ("/user/team/bob", other),
+        ):
             process = twin.kernel.live.at(address)
             assert process is not None
             assert process.pid > old

@@ -27,7 +27,12 @@ def test_a_call_is_four_entries_each_caused_by_the_one_before(tmp_path: Path) ->
         at = await turn_of_ada(twin)
         await twin.call_tool(at, "pay", {"amount": 5, "to": "bob"})
         found = await twin.entries("tool.proposed", "tool.verdict", "tool.intent", "tool.outcome")
-        assert [r.entry.kind for r in found] == ["tool.proposed", "tool.verdict", "tool.intent", "tool.outcome"]
+        assert [r.entry.kind for r in found] == [
+            "tool.proposed",
+            "tool.verdict",
+            "tool.intent",
+            "tool.outcome",
+        ]
         proposed, verdict, intent, outcome = found
         started = (await twin.entries("turn.started"))[0]
         assert proposed.entry.cause == started.entry.seq

@@ -33,7 +33,10 @@ def test_a_message_is_handled_answered_and_recorded(tmp_path: Path) -> None:
         assert at.message["sender"] == "operator"
         twin.finish(at, "good day")
         assert await twin.end_of(mail) == {"status": "ok", "reply": "good day", "turn": at.turn}
-        kinds = [record.entry.kind for record in await twin.entries("message.accepted", "turn.started", "turn.ended")]
+        kinds = [
+            record.entry.kind
+            for record in await twin.entries("message.accepted", "turn.started", "turn.ended")
+        ]
         assert kinds == ["message.accepted", "turn.started", "turn.ended"]
         assert twin.kernel.state.in_flight == 0
 

@@ -60,10 +60,10 @@ def test_integers_agree_with_exact_arithmetic(expression: str) -> None:
     [
         ("9**9**9", "too large"),
         ("9**9**9**9", "too large"),
-        ("(9**4000)*(9**4000)", "too large"),
+        ("(9**900)*(9**900)", "too large"),
         ("2**0.5**-5000", "too large"),
-        ("factorial(10**9)", "factorial takes an integer from 0 to 1000"),
-        ("factorial(1001)", "factorial takes an integer"),
+        ("factorial(10**9)", "factorial takes an integer from 0 to 400"),
+        ("factorial(401)", "factorial takes an integer"),
         ("factorial(-1)", "factorial takes an integer"),
         ("factorial(2.5)", "factorial takes an integer"),
         ("1 << 1000000000", "the operator LShift is not accepted"),
@@ -102,8 +102,8 @@ def test_integers_agree_with_exact_arithmetic(expression: str) -> None:
         ("1 +", "cannot be read"),
         ("\0", "cannot be read"),
         ("import os", "cannot be read"),
-        ("(" * 400 + "1" + ")" * 400, "cannot be read"),
-        ("-" * 900 + "1", "nested deeper"),
+        ("(" * 249 + "1" + ")" * 249, "cannot be read"),
+        ("-" * 499 + "1", "nested deeper"),
         ("", "empty"),
         ("   ", "empty"),
         ("1" * 100_000, f"at most {MAX_EXPRESSION_CHARS}"),
@@ -117,7 +117,7 @@ def test_what_is_not_bounded_arithmetic_is_refused(expression: str, words: str) 
 
 
 def test_a_sum_as_long_as_the_text_allows_is_computed() -> None:
-    assert calculate("1" + "+1" * 499) == "500"
+    assert calculate("1" + "+1" * 249) == "250"
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")

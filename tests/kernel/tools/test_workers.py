@@ -167,7 +167,8 @@ def gone(os_pid: int) -> bool:
 
 def test_a_call_comes_back_with_the_hash_of_its_result(scene: Any) -> None:
     async def play(workers: Workers) -> None:
-        result = await workers.run(scene.mint.call("calculator", {"expression": "17*23"}))
+        (scene.workspace / "sum.txt").write_text("391")
+        result = await workers.run(scene.mint.call("file_read", {"path": "sum.txt"}, scene.workspace))
         assert (result.status, result.text, result.truncated) == ("ok", "391", False)
         assert (result.full_hash, result.full_bytes) == (hashlib.sha256(b"391").hexdigest(), 3)
 
@@ -176,7 +177,11 @@ def test_a_call_comes_back_with_the_hash_of_its_result(scene: Any) -> None:
 
 def test_many_calls_at_once_come_back_each_to_its_caller(scene: Any) -> None:
     async def play(workers: Workers) -> None:
-        calls = [scene.mint.call("calculator", {"expression": f"{number}*2"}) for number in range(300)]
+        for number in range(300):
+            (scene.workspace / f"{number}.txt").write_text(f"{number * 2}")
+        calls = [
+            scene.mint.call("file_read", {"path": f"{number}.txt"}, scene.workspace) for number in range(300)
+        ]
         results = await asyncio.gather(*(workers.run(call) for call in calls))
         assert [result.text for result in results] == [str(number * 2) for number in range(300)]
         assert len(scene.told) == 1
@@ -297,7 +302,7 @@ def test_a_tool_that_ends_its_process_leaves_the_call_in_doubt_and_a_new_process
             await waiting
         second = await workers.run(scene.mint.call("own_pid", {}))
         assert first.text != second.text
-        assert (await workers.run(scene.mint.call("calculator", {"expression": "1"}))).text == "1"
+        assert (await workers.run(scene.mint.call("file_list", {}, scene.workspace))).status == "ok"
         name = f"worker-{hostile[0].package}"
         told = [os_pid for what, os_pid in scene.told if what == name]
         assert told == [int(first.text), None, int(second.text)]
@@ -398,7 +403,7 @@ def test_built_in_tools_and_third_party_packages_never_share_a_process(
     others = [ToolSource("b_one", "pkg_b:b_one", path), ToolSource("b_two", "pkg_b:b_two", path)]
 
     async def play(workers: Workers) -> None:
-        await workers.run(scene.mint.call("calculator", {"expression": "1"}))
+        await workers.run(scene.mint.call("file_list", {}, scene.workspace))
         pids = [(await workers.run(scene.mint.call(tool, {}))).text for tool in ("own_pid", "b_one", "b_two")]
         assert pids[1] == pids[2]
         assert len({*pids, str(dict(scene.told)["worker-builtin"])}) == 3
@@ -534,7 +539,7 @@ def test_a_worker_dies_with_its_node(scene: Any, tmp_path: Path) -> None:
     if node == 0:
 
         async def play(workers: Workers) -> None:
-            await workers.run(scene.mint.call("calculator", {"expression": "1"}))
+            await workers.run(scene.mint.call("file_list", {}, scene.workspace))
             os.write(write, str(scene.told[0][1]).encode())
             await asyncio.Event().wait()
 
