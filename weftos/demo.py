@@ -290,7 +290,7 @@ def audit(story: Story, key: str) -> None:
     content[at] ^= 0x0A
     segment.write_bytes(content)
     story.say(
-        f"Somebody edits one byte of a copy: byte {at}, so that ada seems to have written {chr(content[at])}91, not 391."
+        f"Somebody edits one byte of a copy, byte {at}: ada seems to have written {chr(content[at])}91, not 391."
     )
     found = story.weftos(
         "chain",

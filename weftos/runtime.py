@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 
 from weftos.errors import WeftosError
+from weftos.paths import runtime_directory
 
-MAX_SOCKET_PATH = 107
-RAY_SOCKET_CHARS = 62
+MAX_SOCKET_PATH = 107  # unix(7): sun_path without its closing zero
+RAY_SUFFIX_BYTES = 62  # what Ray adds to its directory for its longest socket
 
 
-def runtime_path(data: Path, environment: Mapping[str, str] = os.environ) -> Path:
+def checked_runtime(data: Path) -> Path:
     """Where the runtime directory of a data directory is. Raises WeftosError when sockets would not fit in it."""
-    base = environment.get("XDG_RUNTIME_DIR")
-    tag = hashlib.sha256(os.fsencode(data)).hexdigest()[:8]
-    place = Path(base) / f"weftos-{tag}" if base else Path("/tmp") / f"weftos-{os.getuid()}-{tag}"
-    longest = place / "ray" / ("x" * RAY_SOCKET_CHARS)
+    place = runtime_directory(data)
+    longest = place / "ray" / ("x" * RAY_SUFFIX_BYTES)
     if len(os.fsencode(longest)) > MAX_SOCKET_PATH:
         raise WeftosError(
             f"the runtime directory {place} is too long for sockets: set XDG_RUNTIME_DIR to a shorter one",
@@ -31,7 +28,7 @@ def runtime_path(data: Path, environment: Mapping[str, str] = os.environ) -> Pat
 
 def make_runtime(data: Path) -> Path:
     """Make it, empty. Raises WeftosError, OSError."""
-    place = runtime_path(data)
+    place = checked_runtime(data)
     remove_runtime(place)
     place.mkdir(mode=0o700)
     return place

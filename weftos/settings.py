@@ -106,7 +106,7 @@ class ModelSettings(Section):
 
 
 class ToolSettings(Section):
-    """A third-party tool. ``python_path`` is searched first, by its worker alone."""
+    """A third-party tool. ``python_path`` is searched last, by its worker alone."""
 
     import_: Annotated[ImportString, Field(alias="import")]
     python_path: list[Directory] = Field(default_factory=list, max_length=32)

@@ -33,13 +33,16 @@ class LoadedTool:
 
 
 def load_tool(name: str, import_string: str, python_path: tuple[str, ...]) -> LoadedTool:
-    """Import ``module:attribute``, with ``python_path`` searched first. Registered as ``name``. Raises LoadError."""
+    """Import ``module:attribute``, registered as ``name``. ``python_path`` is searched last: it can shadow nothing.
+
+    Raises LoadError.
+    """
     module_name, _, attribute = import_string.partition(":")
     if not module_name or not attribute.isidentifier():
         raise LoadError(f"import {import_string[:80]!r} is not of the form module:function")
-    for directory in reversed(python_path):
+    for directory in python_path:
         if directory not in sys.path:
-            sys.path.insert(0, directory)
+            sys.path.append(directory)
     try:
         function = getattr(importlib.import_module(module_name), attribute)
     except BaseException as error:  # somebody else's module: SystemExit and the like must not end the worker

@@ -18,9 +18,8 @@ import typer
 from weftos.cli.options import AsJson, Data
 from weftos.cli.output import Output
 from weftos.paths import data_directory, runtime_directory
+from weftos.runtime import MAX_SOCKET_PATH, RAY_SUFFIX_BYTES
 
-_RAY_SUFFIX_BYTES = 62  # what Ray adds to its directory for its longest socket
-_SOCKET_PATH_BYTES = 107  # unix(7): sun_path without its closing zero
 _IMPORT_TIMEOUT_S = 120
 _FREE_FAIL_BYTES = 100 * 2**20
 _FREE_WARN_BYTES = 2 * 2**30
@@ -154,9 +153,9 @@ def _space(place: Path) -> Check:
 
 def _paths(place: Path) -> Check:
     runtime = runtime_directory(place)
-    length = len(os.fsencode(runtime / "ray" / ("x" * _RAY_SUFFIX_BYTES)))
-    detail = f"{runtime}: longest socket path {length} of {_SOCKET_PATH_BYTES} bytes"
-    if length > _SOCKET_PATH_BYTES:
+    length = len(os.fsencode(runtime / "ray" / ("x" * RAY_SUFFIX_BYTES)))
+    detail = f"{runtime}: longest socket path {length} of {MAX_SOCKET_PATH} bytes"
+    if length > MAX_SOCKET_PATH:
         return Check("paths", "fail", detail, "set XDG_RUNTIME_DIR to a shorter directory, or unset it")
     return Check("paths", "ok", detail)
 

@@ -42,11 +42,11 @@ def test_an_asynchronous_function_is_known_as_one(tmp_path: Path) -> None:
     assert load_tool("c", "load_b:count", module(tmp_path, "load_b", MARKED.format("async "))).is_async
 
 
-def test_the_directories_are_searched_in_their_order_and_first(tmp_path: Path) -> None:
+def test_the_directories_are_searched_in_their_order_and_last(tmp_path: Path) -> None:
     first = module(tmp_path / "1", "load_c", MARKED.format(""))
     second = module(tmp_path / "2", "load_c", "raise RuntimeError")
     load_tool("c", "load_c:count", first + second)
-    assert sys.path[:2] == [*first, *second]
+    assert sys.path[-2:] == [*first, *second]
 
 
 @pytest.mark.parametrize(
