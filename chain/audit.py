@@ -1,5 +1,4 @@
-"""What an auditor knows of a journal while its records pass by, and the findings. Pure: bytes in, findings
-out.
+"""What an auditor knows of a journal while its records pass by. Pure: bytes in, findings out.
 
 Theory of operation. Each entry is checked in itself (canonical form, commitment, body) and against what came
 before (sequence, hash link, time, counter, cause). The hash of an entry is confirmed only by what *follows*
@@ -7,8 +6,8 @@ it: by ``previous`` of the next entry, or by the root in a head. So an entry is 
 has come, and when the two disagree, this decides whom to blame: when they differ in a single byte, the link
 was touched; otherwise the entry was, for a changed leaf has another hash altogether. The tree goes on with
 the hash that the rest of the ledger vouches for, so that one change makes one finding, and not one in each
-head behind it. What the touched entry said of its
-process and time counts for nothing: ``_uncounted`` entries may be missing in the counters behind it.
+head behind it. What a touched entry said of its process and of the time counts for nothing (see
+``chain.counters``).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from chain.counters import Counters
 from chain.entry import ZERO_HASH, Entry, commit_body, decode_body, decode_entry
 from chain.errors import ChainError, EntryError
 from chain.head import TreeHead, parse_head
@@ -88,10 +88,7 @@ class Audit:
     tree: CompactRange = field(default_factory=CompactRange)
     _group_roots: dict[int, bytes] = field(default_factory=dict)
     _held: _Held | None = None
-    _time_us: int = 0
-    _counts: dict[int, int] = field(default_factory=dict)
-    _counts_known: bool = True
-    _uncounted: int = 0
+    _counters: Counters = field(default_factory=Counters)
     _loss: _Loss | None = None
     _gaps: bool = False
     _head: tuple[TreeHead, str] | None = None
@@ -162,13 +159,13 @@ class Audit:
             entry = decode_entry(raw.leaf)
         except EntryError as error:
             self._add(self.entries, "entry", where, "a canonical entry", str(error))
-            self._uncounted += 1
-            self._hold(raw.leaf, where, suspect, blamed=True, time_before_us=self._time_us)
+            self._counters.unread()
+            self._hold(raw.leaf, where, suspect, blamed=True, time_before_us=self._counters.time_us)
             return
         if self._loss:
             self._resume(entry)
         blamed = self._confirm(entry.previous, where, suspect)
-        time_before_us = self._time_us
+        time_before_us = self._counters.time_us
         blamed = self._check_fields(entry, where) or blamed
         blamed = self._check_body(entry, raw, where) or blamed
         self._hold(raw.leaf, where, suspect, blamed=blamed, time_before_us=time_before_us)
@@ -198,8 +195,7 @@ class Audit:
             self._gaps = True
             self._head = None
         self.entries = entry.seq
-        self._counts.clear()
-        self._counts_known = False
+        self._counters.forget()
 
     def _end_loss(self, missing: int) -> None:
         """Report what could not be read."""
@@ -238,8 +234,7 @@ class Audit:
             else:
                 if not held.blamed:
                     self._add(held.seq, "hash", held.where, claimed.hex(), held.hash.hex())
-                    self._uncounted += 1
-                    self._time_us = held.time_before_us
+                    self._counters.disbelieve(held.time_before_us)
                 held.hash, held.blamed = claimed, True
         self._grow(held.hash)
         self._settle_head(held)
@@ -269,28 +264,18 @@ class Audit:
             del self._group_roots[next(iter(self._group_roots))]
 
     def _check_fields(self, entry: Entry, where: str) -> bool:
-        seq = self.entries
-        faults = []
-        if entry.seq != seq:
-            faults.append(("seq", str(seq), str(entry.seq)))
-        if entry.node != self.origin:
-            faults.append(("node", self.origin, entry.node))
-        if entry.time_us < self._time_us:
-            faults.append(("time", f"not before {self._time_us}", str(entry.time_us)))
-        count = self._counts.get(entry.pid, 0 if self._counts_known else entry.count)
-        skipped = entry.count - count
-        if 0 < skipped <= self._uncounted:
-            self._uncounted -= skipped
-        elif skipped:
-            faults.append(("count", f"entry {count} of pid {entry.pid}", f"entry {entry.count}"))
-        for kind, expected, found in faults[:1]:
-            self._add(seq, kind, where, expected, found)
-        if faults:
-            self._uncounted += 1
+        fault: tuple[str, str, str] | None = None
+        if entry.seq != self.entries:
+            fault = ("seq", str(self.entries), str(entry.seq))
+        elif entry.node != self.origin:
+            fault = ("node", self.origin, entry.node)
+        if fault:
+            self._counters.unread()
         else:
-            self._time_us = entry.time_us
-            self._counts[entry.pid] = entry.count + 1
-        return bool(faults)
+            fault = self._counters.check(entry)
+        if fault:
+            self._add(self.entries, fault[0], where, fault[1], fault[2])
+        return fault is not None
 
     def _check_body(self, entry: Entry, raw: RawEntry, where: str) -> bool:
         if raw.salt is None or raw.body is None:
@@ -317,7 +302,7 @@ class Audit:
 
     def _group_head(self, note: bytes | None, where: str, first: int, fault: str) -> None:
         if note is None:
-            if self.entries > first:
+            if self.entries > first and not self._loss:
                 self._add(-1, "head", where, "a head over the group's entries", "none")
             return
         try:

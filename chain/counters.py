@@ -1,0 +1,50 @@
+"""Time and counters as an auditor follows them: neither may fall or skip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from chain.entry import Entry
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the entries so far have said of time and of each process.
+
+    An entry that was touched, or cannot be read, counts for nothing, but it did count when it was written: so behind
+    it as many numbers may be missing, in whichever process.
+    """
+
+    time_us: int = 0
+    _next: dict[int, int] = field(default_factory=dict)
+    _touched: int = 0
+    _from_the_start: bool = True
+
+    def check(self, entry: Entry) -> tuple[str, str, str] | None:
+        """Take ``entry`` in; what is wrong with it, as kind, what was expected, what was found."""
+        if entry.time_us < self.time_us:
+            self._touched += 1
+            return "time", f"not before {self.time_us}", str(entry.time_us)
+        expected = self._next.get(entry.pid, 0 if self._from_the_start else entry.count)
+        skipped = entry.count - expected
+        if skipped and not 0 < skipped <= self._touched:
+            self._touched += 1
+            return "count", f"entry {expected} of pid {entry.pid}", f"entry {entry.count}"
+        self._touched -= skipped
+        self.time_us = entry.time_us
+        self._next[entry.pid] = entry.count + 1
+        return None
+
+    def unread(self) -> None:
+        """An entry stands here that cannot be read."""
+        self._touched += 1
+
+    def disbelieve(self, time_before_us: int) -> None:
+        """The entry that was taken in last turned out to be touched; before it, ``time_us`` was ``time_before_us``."""
+        self._touched += 1
+        self.time_us = time_before_us
+
+    def forget(self) -> None:
+        """Any number of entries is missing here."""
+        self._next.clear()
+        self._from_the_start = False
