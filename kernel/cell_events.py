@@ -76,7 +76,9 @@ class CellEvents(Protocol):
     def log(self, pid: int, text: str) -> None: ...
 
     def cell_lost(self, cell: str, running_pid: int, pids: list[int], why: str) -> None:
-        """One event for a whole cell. ``running_pid`` is 0 or one of ``pids``."""
+        """One event for a whole cell, also one that never came up, with those that waited for it. ``running_pid``
+        is 0 or one of ``pids``.
+        """
 
     def engine_lost(self, why: str) -> None:
         """No cell can be started until ``Cells.open_engine`` succeeds again; what is placed meanwhile waits."""

@@ -134,7 +134,7 @@ class Cells:
     # For the kernel
 
     def place(self, placement: Placement) -> None:
-        """Run a process somewhere. Never blocks; ends in ``started`` or ``start_failed``."""
+        """Run a process somewhere. Never blocks; ends in ``started``, ``start_failed`` or ``cell_lost``."""
         pid = placement.pid
         if self._closed:
             return
@@ -224,16 +224,17 @@ class Cells:
     def _check_waiting(self, pid: int, cell: _Cell) -> None:
         if self._where.get(pid) is cell and cell.port.waits(pid):
             cell.port.stop(pid, "no cell")
-            self._events.start_failed(pid, f"timeout: no cell within {self._limits.wait_s:g} s")
+            self._events.cell_lost(cell.name, 0, [pid], f"no cell within {self._limits.wait_s:g} s")
 
     def _never(self, cell: _Cell, why: str) -> None:
-        """A cell that could not be started fails every start that waits for it."""
+        """A cell that could not be started is lost like any other: those that wait for it are not to blame."""
         if cell.gone or cell.visitor is not None:
             return
         log.warning("cell %s failed to start: %s", cell.name, why)
         _, waiting = self._end(cell)
-        for placement in waiting:
-            self._events.start_failed(placement.pid, f"cell {cell.name} failed to start: {why}")
+        if waiting:
+            pids = [placement.pid for placement in waiting]
+            self._events.cell_lost(cell.name, 0, pids, f"cell {cell.name} failed to start: {why}")
         self._pump()
 
     def _admit(self, name: str, visitor: Visitor) -> None:

@@ -197,8 +197,8 @@ def test_a_token_of_a_cell_that_came_too_late_is_stale(caplog: pytest.LogCapture
     async def body(case: Case) -> None:
         token = await case.token()
         case.cells.place(placement(1, "Echo"))
-        failed = await case.notes.wait("start_failed", 1)
-        assert failed[2] == "cell c1 failed to start: it did not connect within 0.2 s"
+        lost = await case.notes.wait("cell_lost")
+        assert lost[2:] == (0, [1], "cell c1 failed to start: it did not connect within 0.2 s")
         assert "c1" in case.engine.killed
         late = await case.dial()
         late.hello(token)
@@ -273,23 +273,25 @@ def test_a_cell_that_lies_is_killed_and_its_processes_are_lost(
     with_node(body)
 
 
-def test_an_engine_that_cannot_start_a_cell_fails_the_start_with_its_words() -> None:
+def test_a_cell_that_the_engine_cannot_start_is_lost_with_the_engines_words() -> None:
     async def body(case: Case) -> None:
         case.engine.fails = "no memory left"
         case.cells.place(placement(1, "Echo", isolation="dedicated"))
         case.cells.place(placement(2, "Echo", isolation="dedicated"))
-        assert "no memory left" in (await case.notes.wait("start_failed", 2))[2]
+        lost = await case.notes.wait("cell_lost", count=2)
+        assert lost[3] == [2]
+        assert "no memory left" in lost[4]
 
     with_node(body)
 
 
-def test_a_cell_that_ends_before_it_dials_fails_the_start_at_once() -> None:
+def test_a_cell_that_ends_before_it_dials_is_lost_at_once() -> None:
     async def body(case: Case) -> None:
         await case.token()
         case.cells.place(placement(1, "Echo"))
         case.engine.exit("c1", "exit status 3")
-        failed = await case.notes.wait("start_failed", 1)
-        assert failed[2] == "cell c1 failed to start: exit status 3"
+        lost = await case.notes.wait("cell_lost")
+        assert lost[2:] == (0, [1], "cell c1 failed to start: exit status 3")
 
     with_node(body)
 
@@ -319,7 +321,7 @@ def test_what_waits_for_an_engine_that_does_not_come_back_fails_in_the_end() -> 
     async def body(case: Case) -> None:
         case.engine.lose("killed")
         case.cells.place(placement(1, "Echo"))
-        assert (await case.notes.wait("start_failed", 1))[2] == "timeout: no cell within 0.2 s"
+        assert (await case.notes.wait("cell_lost"))[2:] == (0, [1], "no cell within 0.2 s")
 
     with_node(body, wait_s=0.2)
 
