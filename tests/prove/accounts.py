@@ -24,6 +24,15 @@ class Ending:
 
 
 @dataclass(slots=True)
+class Work:
+    """The tool calls of one message: how many, from the first proposal to the last outcome."""
+
+    begin_us: int
+    end_us: int
+    calls: int = 0
+
+
+@dataclass(slots=True)
 class Accounts:
     """One ledger, as far as the proofs ask. Times are microseconds since the epoch."""
 
@@ -33,10 +42,11 @@ class Accounts:
     endings_twice: list[str] = field(default_factory=list)
     resumed_at: list[int] = field(default_factory=list)
     doubts: list[tuple[int, Call]] = field(default_factory=list)
-    effects: dict[str, set[Call]] = field(default_factory=lambda: defaultdict(set))  # effect id -> intended calls
+    effects: dict[str, set[Call]] = field(
+        default_factory=lambda: defaultdict(set)
+    )  # effect id -> intended calls
     intended_at: dict[str, int] = field(default_factory=dict)  # effect id -> time of its last intent
-    calls_at: list[int] = field(default_factory=list)
-    outcomes_at: list[int] = field(default_factory=list)
+    work: dict[str, Work] = field(default_factory=dict)  # message -> its tool calls
     _spans: list[tuple[int, int, Call]] = field(default_factory=list)
     _open: dict[Call, int] = field(default_factory=dict)
     _effect_of: dict[Call, str] = field(default_factory=dict)
@@ -75,7 +85,7 @@ class Accounts:
             self._end(message, Ending(body["status"], body["reply"], attempt))
 
     def _proposed(self, body: dict[str, Any], time_us: int) -> None:
-        self.calls_at.append(time_us)
+        self.work.setdefault(self._turns[body["turn"]][0], Work(time_us, time_us)).calls += 1
         if body["tool"] == "count_effect":
             self._effect_of[body["turn"], body["ordinal"]] = json.loads(body["arguments"])["effect"]
 
@@ -89,7 +99,7 @@ class Accounts:
 
     def _outcome(self, body: dict[str, Any], time_us: int) -> None:
         call = (body["turn"], body["ordinal"])
-        self.outcomes_at.append(time_us)
+        self.work[self._turns[body["turn"]][0]].end_us = time_us
         if body["status"] == "in_doubt":
             self.doubts.append((time_us, call))
         if call in self._open:

@@ -23,7 +23,10 @@ class EffectServer:
 
     def counts(self, effects: list[str] | None = None) -> dict[str, int]:
         """How often each of these effects, or every one, has happened. Settled: nothing of them is under way."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as link, link.makefile("rwb") as lines:
+        with (
+            socket.create_connection(("127.0.0.1", self.port), timeout=30) as link,
+            link.makefile("rwb") as lines,
+        ):
             lines.write(json.dumps({"ask": effects}).encode() + b"\n")
             lines.flush()
             answer: dict[str, Any] = json.loads(lines.readline())

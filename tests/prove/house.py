@@ -24,6 +24,10 @@ _CONFIGURATION = f"""
 import = "counting:count_effect"
 python_path = ["{PLUGINS}"]
 
+[tools.tick]
+import = "counting:tick"
+python_path = ["{PLUGINS}"]
+
 [behaviours.labourer]
 import = "labour:Labourer"
 python_path = ["{PLUGINS}"]

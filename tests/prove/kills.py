@@ -179,7 +179,9 @@ def _recovered(campaign: Campaign, node: Client, victim: Victim, started: float)
         ):
             return
         if time.monotonic() - started > RECOVERY_S:
-            missing = [f"{row['name']} {row['state']} {row['os_pid']}" for row in rows if row["state"] != "running"]
+            missing = [
+                f"{row['name']} {row['state']} {row['os_pid']}" for row in rows if row["state"] != "running"
+            ]
             raise ProofError(f"{RECOVERY_S:g} s after {victim.name} was killed: {', '.join(missing) or rows}")
         time.sleep(POLL_S)
 
@@ -197,9 +199,13 @@ def _drain(campaign: Campaign, load: subprocess.Popen[bytes]) -> None:
                 break
             if time.monotonic() > deadline:
                 stuck = [row for row in node.ps() if row["mailbox"]]
-                raise ProofError(f"not drained after {RECOVERY_S:g} s: client {load.poll()}, {messages}, {stuck}")
+                raise ProofError(
+                    f"not drained after {RECOVERY_S:g} s: client {load.poll()}, {messages}, {stuck}"
+                )
             time.sleep(POLL_S)
-    campaign.findings.check("the client ended well", [] if load.returncode == 0 else [f"status {load.returncode}"])
+    campaign.findings.check(
+        "the client ended well", [] if load.returncode == 0 else [f"status {load.returncode}"]
+    )
     ended = messages["acknowledged"] + messages["dead"] + messages["dropped"] + messages["in_flight"]
     even = [] if messages["accepted"] == ended else [str(messages)]
     campaign.findings.check("accepted = acknowledged + dead + dropped + in flight", even)

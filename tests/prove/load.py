@@ -90,7 +90,9 @@ class Sender:
             return ident, text, {"effects": effects, "files": [f"{ident}.txt"]}
         rounds = self._random.choices(ROUNDS, k=self._random.randint(2, 5))
         text = json.dumps({"id": ident, "port": self._port, "rounds": rounds})
-        places = [(letter, f"{n}.{i}") for n, letters in enumerate(rounds) for i, letter in enumerate(letters)]
+        places = [
+            (letter, f"{n}.{i}") for n, letters in enumerate(rounds) for i, letter in enumerate(letters)
+        ]
         return (
             ident,
             text,
@@ -104,7 +106,9 @@ class Sender:
 def main(data: Path, ledger: Path, port: int, seed: str, agents: list[str]) -> None:
     stopping = threading.Event()
     book = Ledger(ledger)
-    senders = [Sender(data, book, port, name, kind, seed) for name, _, kind in (a.partition(":") for a in agents)]
+    senders = [
+        Sender(data, book, port, name, kind, seed) for name, _, kind in (a.partition(":") for a in agents)
+    ]
     threads = [threading.Thread(target=sender.run, args=(stopping,)) for sender in senders]
     for thread in threads:
         thread.start()

@@ -34,7 +34,9 @@ def living() -> dict[int, OsProcess]:
             stat = Path(f"/proc/{pid}/stat").read_text()
             fields = stat[stat.rindex(")") + 2 :].split()
             if fields[0] not in _DEAD:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                command = (
+                    Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
                 found[pid] = OsProcess(pid, int(fields[1]), int(fields[3]), command.strip())
     return found
 

@@ -42,7 +42,9 @@ class Findings:
             console.print(f"  {what}: {value}", highlight=False, markup=False)
         for what, against in self.checks:
             style = "red" if against else "green"
-            console.print(f"{'FAIL' if against else ' ok '} {what}", style=style, highlight=False, markup=False)
+            console.print(
+                f"{'FAIL' if against else ' ok '} {what}", style=style, highlight=False, markup=False
+            )
             for line in against[:SHOWN]:
                 console.print(f"       {line[:400]}", highlight=False, markup=False)
             if len(against) > SHOWN:
@@ -69,10 +71,22 @@ COLUMNS = ("in_flight", "doubts", "resumed", "doubled", "missing")
 
 def print_kills(console: Console, campaign: Campaign) -> None:
     """The table, a row per kind of kill, and the checks."""
-    caption = "back: until every agent and helper runs again; in flight: calls with effects outside, at the kill"
+    caption = (
+        "back: until every agent and helper runs again; in flight: calls with effects outside, at the kill"
+    )
     table = Table(title=f"{len(campaign.incidents)} kills under load", caption=caption)
     table.add_column("killed", no_wrap=True)
-    for column in ("kills", "back s: min", "median", "max", "in flight", "doubts", "resumed", "doubled", "missing"):
+    for column in (
+        "kills",
+        "back s: min",
+        "median",
+        "max",
+        "in flight",
+        "doubts",
+        "resumed",
+        "doubled",
+        "missing",
+    ):
         table.add_column(column, justify="right")
     for kind in KINDS:
         rows = [incident for incident in campaign.incidents if incident.victim.kind == kind]

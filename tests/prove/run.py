@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from rich.console import Console
 
+from tests.prove.agents import prove_agents
 from tests.prove.kills import prove_kills
 
 KILLS, QUICK_KILLS = 40, 8
@@ -31,6 +32,8 @@ def main() -> int:
     passed = True
     if options.only != "agents":
         passed &= prove_kills(console, options.seed, QUICK_KILLS if options.quick else KILLS)
+    if options.only != "kills":
+        passed &= prove_agents(console, options.quick)
     console.print("PASS" if passed else "FAIL", style="bold green" if passed else "bold red")
     return 0 if passed else 1
 

@@ -39,7 +39,7 @@ def judge_kills(campaign: Campaign) -> None:
     findings.figure("messages acknowledged to the client", len(book.acknowledged))
     findings.figure("replies seen by the client", len(book.replied))
     findings.figure("effects counted outside", sum(counts.values()))
-    findings.figure("tool calls", len(accounts.calls_at))
+    findings.figure("tool calls", sum(work.calls for work in accounts.work.values()))
     findings.figure("dead letters", sum(ending.status == "dead" for ending in accounts.endings.values()))
     missing = dict(_missing(accounts, book))
     doubled = {effect: f"{effect} happened {n} times" for effect, n in counts.items() if n > 1}

@@ -1,4 +1,4 @@
-"""A third-party tool with one effect outside the node, and the cautious defaults: external, not idempotent, ask."""
+"""Third-party tools with the cautious defaults: effects external, not idempotent, ask when in doubt."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ async def count_effect(port: int, effect: str) -> str:
         return str(json.loads(answer)["counted"])
     finally:
         writer.close()
+
+
+@tool
+def tick(number: int) -> str:
+    """Do nothing, under the declaration of a tool with effects outside: what a call costs by itself."""
+    return str(number)

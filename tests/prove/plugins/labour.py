@@ -13,7 +13,7 @@ class Labourer:
     """The message is a JSON object: ``id``, ``port`` of the effect server, ``rounds``, a list of texts.
 
     Each text is one round of calls made at once, a letter each: e counts an effect, w writes a file, r reads the
-    first file written, c calculates. Ids of effects and names of files follow from the message alone.
+    file of the first round, c calculates, t ticks. Ids of effects and names of files follow from the message alone.
     """
 
     def __init__(self, info: ProcessInfo) -> None:
@@ -37,5 +37,6 @@ def _call(work: dict[str, object], dice: int, letter: str, place: str) -> ToolCa
         "w": ("file_write", {"path": f"{work['id']}.{place}.txt", "content": f"{work['id']} {dice}\n"}),
         "r": ("file_read", {"path": f"{work['id']}.0.0.txt"}),
         "c": ("calculator", {"expression": "17*23"}),
+        "t": ("tick", {"number": 1}),
     }[letter]
     return ToolCall(name, json.dumps(arguments), place)

@@ -1,0 +1,194 @@
+"""Proof (b): two hundred agents in shared cells on Ray. All answer; what they cost is measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tests.prove.accounts import Accounts, read_accounts
+from tests.prove.effects import EffectServer, effect_server
+from tests.prove.house import House, ProofError
+from tests.prove.processes import below, living, pss_bytes
+from tests.prove.report import Findings, check_ledger
+from weftos import Client, WeftosError
+
+AGENTS = 200
+SENDERS = 4
+TOOLS = ["count_effect", "tick", "file_write", "file_read", "calculator"]
+PHASE_S = 120.0
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What every agent is asked to do once; ``rounds`` as in ``plugins/labour.py``."""
+
+    name: str
+    title: str
+    rounds: list[str]
+
+    @property
+    def calls(self) -> int:
+        return sum(map(len, self.rounds))
+
+
+PHASES = (
+    Phase("effects", "in a worker, effects outside", ["e"] * 5),
+    Phase("mixed", "mixed: file, effect, read, calculate, effect", ["w", "e", "r", "c", "e"]),
+)
+LONG_PHASES = (
+    Phase("ticks", "in a worker, a tool that does nothing", ["t"] * 50),
+    Phase("long", "mixed, ten times over", ["w", "e", "r", "c", "e"] * 10),
+)
+
+
+@dataclass(slots=True)
+class Census:
+    """What was measured."""
+
+    spawn_s: float = 0.0
+    cells: int = 0
+    idle_bytes: float = 0.0
+    worked_bytes: float = 0.0
+    empty_cell_bytes: int = 0
+    node_bytes: int = 0
+    lag_ms: dict[str, float] = field(default_factory=dict)
+
+
+def prove_agents(console: Console, quick: bool) -> bool:
+    """Let two hundred agents work, and judge. True when everything held."""
+    phases = PHASES if quick else PHASES + LONG_PHASES
+    house = House("a")
+    findings, census = Findings(), Census()
+    try:
+        with effect_server(house.data / "effects.log", 0.0) as effects:
+            _run(console, house, effects, phases, census)
+            findings.check("no process left at the end", house.run.left())
+            counts = Counter(effects.log.read_text().split())
+        accounts = read_accounts(house.node)
+        _judge(accounts, counts, phases, findings)
+        check_ledger(house, findings)
+    except (ProofError, WeftosError, OSError, subprocess.TimeoutExpired) as error:
+        console.print(f"the proof broke off: {type(error).__name__}: {error}", style="red", markup=False)
+        house.explain(console)
+        house.end()
+        return False
+    _print(console, accounts, phases, census, findings)
+    if findings.bad:
+        house.explain(console)
+        return False
+    house.remove()
+    return True
+
+
+def _run(
+    console: Console, house: House, effects: EffectServer, phases: Sequence[Phase], census: Census
+) -> None:
+    house.prepare()
+    house.up()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with house.client() as node, Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("spawning", total=AGENTS)
+        node.spawn("agent0", behaviour="labourer", tools=TOOLS)  # the first waits for a cell
+        started = time.monotonic()
+        for number in range(1, AGENTS):
+            node.spawn(f"agent{number}", behaviour="labourer", tools=TOOLS)
+            progress.update(bar, completed=number + 1)
+        census.spawn_s = time.monotonic() - started
+        census.idle_bytes = _measure(node, house, census)
+        for phase in phases:
+            bar = progress.add_task(phase.title, total=AGENTS)
+            _work(house, effects, phase)
+            deadline = time.monotonic() + PHASE_S
+            while left := node.status()["messages"]["in_flight"]:
+                progress.update(bar, completed=AGENTS - left)
+                if time.monotonic() > deadline:
+                    raise ProofError(f"{left} messages unanswered {PHASE_S:g} s after they were sent")
+                time.sleep(POLL_S)
+            progress.update(bar, completed=AGENTS)
+            census.lag_ms[phase.name] = node.status()["loop_lag_p99_ms"]
+        census.worked_bytes = _measure(node, house, census)
+    house.down()
+
+
+def _work(house: House, effects: EffectServer, phase: Phase) -> None:
+    """One message to every agent, from several clients at once."""
+
+    def send(first: int) -> None:
+        with house.client() as node:
+            for number in range(first, AGENTS, SENDERS):
+                ident = f"{phase.name}-{number}"
+                node.send(
+                    f"agent{number}", json.dumps({"id": ident, "port": effects.port, "rounds": phase.rounds})
+                )
+
+    with ThreadPoolExecutor(SENDERS) as senders:
+        list(senders.map(send, range(SENDERS)))
+
+
+def _measure(node: Client, house: House, census: Census) -> float:
+    """Bytes an agent takes: what their cells hold beyond an empty cell. The spare cell is the empty one."""
+    cells = {row["os_pid"] for row in node.ps() if row["name"].startswith("agent")}
+    processes = living()
+    titles = {processes[cell].command for cell in cells}
+    like_them = [
+        p.pid for p in below(house.run.leader, processes) if p.command in titles and p.pid not in cells
+    ]
+    if not like_them:
+        raise ProofError("there is no empty cell to measure")
+    census.cells = len(cells)
+    census.empty_cell_bytes = min(map(pss_bytes, like_them))
+    census.node_bytes = pss_bytes(house.run.leader)
+    return (sum(map(pss_bytes, cells)) - len(cells) * census.empty_cell_bytes) / AGENTS
+
+
+def _judge(accounts: Accounts, counts: Counter[str], phases: Sequence[Phase], findings: Findings) -> None:
+    statuses = Counter(ending.status for ending in accounts.endings.values())
+    wanted = AGENTS * len(phases)
+    unanswered = [] if statuses == {"ok": wanted} else [f"expected {wanted} ok, found {dict(statuses)}"]
+    findings.check("every agent answered every message", unanswered)
+    expected = Counter(
+        f"{phase.name}-{number}.{place}.0"
+        for phase in phases
+        for number in range(AGENTS)
+        for place, letters in enumerate(phase.rounds)
+        if letters == "e"
+    )
+    wrong = [
+        f"{effect}: {counts[effect]}" for effect in expected | counts if counts[effect] != expected[effect]
+    ]
+    findings.check("every effect happened once", wrong)
+
+
+def _print(
+    console: Console, accounts: Accounts, phases: Sequence[Phase], census: Census, findings: Findings
+) -> None:
+    table = Table(title=f"{AGENTS} agents in {census.cells} shared cells on Ray")
+    table.add_column("calls of each agent")
+    for column in ("calls", "seconds", "calls/s", "loop lag p99 ms"):
+        table.add_column(column, justify="right")
+    for phase in phases:
+        done = [accounts.work[m] for m, text in accounts.accepted.items() if f'"{phase.name}-' in text]
+        calls = sum(work.calls for work in done)
+        took_s = (max(work.end_us for work in done) - min(work.begin_us for work in done)) / 1e6
+        rate, lag_ms = calls / took_s, census.lag_ms[phase.name]
+        table.add_row(
+            f"{phase.calls}, {phase.title}", str(calls), f"{took_s:.2f}", f"{rate:,.0f}", f"{lag_ms:.1f}"
+        )
+    console.print(table)
+    kib = 1024
+    findings.figure(f"spawning {AGENTS - 1} more agents, one after the other", f"{census.spawn_s:.2f} s")
+    findings.figure("memory per agent, idle", f"{census.idle_bytes / kib:.1f} KiB")
+    findings.figure("memory per agent, after its work", f"{census.worked_bytes / kib:.1f} KiB")
+    findings.figure("memory of an empty cell", f"{census.empty_cell_bytes / kib / kib:.1f} MiB")
+    findings.figure("memory of the node", f"{census.node_bytes / kib / kib:.1f} MiB")
+    findings.print(console)
