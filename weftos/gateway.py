@@ -31,7 +31,6 @@ _OPENAI_KEYS: dict[str, type | tuple[type, ...]] = {
     "stream": bool,
     "timeout_s": (int, float),
 }
-_PRICES = frozenset({"input_price", "output_price"})
 
 
 def build_providers(tables: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Provider]:
@@ -51,7 +50,7 @@ def build_providers(tables: Mapping[str, Any], environ: Mapping[str, str]) -> di
 def _build(name: str, table: Any, environ: Mapping[str, str]) -> Provider:
     if not isinstance(table, dict):
         raise ConfigurationError(f"providers.{name} must be a table")
-    given = {key: value for key, value in table.items() if value is not None and key not in _PRICES}
+    given = {key: value for key, value in table.items() if value is not None}
     kind = given.pop("kind", "openai")
     if kind == OFFLINE:
         return Offline()

@@ -14,7 +14,6 @@ from kernel.helper import HelperCommand
 from weftos.config import Config
 
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_PROVIDER_KEYS = ("kind", "base_url", "api_key_env", "model", "stream", "timeout_s")
 
 
 def environment(*names: str) -> dict[str, str]:
@@ -25,14 +24,7 @@ def environment(*names: str) -> dict[str, str]:
 
 def gateway_command(config: Config, runtime: Path, logs: Path) -> HelperCommand:
     """The gateway: providers without secrets in argv, their keys in its environment."""
-    tables = {
-        name: {key: value for key, value in provider.model_dump().items() if key in _PROVIDER_KEYS}
-        for name, provider in config.settings.providers.items()
-    }
-    chosen = config.settings.model
-    text = json.dumps(
-        {"default": chosen.default_provider, "default_model": chosen.default_model, "providers": tables}
-    )
+    text = json.dumps(config.settings.gateway())
     argv = (sys.executable, "-P", "-m", "weftos.gateway", "--config-json", text)
     return HelperCommand(
         "gateway", argv, environment(*config.secret_variables()), runtime, logs / "gateway.log"

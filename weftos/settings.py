@@ -50,7 +50,6 @@ Directory = Annotated[
     str, Field(max_length=4096), _matches(re.compile(r"/[^\x00]*"), "must be an absolute directory")
 ]
 Limit = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Price = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 def _server_url(url: str) -> str:
@@ -80,7 +79,7 @@ class NodeSettings(Section):
 
 
 class ProviderSettings(Section):
-    """A source of model answers. Prices are per million tokens, in whatever currency the reader thinks in."""
+    """A source of model answers."""
 
     kind: Literal["openai", "offline"]
     base_url: Annotated[str, Field(max_length=2048), AfterValidator(_server_url)] | None = None
@@ -88,8 +87,6 @@ class ProviderSettings(Section):
     model: Annotated[str, Field(max_length=256)] = ""
     stream: bool = True
     timeout_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 300.0
-    input_price: Price = 0.0
-    output_price: Price = 0.0
 
     @model_validator(mode="after")
     def _has_a_server(self) -> ProviderSettings:

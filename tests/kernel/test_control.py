@@ -1,0 +1,256 @@
+"""What people ask of a node, over a real ledger: recorded with who asked, bounded, refused in words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.bounds import Bounds
+from kernel.control import Control, NodeFacts
+from kernel.errors import Busy, Invalid, NotFound, Refused, TimedOut, Unavailable
+from kernel.helper import HelperLost
+from tests.kernel.kernel_twin import Twin
+from tests.kernel.test_turns import on_twin
+from weftos.control import SpawnRequest
+
+OP = {"uid": 1000, "os_pid": 77}
+
+
+def control_of(twin: Twin, archive: Callable[..., Any] | None = None) -> Control:
+    async def lost(op: str, args: dict[str, Any]) -> Any:
+        raise HelperLost("archive is not running")
+
+    facts = NodeFacts(
+        name="n1",
+        origin="weftos-x",
+        version="0",
+        engine="local",
+        data=twin.directory,
+        runtime=twin.directory / "run",
+        providers=frozenset({"offline"}),
+        config_view=lambda: [{"key": "a", "value": 1, "origin": "default"}],
+        read_logs=lambda address, limit: [{"address": address}],
+        archive=archive or lost,
+        shutdown=lambda why: None,
+        loop_lag_p99_ms=lambda: 0.5,
+    )
+    return Control(twin.kernel, facts)
+
+
+def on_control(tmp_path: Path, body: Callable[[Twin, Control], Awaitable[None]], **options: Any) -> None:
+    async def run(twin: Twin) -> None:
+        await body(twin, control_of(twin))
+
+    on_twin(tmp_path, run, **options)
+
+
+def test_who_asked_for_what_is_recorded_before_it_is_done(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada", system_prompt="be secretive"))
+        await control.send(OP, "ada", "a private word", "", None)
+        await control.kill(OP, "ada", "kill")
+        commands = await twin.entries("operator.command")
+        assert [record.body["operation"] for record in commands] == ["spawn", "send", "kill"]
+        assert {(record.body["uid"], record.body["os_pid"]) for record in commands} == {(1000, 77)}
+        assert json.loads(commands[1].body["arguments"])["text"] == "14 characters"
+        accepted = (await twin.entries("message.accepted"))[0]
+        assert accepted.entry.cause == commands[1].entry.seq
+
+    on_control(tmp_path, body)
+
+
+def test_an_agent_without_a_workspace_of_its_own_gets_one_below_the_data_directory(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        found = await control.inspect("ada")
+        workspace = Path(found["spec"]["workspace"])
+        assert workspace.is_dir()
+        assert workspace.is_relative_to(tmp_path / "workspaces")
+        assert found["tools"] == ["calculator", "file_read", "file_list"]
+
+    on_control(tmp_path, body)
+
+
+def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        (tmp_path / "file").write_text("")
+        for error, words, fields in (
+            (Invalid, "behaviour 'nope' is not configured; there are: agent", {"behaviour": "nope"}),
+            (Invalid, "provider 'nope' is not configured; there are: offline", {"provider": "nope"}),
+            (Invalid, "no tool rm_rf; there are:", {"tools": ("calculator", "rm_rf")}),
+            (Invalid, "not an absolute path", {"workspace": "relative"}),
+            (Invalid, "not a directory", {"workspace": "/nowhere/at/all"}),
+            (Refused, "would show the node's own files", {"workspace": str(tmp_path)}),
+            (Refused, "would show the node's own files", {"workspace": str(tmp_path / "keys")}),
+            (Refused, "would show the node's own files", {"workspace": "/"}),
+            (Refused, "under /user", {"under": "/kernel"}),
+            (NotFound, "no process at /user/x", {"under": "/user/x"}),
+        ):
+            with pytest.raises(error, match=words):
+                await control.spawn(OP, SpawnRequest(name="ada", **fields))  # type: ignore[arg-type]
+        assert set(twin.kernel.state.slots) == {"/user"}
+        assert not await twin.entries("operator.command")
+
+    on_control(tmp_path, body)
+
+
+def test_waiting_for_a_reply_and_not_waiting_for_ever(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        asked = asyncio.ensure_future(control.send(OP, "ada", "hi", "", 10))
+        twin.finish(await twin.delivery(), "good day")
+        answer = await asked
+        assert (answer["status"], answer["reply"]) == ("ok", "good day")
+        with pytest.raises(TimedOut, match="has not answered"):
+            await control.send(OP, "ada", "hi", "", 0.05)
+        assert (await control.status())["messages"]["in_flight"] == 1
+
+    on_control(tmp_path, body)
+
+
+async def _collect(stream: AsyncIterator[dict[str, Any]], into: list[dict[str, Any]]) -> None:
+    async for event in stream:
+        into.append(event)
+
+
+def test_a_watched_message_tells_its_story_from_the_start(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        events: list[dict[str, Any]] = []
+        watching = asyncio.ensure_future(_collect(control.watch(OP, "ada", "hi", "s"), events))
+        at = await twin.delivery()
+        await twin.call_tool(at, "calculator", {"expression": "1+1"})
+        twin.crash(at)
+        again = await twin.delivery()
+        twin.finish(again, "done")
+        await asyncio.wait_for(watching, 10)
+        kinds = [event["event"] for event in events]
+        assert kinds == ["accepted", "turn", "tool", "exit", "turn", "reply"]
+        assert [event["attempt"] for event in events if event["event"] == "turn"] == [1, 2]
+        assert events[-1]["reply"] == "done"
+        assert twin.kernel.watchers.count == 0
+
+    on_control(tmp_path, body)
+
+
+def test_a_watched_message_that_dies_says_so(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        first, second = [], []
+        one = asyncio.ensure_future(_collect(control.watch(OP, "ada", "1", ""), first))
+        at = await twin.delivery()
+        two = asyncio.ensure_future(_collect(control.watch(OP, "ada", "2", ""), second))
+        async with asyncio.timeout(10):
+            while not second:
+                await asyncio.sleep(0)
+        await control.stop(OP, "ada")
+        twin.finish(at)
+        await asyncio.wait_for(asyncio.gather(one, two), 10)
+        assert first[-1]["event"] == "reply"
+        assert second[-1] == {"event": "dead", "why": "/user/ada is stopped"}
+
+    on_control(tmp_path, body)
+
+
+def test_there_are_only_so_many_watchers(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        stream = control.watch(OP, "ada", "1", "")
+        await anext(stream)
+        with pytest.raises(Busy, match="1 messages are being watched"):
+            await anext(control.watch(OP, "ada", "2", ""))
+        await stream.aclose()  # type: ignore[attr-defined]
+        assert twin.kernel.watchers.count == 0
+
+    on_control(tmp_path, body, bounds=Bounds(watchers=1))
+
+
+def test_a_session_name_is_bounded_and_printable(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        for session in ("x" * 65, "a\nb", "\x1b[31m"):
+            with pytest.raises(Invalid, match="session"):
+                await control.send(OP, "ada", "hi", session, None)
+
+    on_control(tmp_path, body)
+
+
+def test_a_refused_message_is_an_entry_and_no_dead_letter(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        await control.stop(OP, "ada")
+        with pytest.raises(Refused, match="stopped"):
+            await control.send(OP, "ada", "hi", "", None)
+        assert [record.body["why"] for record in await twin.entries("message.refused")]
+        assert await control.deadletters() == []
+
+    on_control(tmp_path, body)
+
+
+def test_no_archive_is_unavailable_and_an_archive_is_asked(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        with pytest.raises(Unavailable, match="archive"):
+            await control_of(twin).log(None, None, 5)
+
+        async def archive(op: str, args: dict[str, Any]) -> Any:
+            assert (op, args) == ("log", {"limit": 5, "pid": 3, "kind": "tool"})
+            return {"rows": [{"seq": 1}], "loaded": 2}
+
+        assert await control_of(twin, archive).log(3, "tool", 5) == {"rows": [{"seq": 1}], "source": "archive"}
+
+    on_twin(tmp_path, body)
+
+
+def test_cancel_needs_an_open_turn(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        with pytest.raises(NotFound, match="no open turn"):
+            await control.cancel(OP, "ada")
+        await control.send(OP, "ada", "hi", "", None)
+        at = await twin.delivery()
+        assert (await control.cancel(OP, "ada"))["turn"] == at.turn
+        assert (await control.inspect("ada"))["turn"] is None
+
+    on_control(tmp_path, body)
+
+
+def test_dead_letters_are_bounded_and_the_oldest_is_dropped_on_the_record(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        for number in range(4):
+            await control.send(OP, "ada", f"{number}", "", None)
+        at = await twin.delivery()
+        await control.stop(OP, "ada")
+        twin.finish(at)
+        letters = await control.deadletters()
+        assert [letter["text"] for letter in letters] == ["2", "3"]
+        assert len(await twin.entries("message.dropped")) == 1
+        counts = (await control.status())["messages"]
+        assert counts["accepted"] == 4 == counts["acknowledged"] + counts["dead"] + counts["dropped"]
+        shown = await control.deadletter(letters[0]["id"])
+        assert shown["text"] == "2"
+        with pytest.raises(NotFound, match="no dead letter m999"):
+            await control.replay(OP, "m999")
+
+    on_control(tmp_path, body, bounds=Bounds(dead_letters=2))
+
+
+def test_ps_shows_the_tree_and_the_helpers(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="team", supervisor=True, intensity=(3, 9.0)))
+        await control.spawn(OP, SpawnRequest(name="ada", under="/user/team"))
+        rows = {row["address"]: row for row in await control.ps(False)}
+        assert list(rows) == ["/user", "/user/team", "/user/team/ada"]
+        assert rows["/user/team"]["type"] == "supervisor"
+        assert rows["/user/team/ada"]["cell"] == "c1"
+        every = [row["address"] for row in await control.ps(True)]
+        assert every[:2] == ["/", "/kernel"]
+        inspected = await control.inspect("team")
+        assert inspected["supervision"] == {"specs": 1, "active": 1, "supervisors": 0, "workers": 1}
+
+    on_control(tmp_path, body)
