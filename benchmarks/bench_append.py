@@ -1,0 +1,109 @@
+"""The ledger alone: what one append costs, beside the same bytes by ``pwrite`` and ``fdatasync``."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.conftest import Report
+from benchmarks.floors import append_floor
+from chain.keys import create_keys
+from chain.ledger import Draft, Ledger
+from kernel.loop_lag import LoopLag
+
+BODY: dict[str, Any] = {
+    "turn": "t123", "ordinal": "4.0", "tool": "calculator", "arguments": '{"expression":"17*23"}',
+    "arguments_hash": "a" * 64, "call_hash": "b" * 64,
+}  # fmt: skip
+DRAFTS = (Draft("tool.proposed", BODY, 17, "calculator", bytes(16)),)
+UNMEASURED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Durations of the measured appends in seconds, bytes of journal an append, loop lag."""
+
+    took_s: list[float]
+    bytes_each: int
+    lag_ms: float
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="wb-", dir="/tmp") as directory:
+        yield Path(directory)
+
+
+def appended(place: Path, callers: int, each: int, *, durable: bool) -> Appended:
+    """``callers`` tasks append ``each`` times, one after the other, all at once."""
+
+    async def main() -> Appended:
+        loop = asyncio.get_running_loop()
+        keys = create_keys(place / "keys")
+        ledger = Ledger.open(place, keys, now_us=lambda: time.time_ns() // 1000, replay=lambda record: None)
+        ledger.start(loop)
+        lag = LoopLag()
+        took: list[float] = []
+        append = _durable(ledger) if durable else _lazy(ledger)
+
+        async def caller(measured: bool, count: int) -> None:
+            for _ in range(count):
+                started = time.perf_counter_ns()
+                await append()
+                if measured:
+                    took.append((time.perf_counter_ns() - started) / 1e9)
+                if not durable:
+                    await asyncio.sleep(0)
+
+        await asyncio.gather(*(caller(False, UNMEASURED) for _ in range(callers)))
+        await ledger.barrier()
+        before = _bytes(place)
+        lag.start()
+        await asyncio.gather(*(caller(True, each) for _ in range(callers)))
+        await ledger.barrier()
+        lag.stop()
+        size = (_bytes(place) - before) // (callers * each)
+        await ledger.close()
+        return Appended(took, size, lag.p99_ms())
+
+    return asyncio.run(main())
+
+
+def _durable(ledger: Ledger) -> Callable[[], Awaitable[object]]:
+    async def append() -> None:
+        await ledger.commit(DRAFTS, durable=True).durable()
+
+    return append
+
+
+def _lazy(ledger: Ledger) -> Callable[[], Awaitable[object]]:
+    async def append() -> None:
+        ledger.commit(DRAFTS)
+
+    return append
+
+
+def _bytes(place: Path) -> int:
+    return sum(file.stat().st_size for file in (place / "journal").iterdir())
+
+
+@pytest.mark.parametrize(("callers", "each"), [(1, 1000), (64, 100)])
+def test_durable_append(place: Path, report: Report, callers: int, each: int) -> None:
+    result = appended(place, callers, each, durable=True)
+    floor = append_floor(place, result.bytes_each * callers, synced=True, count=500)
+    aim = "under 3 x" if callers == 1 else ""
+    report(f"append, durable, {callers} at once", result.took_s, [floor], aim=aim, lag_ms=result.lag_ms)
+
+
+@pytest.mark.parametrize(("callers", "each"), [(1, 5000), (64, 100)])
+def test_lazy_append(place: Path, report: Report, callers: int, each: int) -> None:
+    result = appended(place, callers, each, durable=False)
+    floor = append_floor(place, result.bytes_each, synced=False, count=5000)
+    report(f"append, lazy, {callers} at once", result.took_s, [floor], lag_ms=result.lag_ms)

@@ -1,0 +1,41 @@
+"""A node with Ray actors as cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks import cases
+from benchmarks.conftest import Report
+from benchmarks.floors import BareRay, Echo
+from benchmarks.node import BenchNode
+
+ENGINE = "ray"
+
+
+def test_mailbox(ray_floor: BareRay, node: BenchNode, report: Report, echo: Echo) -> None:
+    cases.mailbox(node, report, echo)
+
+
+@pytest.mark.parametrize("what", cases.CALL_KINDS)
+def test_tool_call(node: BenchNode, report: Report, echo: Echo, what: Any) -> None:
+    cases.tool_call(node, report, echo, what)
+
+
+@pytest.mark.parametrize("tool", ["look", "act"])
+def test_two_hundred_agents(node: BenchNode, report: Report, echo: Echo, tool: str) -> None:
+    cases.crowd(node, report, echo, tool, "5,000/s")
+
+
+def test_cell_killed(ray_floor: BareRay, node: BenchNode, report: Report, echo: Echo) -> None:
+    cases.cell_killed(node, report, [echo.end_of_file_floor(), ray_floor.actor])
+
+
+@pytest.mark.parametrize("isolation", ["shared", "dedicated"])
+def test_spawn_one(ray_floor: BareRay, node: BenchNode, report: Report, isolation: str) -> None:
+    cases.spawn_one(node, report, isolation, [ray_floor.actor])
+
+
+def test_spawn_many(ray_floor: BareRay, node: BenchNode, report: Report) -> None:
+    cases.spawn_many(node, report, [ray_floor.actor])
