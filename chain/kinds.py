@@ -236,6 +236,24 @@ _TABLE = (
         resolution="retry, done or lost",
         by="operator, or the tool's policy",
     ),
+    _kind(
+        "memory.written",
+        "a document was remembered; its text is a state record beside this entry, and can be erased",
+        durable=True,
+        id="id of the document",
+        owner="address of the process it belongs to, or operator",
+        scope="own or shared",
+        text_hash="SHA-256 of the text",
+        bytes="size of the text",
+        title="title of the document",
+    ),
+    _kind(
+        "memory.forgotten",
+        "a document was taken out of memory",
+        durable=True,
+        id="id of the document",
+        by="who asked for it",
+    ),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _TABLE})
