@@ -1,0 +1,320 @@
+"""Delivery: no message doubled and none lost over a link that cuts where it likes, and nodes that restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mesh.delivery import (
+    MAX_OPEN,
+    WINDOW,
+    Again,
+    Answer,
+    DeadLetter,
+    Delivered,
+    Effect,
+    Inbox,
+    Message,
+    New,
+    Outbox,
+    Parcel,
+    Send,
+    read_answer,
+    read_message,
+)
+from mesh.errors import DeliveryError
+
+FOREVER = 2**62
+
+
+def parcel(number: int, deadline_us: int = FOREVER) -> Parcel:
+    return Parcel(number, f"m{number}", deadline_us, b"body")
+
+
+def sent(effects: list[Effect]) -> list[int]:
+    return [effect.op["n"] for effect in effects if isinstance(effect, Send)]
+
+
+def accept(inbox: Inbox, message: Message, why: str = "") -> Answer:
+    taken = inbox.receive(message)
+    assert isinstance(taken, New)
+    inbox.decide(message.number, why)
+    return inbox.stored(message.number)
+
+
+def test_nothing_goes_out_before_the_peer_is_up_and_then_all_in_order() -> None:
+    outbox = Outbox("peer")
+    assert outbox.put(parcel(3)) == [] == outbox.put(parcel(7))
+    assert sent(outbox.up()) == [3, 7]
+    assert sent(outbox.put(parcel(9))) == [9]
+
+
+def test_a_new_session_sends_again_what_is_unanswered_and_nothing_else() -> None:
+    outbox = Outbox("peer")
+    outbox.up()
+    for number in (1, 2, 3):
+        outbox.put(parcel(number))
+    assert outbox.answer(Answer(2, "m2")) == [Delivered(parcel(2))]
+    outbox.down()
+    assert outbox.put(parcel(4)) == []
+    assert sent(outbox.up()) == [1, 3, 4]
+
+
+def test_a_number_that_does_not_rise_is_refused_at_the_sender() -> None:
+    outbox = Outbox("peer", [parcel(5)])
+    with pytest.raises(DeliveryError, match="number 5, not above 5"):
+        outbox.put(parcel(5))
+
+
+def test_the_window_holds_back_until_the_oldest_is_answered() -> None:
+    outbox = Outbox("peer")
+    outbox.up()
+    effects = [effect for number in range(WINDOW + 10) for effect in outbox.put(parcel(number))]
+    assert sent(effects) == list(range(WINDOW))
+    assert sent(outbox.answer(Answer(5, "m5"))) == []
+    assert sent(outbox.answer(Answer(0, "m0"))) == [WINDOW]
+    assert sent([e for n in range(1, 5) for e in outbox.answer(Answer(n, f"m{n}"))]) == [
+        WINDOW + n for n in range(1, 6)
+    ]
+
+
+def test_past_its_deadline_a_message_that_went_out_is_maybe_delivered_and_one_that_did_not_is_not() -> None:
+    outbox = Outbox("peer")
+    outbox.up()
+    outbox.put(parcel(1, 100))
+    outbox.down()
+    outbox.put(parcel(2, 100))
+    outbox.put(parcel(3, 200))
+    assert outbox.next_deadline_us == 100
+    assert outbox.expire(99) == []
+    assert outbox.expire(100) == [
+        DeadLetter(parcel(1, 100), "deadline passed", True),
+        DeadLetter(parcel(2, 100), "deadline passed", False),
+    ]
+    assert sent(outbox.up()) == [3]
+
+
+def test_a_message_of_an_earlier_boot_counts_as_sent() -> None:
+    outbox = Outbox("peer", [parcel(8), parcel(2)])
+    assert [
+        effect.maybe_delivered for effect in outbox.clear("peer removed") if isinstance(effect, DeadLetter)
+    ] == [
+        True,
+        True,
+    ]
+    assert len(outbox) == 0 and outbox.next_deadline_us is None
+
+
+def test_a_refusal_is_a_dead_letter_that_was_surely_not_delivered() -> None:
+    outbox = Outbox("peer")
+    outbox.up()
+    outbox.put(parcel(1))
+    assert outbox.answer(Answer(1, "m1", "no such process")) == [
+        DeadLetter(parcel(1), "no such process", False)
+    ]
+
+
+def test_an_answer_to_nothing_or_to_another_id_is_ignored() -> None:
+    outbox = Outbox("peer")
+    outbox.up()
+    outbox.put(parcel(1))
+    assert outbox.answer(Answer(2, "m2")) == [] == outbox.answer(Answer(1, "other"))
+    assert outbox.parcels == (parcel(1),)
+
+
+def test_a_resent_message_is_answered_as_before_and_never_accepted_twice() -> None:
+    inbox = Inbox("peer")
+    first, second = Message(1, "a", -1, b""), Message(4, "b", 0, b"")
+    assert accept(inbox, first) == Answer(1, "a")
+    assert accept(inbox, second, "mailbox full") == Answer(4, "b", "mailbox full")
+    restarted = Inbox("peer", inbox.kept.values())
+    for box in (inbox, restarted):
+        assert box.receive(first) == Again(Answer(1, "a"))
+        assert box.receive(second) == Again(Answer(4, "b", "mailbox full"))
+
+
+def test_a_decision_that_is_not_on_the_disk_is_not_answered() -> None:
+    inbox = Inbox("peer")
+    message = Message(1, "a", -1, b"")
+    assert inbox.receive(message) == New(message)
+    assert inbox.receive(message) is None
+    inbox.decide(1)
+    assert inbox.receive(message) is None
+    assert inbox.stored(1) == Answer(1, "a")
+    assert inbox.receive(message) == Again(Answer(1, "a"))
+
+
+def test_what_the_sender_knows_is_forgotten_but_the_highest_is_kept() -> None:
+    inbox = Inbox("peer")
+    for number in range(5):
+        accept(inbox, Message(number, f"m{number}", -1, b""))
+    assert isinstance(inbox.receive(Message(5, "m5", 4, b"")), New)
+    decision = inbox.decide(5)
+    assert decision.forget == (0, 1, 2, 3, 4)
+    assert list(inbox.kept) == [5]
+
+
+def test_a_sender_restored_from_a_copy_is_told_so_and_its_message_not_swallowed() -> None:
+    inbox = Inbox("peer")
+    accept(inbox, Message(10, "old", 9, b""))
+    for message in (Message(7, "new", 6, b""), Message(10, "new", 9, b"")):
+        again = inbox.receive(message)
+        assert isinstance(again, Again) and "older than what it sent" in again.answer.why
+
+
+def test_what_could_not_be_recorded_may_come_again() -> None:
+    inbox = Inbox("peer")
+    accept(inbox, Message(1, "a", -1, b""))
+    assert isinstance(inbox.receive(Message(2, "b", 1, b"")), New)
+    inbox.forfeit()
+    assert isinstance(inbox.receive(Message(2, "b", 1, b"")), New)
+
+
+def test_decisions_are_taken_in_order() -> None:
+    inbox = Inbox("peer")
+    inbox.receive(Message(1, "a", -1, b""))
+    inbox.receive(Message(2, "b", -1, b""))
+    with pytest.raises(DeliveryError, match="not the oldest undecided"):
+        inbox.decide(2)
+
+
+def test_a_peer_that_never_settles_is_stopped() -> None:
+    inbox = Inbox("peer")
+    for number in range(MAX_OPEN):
+        accept(inbox, Message(number, f"m{number}", -1, b""))
+    with pytest.raises(DeliveryError, match=f"leaves {MAX_OPEN} answers unsettled"):
+        inbox.receive(Message(MAX_OPEN, "one-more", -1, b""))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n": -1}, {"n": "1"}, {"n": True}, {"n": 2**63}, {"id": ""}, {"id": "x" * 65}, {"id": "é"}, {"id": b"m"},
+        {"settled": 9}, {"settled": -2}, {"settled": None}, {"body": "text"}, {"body": bytes(2**21 + 1)},
+    ],
+)  # fmt: skip
+def test_a_malformed_message_is_refused(change: dict[str, Any]) -> None:
+    op = Message(9, "m9", 3, b"body").op()
+    assert read_message(op) == Message(9, "m9", 3, b"body")
+    with pytest.raises(DeliveryError):
+        read_message(op | change)
+
+
+@pytest.mark.parametrize("change", [{"op": "maybe"}, {"why": ""}, {"why": 3}, {"n": 1.0}])
+def test_a_malformed_answer_is_refused(change: dict[str, Any]) -> None:
+    op = Answer(9, "m9", "full").op()
+    assert read_answer(op) == Answer(9, "m9", "full")
+    assert read_answer(Answer(9, "m9").op()) == Answer(9, "m9")
+    with pytest.raises(DeliveryError):
+        read_answer(op | change)
+
+
+@dataclass
+class World:
+    """Two nodes and a link. What is durable survives a restart; what is on the link is lost with it."""
+
+    outbox: Outbox = field(default_factory=lambda: Outbox("receiver"))
+    inbox: Inbox = field(default_factory=lambda: Inbox("sender"))
+    there: list[dict[str, Any]] = field(default_factory=list)
+    back: list[dict[str, Any]] = field(default_factory=list)
+    effects: list[int] = field(default_factory=list)
+    unstored: list[int] = field(default_factory=list)
+    done: dict[int, str] = field(default_factory=dict)
+    put: int = 0
+    up: bool = False
+
+    def apply(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(op):
+                    self.there.append(op)
+                case Delivered(parcel):
+                    assert parcel.number not in self.done
+                    self.done[parcel.number] = "delivered"
+                case DeadLetter(parcel, _, maybe):
+                    assert parcel.number not in self.done
+                    self.done[parcel.number] = "maybe" if maybe else "refused"
+
+    def step(self, move: str) -> None:
+        match move:
+            case "put":
+                self.put += 1
+                self.apply(self.outbox.put(parcel(self.put, deadline_us=self.put)))
+            case "cut":
+                self.cut()
+            case "link" if not self.up:
+                self.up = True
+                self.apply(self.outbox.up())
+            case "receive" if self.there:
+                self.receive(read_message(self.there.pop(0)))
+            case "store" if self.unstored:
+                self.back.append(self.inbox.stored(self.unstored.pop(0)).op())
+            case "answer" if self.back:
+                self.apply(self.outbox.answer(read_answer(self.back.pop(0))))
+            case "expire":
+                self.apply(self.outbox.expire(self.put - 3))
+            case "restart sender":
+                self.cut()
+                self.outbox = Outbox("receiver", self.outbox.parcels)
+            case "restart receiver":
+                self.cut()
+                self.unstored.clear()
+                self.inbox = Inbox("sender", self.inbox.kept.values())
+
+    def receive(self, message: Message) -> None:
+        match self.inbox.receive(message):
+            case New(new):
+                refused = new.number % 5 == 0
+                self.inbox.decide(new.number, "refused" if refused else "")
+                self.unstored.append(new.number)
+                if not refused:
+                    self.effects.append(new.number)
+            case Again(answer):
+                assert "older" not in answer.why
+                self.back.append(answer.op())
+
+    def cut(self) -> None:
+        self.up = False
+        self.outbox.down()
+        self.there.clear()
+        self.back.clear()
+
+
+MOVES = [
+    *("put", "put", "receive", "receive", "store", "answer", "cut", "link"),
+    *("expire", "restart sender", "restart receiver"),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(MOVES), max_size=80))
+def test_over_any_cuts_and_restarts_effects_come_once_in_order_and_are_told_truly(moves: list[str]) -> None:
+    world = World()
+    for move in moves:
+        world.step(move)
+    world.step("link")
+    while world.there or world.back or world.unstored:
+        for move in ("receive", "store", "answer"):
+            world.step(move)
+    assert world.effects == sorted(set(world.effects))
+    assert set(world.done) == set(range(1, world.put + 1))
+    for number, how in world.done.items():
+        if how == "delivered":
+            assert number in world.effects
+        if how == "refused":
+            assert number not in world.effects
+
+
+def test_the_world_of_the_property_can_fail() -> None:
+    """The same walk over an inbox that forgets shows a doubled effect: the property above is no empty one."""
+    world = World()
+    for move in ("put", "link", "receive", "cut"):
+        world.step(move)
+    world.inbox = replace(World()).inbox
+    for move in ("link", "receive"):
+        world.step(move)
+    assert world.effects == [1, 1]
