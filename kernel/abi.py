@@ -23,7 +23,7 @@ ABI_VERSION = 1
 
 Effects = Literal["none", "local", "external"]
 OnDoubt = Literal["ask", "retry", "lost"]
-Sandbox = Literal["node", "builtin", "thirdparty"]
+Sandbox = Literal["node", "archive", "builtin", "thirdparty"]
 OutcomeStatus = Literal["ok", "error", "timeout", "killed", "denied", "lost", "in_doubt"]
 
 
@@ -162,8 +162,8 @@ class ToolDeclaration:
     effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``.
     idempotent: doing it twice with the same arguments equals doing it once.
     on_doubt: what happens to a call whose effect is unknown after a crash: ``ask`` a person, ``retry``, or ``lost``.
-    sandbox: ``node`` (in the node itself; only built-ins whose whole effect is journal records), ``builtin`` or
-    ``thirdparty`` (a worker process).
+    sandbox: ``node`` (in the node itself; only built-ins whose whole effect is journal records), ``archive`` (answered
+    by the archive process; only built-ins that read), ``builtin`` or ``thirdparty`` (a worker process).
     parameters: JSON Schema of the arguments object.
     """
 

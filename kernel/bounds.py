@@ -45,6 +45,15 @@ class Bounds:
     model_answer_bytes: int = 512 * KIB
     model_timeout_s: float = 300.0
 
+    # Memory
+    documents: int = 500_000
+    documents_bytes: int = 4096 * MIB
+    documents_per_owner: int = 50_000
+    memory_query_bytes: int = 4 * KIB
+    memory_results: int = 50
+    memory_result_bytes: int = 48 * KIB
+    memory_timeout_s: float = 10.0
+
     # Ledger
     body_bytes: int = 1 * MIB
 

@@ -10,12 +10,11 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger import Draft
 from kernel.address import validate_address
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
@@ -24,6 +23,8 @@ from kernel.helpers import KERNEL
 from kernel.kernel import Kernel
 from kernel.live import LiveProcess
 from kernel.mail import OPERATOR, Outgoing
+from kernel.memory_control import MemoryControl
+from kernel.recorder import ledger_errors
 from kernel.spec import DEFAULT_TOOLS, Isolation, ProcessSpec, Restart
 from kernel.state import DeadLetter, Mail
 from kernel.values import canonical, clean
@@ -80,24 +81,17 @@ class NodeFacts:
     loop_lag_p99_ms: Callable[[], float]
 
 
-@contextlib.contextmanager
-def _ledger_errors() -> Iterator[None]:
-    """The ledger's refusals as the kernel's."""
-    try:
-        yield
-    except LedgerUnavailable as error:
-        raise Unavailable(str(error)) from error
-    except ChainError as error:
-        raise Invalid(str(error)) from error
-
-
 class Control:
-    """The facade. Every method that changes something writes ``operator.command`` first."""
+    """The facade. Every method that changes something writes ``operator.command`` first.
+
+    ``memory`` holds what concerns memory.
+    """
 
     def __init__(self, kernel: Kernel, facts: NodeFacts) -> None:
         self._kernel = kernel
         self._facts = facts
         self._state = kernel.state
+        self.memory = MemoryControl(kernel, self._command)
         self._started = time.monotonic()
 
     def _command(self, op: Mapping[str, object], operation: str, **arguments: Any) -> tuple[int, bytes]:
@@ -113,7 +107,7 @@ class Control:
             "arguments": canonical(shown),
         }
         trace = os.urandom(16)
-        with _ledger_errors():
+        with ledger_errors():
             ticket = self._kernel.recorder.commit([Draft("operator.command", body, 0, operation, trace)])
         return ticket.entries[0].entry.seq, trace
 
@@ -207,13 +201,13 @@ class Control:
         self._make_workspace(spec)
         seq, trace = self._command(op, "spawn", name=spec.name, under=parent, spec=spec.to_json())
         processes = self._kernel.processes
-        with _ledger_errors():
+        with ledger_errors():
             draft = processes.draft_spawn(spec, parent, 0, trace, seq)
             ticket = self._kernel.recorder.commit([draft], durable=True)
         address = draft.body["address"]
         started = processes.when_started(address)
         processes.begin(address)
-        with _ledger_errors():
+        with ledger_errors():
             await ticket.durable()
         return {"address": address, "pid": await self._started_pid(address, started), "name": spec.name}
 
@@ -316,7 +310,7 @@ class Control:
         process = self._running(target)
         self._command(op, "cancel", target=target, address=process.address)
         turn = process.turn
-        with _ledger_errors():
+        with ledger_errors():
             if not self._kernel.turns.cut_short(process, "cancelled", "cancelled by an operator"):
                 raise NotFound(f"{process.address} has no open turn")
         return {"address": process.address, "turn": turn}
@@ -341,7 +335,7 @@ class Control:
         self._kernel.post.resolve(target)
         seq, trace = self._command(op, "send", target=target, session=session, text=text)
         out = Outgoing(OPERATOR, target, clean(text), clean(session), trace, seq)
-        with _ledger_errors():
+        with ledger_errors():
             try:
                 return self._kernel.post.accept(out)
             except KernelError as error:
@@ -354,7 +348,7 @@ class Control:
     ) -> dict[str, Any]:
         mail, ticket = self._accept(op, target, text, session)
         end = self._kernel.watchers.wait(mail.id) if wait_s is not None else None
-        with _ledger_errors():
+        with ledger_errors():
             await ticket.durable()
         answer = {"message": mail.id, "address": mail.to, "seq": mail.seq}
         if end is None:
@@ -374,7 +368,7 @@ class Control:
         mail, ticket = self._accept(op, target, text, session)
         queue = self._kernel.watchers.watch(mail.id)
         try:
-            with _ledger_errors():
+            with ledger_errors():
                 await ticket.durable()
             yield {"event": "accepted", "message": mail.id, "address": mail.to, "seq": mail.seq}
             while True:
@@ -402,7 +396,7 @@ class Control:
     async def replay(self, op: Mapping[str, object], id: str) -> dict[str, Any]:
         await self.deadletter(id)
         seq, _ = self._command(op, "replay", id=id)
-        with _ledger_errors():
+        with ledger_errors():
             mail = await self._kernel.post.replay(id, seq)
         return {"message": mail.id, "address": mail.to, "seq": mail.seq}
 
@@ -424,7 +418,7 @@ class Control:
 
     async def resolve(self, op: Mapping[str, object], id: str, resolution: str) -> dict[str, Any]:
         self._command(op, "resolve", id=id, resolution=resolution)
-        with _ledger_errors():
+        with ledger_errors():
             tool = await self._kernel.tool_calls.resolve(id, resolution, f"operator:{op['uid']}")
         return {"id": id, "tool": tool, "resolution": resolution}
 

@@ -12,7 +12,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chain.errors import LedgerUnavailable
@@ -25,6 +25,8 @@ from kernel.events import Events
 from kernel.helpers import Helpers
 from kernel.live import LiveProcess, LiveTable
 from kernel.mail import Post
+from kernel.memory import Ask, Memory, no_archive
+from kernel.memory_tools import MemoryTools
 from kernel.model_calls import Gateway, ModelCalls
 from kernel.node_tools import NodeTools
 from kernel.pids import Pids
@@ -44,23 +46,27 @@ Log = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class BehaviourEntry:
-    """A behaviour the node knows by name. ``package`` is its trust domain."""
+    """A behaviour the node knows by name. ``package`` is its trust domain; ``config`` is what each of its processes is
+    told, unless its spawn says otherwise.
+    """
 
     name: str
     import_string: str
     python_path: tuple[str, ...] = ()
     isolation: Isolation = "shared"
     package: str = "builtin"
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the kernel is told of its node."""
+    """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused."""
 
     boot: int
     bounds: Bounds
     behaviours: Mapping[str, BehaviourEntry]
     log: Log
+    archive: Ask = no_archive
 
 
 class Kernel:
@@ -91,7 +97,9 @@ class Kernel:
         self.turns = Turns(recorder, self.live, self, env.bounds, self.watchers)
         self.post = Post(recorder, self.live, env.bounds, self.turns.pump, self._died_letter)
         node_tools = NodeTools(self.state, self.post, self.processes, env.bounds)
-        parts = ToolParts(workers, node_tools, env.bounds, f"{env.boot:016x}")
+        self.memory = Memory(recorder, env.bounds, env.archive)
+        memory_tools = MemoryTools(self.memory, env.bounds)
+        parts = ToolParts(workers, node_tools, memory_tools, env.bounds, f"{env.boot:016x}")
         self.tool_calls = ToolCalls(recorder, self.live, self.turns, registry, parts)
         self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, env.bounds)
         self.turns.bury = self.post.bury
@@ -129,7 +137,7 @@ class Kernel:
                 domain=domain,
                 isolation=spec.isolation,
                 python_path=entry.python_path,
-                config=spec.config,
+                config={**entry.config, **spec.config},
             )
         )
 

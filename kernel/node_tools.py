@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from chain.ledger import Draft
+from chain.ledger import Draft, StateChange
 from kernel.address import join
 from kernel.bounds import Bounds
 from kernel.capability import Rights, child_of
 from kernel.causes import would_cycle
+from kernel.documents import NewDocument, draft_document
 from kernel.errors import KernelError, Refused
 from kernel.live import LiveProcess
 from kernel.mail import Outgoing, Post
@@ -33,7 +34,7 @@ class Done:
 
     status: str
     text: str
-    records: tuple[Draft, ...] = ()
+    records: tuple[Draft | StateChange, ...] = ()
     after: Callable[[], None] = lambda: None
 
 
@@ -66,6 +67,8 @@ class NodeTools:
                 return self._ask(process, site, args, seq)
             case "spawn_agent":
                 return self._spawn(process, site.turn, args, seq)
+            case "memory_write":
+                return self._remember(process, site.turn, args, seq)
         raise KernelError(f"{site.tool} is declared to run in the node, but is none of its tools")
 
     def _calculator(self, args: dict[str, Any]) -> Done:
@@ -142,3 +145,17 @@ class NodeTools:
         address = join(process.address, spec.name)
         draft = self._processes.draft_spawn(spec, process.address, process.pid, turn.mail.trace, seq - 1)
         return Done("ok", f"spawned {address}", (draft,), lambda: self._processes.begin(address))
+
+    def _remember(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
+        new = NewDocument(
+            owner=process.address,
+            scope="shared" if args.get("shared") else "own",
+            title=args.get("title", ""),
+            text=args["text"],
+            time_us=time.time_ns() // 1000,
+            trace=turn.mail.trace,
+            cause=seq - 1,
+            pid=process.pid,
+        )
+        ident, records = draft_document(new, self._state.documents, self._bounds, seq)
+        return Done("ok", f"remembered as {ident}", records)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
-from chain.errors import LedgerUnavailable
+from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger import Draft, Ledger, StateChange, Ticket
 from chain.reader import EntryRecord, Record, StateRecord
+from kernel.errors import Invalid, Unavailable
 from kernel.state import State
 
 RETRY_S = 0.5
@@ -52,6 +54,17 @@ class Recorder:
                 asyncio.get_running_loop().call_later(RETRY_S, self._drain)
                 return
             del self._backlog[0]
+
+
+@contextlib.contextmanager
+def ledger_errors() -> Iterator[None]:
+    """The ledger's refusals as the kernel's."""
+    try:
+        yield
+    except LedgerUnavailable as error:
+        raise Unavailable(str(error)) from error
+    except ChainError as error:
+        raise Invalid(str(error)) from error
 
 
 def replay_into(state: State, record: Record) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgpack
 
+from kernel.documents import Documents
 from kernel.spec import ProcessSpec
 
 REMEMBERED_PIDS = 100_000
@@ -157,6 +158,7 @@ class State:
         self.pids_reserved = 0
         self.boots = 0
         self.tally = Tally()
+        self.documents = Documents()
         self._handlers = {
             "node.booted": self._booted,
             "process.spawned": self._spawned,
@@ -177,6 +179,8 @@ class State:
             "tool.intent": self._intent,
             "tool.outcome": self._outcome,
             "tool.resolved": self._resolved,
+            "memory.written": self._memory_written,
+            "memory.forgotten": self._memory_forgotten,
         }
 
     # -- the two doors -------------------------------------------------------------------------------------------
@@ -399,6 +403,14 @@ class State:
     def doubts(self) -> list[tuple[Turn, Call]]:
         """Calls that wait for a person."""
         return [(turn, call) for turn in self.turns.values() for call in turn.calls.values() if call.doubt]
+
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    def _memory_written(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        self.documents.written(body, seq)
+
+    def _memory_forgotten(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        self.documents.forgotten(body["id"])
 
 
 def turn_id(message_id: str) -> str:

@@ -5,8 +5,8 @@ One call is four entries: ``tool.proposed`` (what was asked), ``tool.verdict`` (
 for whoever asked, never exceptions. What becomes of an intent without an outcome is in ``doubts.py``.
 
 Pure built-ins run in the node. Built-ins whose whole effect is journal records (``send_message``, ``ask``,
-``spawn_agent``) are written in one unit with their outcome, so they are never in doubt. Everything else runs in a
-worker, which is handed the receipt of the intent.
+``spawn_agent``, ``memory_write``) are written in one unit with their outcome, so they are never in doubt. What reads
+memory is answered by the archive. Everything else runs in a worker, which is handed the receipt of the intent.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.errors import LedgerUnavailable
-from chain.ledger import PREVIOUS, Draft, Ticket
+from chain.ledger import PREVIOUS, Draft, StateChange, Ticket
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.doubts import Doubts, policy_of
 from kernel.errors import KernelError
 from kernel.gates import Proposal, Verdict, judge
 from kernel.live import LiveProcess, LiveTable
+from kernel.memory_tools import MemoryTools
 from kernel.node_tools import Done, NodeTools, Pending
 from kernel.recorder import Recorder
 from kernel.state import Call, Turn
@@ -54,6 +55,7 @@ class ToolParts:
 
     workers: Workers
     node_tools: NodeTools
+    memory_tools: MemoryTools
     bounds: Bounds
     boot: str
 
@@ -178,6 +180,10 @@ class ToolCalls:
         if declaration.sandbox == "node":
             self._run_in_node(process, site, records, examined)
             return
+        if declaration.sandbox == "archive":
+            self._recorder.commit(records)
+            self._spawn(site, self._run_in_archive(site, examined, process.address))
+            return
         ticket = self._recorder.commit(records, durable=True)
         self._spawn(site, self._run_in_worker(site, examined, ticket, process.spec.workspace))
 
@@ -226,6 +232,14 @@ class ToolCalls:
         await self._recorded([site.outcome(outcome, intent.entry.seq)], durable=declaration.effects != "none")
         self._answer(turn, call)
 
+    async def _run_in_archive(self, site: CallSite, examined: Examined, reader: str) -> None:
+        """A built-in that only reads memory. It has no effects, so its intent waits for no disk."""
+        call = site.turn.calls[site.ordinal]
+        done = await self._parts.memory_tools.run(examined.declaration, examined.parsed, reader)
+        outcome = self._outcome(done.status, done.text, call.attempt)
+        await self._recorded([site.outcome(outcome, call.intent_seq)], durable=False)
+        self._answer(site.turn, call)
+
     def _not_done(self, site: CallSite, call: Call, error: LedgerUnavailable) -> None:
         """The intent is not on the disk, so the call was not made. It may get there yet; then its outcome does."""
         text = f"the ledger cannot be written, so nothing was done: {error}"
@@ -268,9 +282,8 @@ class ToolCalls:
             self._await_reply(site.key, done.deadline_s)
             return
         outcome = self._outcome(done.status, done.text, 1)
-        ticket = self._recorder.commit(
-            [*records, *done.records, site.outcome(outcome, seq - 1)], durable=bool(done.records)
-        )
+        unit: list[Draft | StateChange] = [*records, *done.records, site.outcome(outcome, seq - 1)]
+        ticket = self._recorder.commit(unit, durable=bool(done.records))
         done.after()
         call = site.turn.calls[site.ordinal]
         if not done.records:

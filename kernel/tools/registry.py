@@ -13,6 +13,7 @@ from kernel.tools.arguments import Validator
 from kernel.tools.calculator import MAX_EXPRESSION_CHARS
 from kernel.tools.declaration import check_declaration
 from kernel.tools.files import MAX_READ_BYTES
+from kernel.tools.memory import memory_declarations
 
 BUILTIN_PACKAGE = "builtin"
 
@@ -42,7 +43,8 @@ class ToolSource:
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """A registered tool. ``package`` is its worker process, None for a tool that runs in the node itself."""
+    """A registered tool. ``package`` is its worker process, None for one that runs in the node itself or is answered by
+    the archive."""
 
     declaration: ToolDeclaration
     validator: Validator
@@ -93,7 +95,7 @@ def _entry(declaration: ToolDeclaration, source: ToolSource | None) -> ToolEntry
 
 def builtin_declarations() -> list[ToolDeclaration]:
     """The built-in tools."""
-    return [*_worker_tools(), *_node_tools()]
+    return [*_worker_tools(), *_node_tools(), *memory_declarations()]
 
 
 def _worker_tools() -> list[ToolDeclaration]:

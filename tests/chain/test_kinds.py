@@ -16,6 +16,8 @@ def test_what_must_be_on_disk_before_anything_follows():
         "turn.ended",
         "tool.intent",
         "tool.resolved",
+        "memory.written",
+        "memory.forgotten",
     }
 
 

@@ -11,14 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgpack
+
 from chain.disk import Disk
+from chain.document import may_read
 from chain.keys import create_keys, load_keys
 from chain.ledger import Ledger
-from chain.reader import EntryRecord, read_records
+from chain.reader import EntryRecord, StateRecord, read_records
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.cell_events import CellCall, CellView, Placement
 from kernel.errors import KernelError
+from kernel.helper import HelperLost, HelperRefused
 from kernel.kernel import BehaviourEntry, Environment, Kernel
 from kernel.mail import OPERATOR, Outgoing
 from kernel.processes import open_pids
@@ -32,6 +36,7 @@ LIMIT_S = 20.0
 EXTERNAL = ToolDeclaration("pay", "Pay somebody.", {"type": "object", "additionalProperties": True})
 LOSABLE = ToolDeclaration("ping", "Ping somebody.", {"type": "object"}, on_doubt="lost")
 CONFIRMED = ToolDeclaration("launch", "Launch it.", {"type": "object"}, confirmation=True)
+MEMORY = ("memory_search", "memory_read", "memory_write", "knowledge_base")
 ALL = ("calculator", "file_read", "file_write", "send_message", "ask", "spawn_agent", "pay", "ping", "launch")
 
 
@@ -129,6 +134,60 @@ class TwinGateway:
         self.cancelled.append(stream)
 
 
+class TwinArchive:
+    """Memory's half of the archive over the same journal: reads the whole of it for each question.
+
+    ``down`` stands for an archive that is not running, ``hold`` for one that does not answer. A text is found when it
+    holds one of the words asked for; more of them are better. ``extra`` results are put before those found.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.down = False
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.extra: list[dict[str, Any]] = []
+
+    async def ask(self, op: str, args: dict[str, Any]) -> Any:
+        self.asked.append((op, args))
+        if self.down:
+            raise HelperLost("archive is not running")
+        await self.hold.wait()
+        documents = self._documents()
+        match op:
+            case "search":
+                results = [*self.extra, *self._found(documents, args)][: args["k"]]
+                return {"results": results, "mode": args["mode"], "degraded": "", "embedder": "twin"}
+            case "read":
+                if args["id"] not in documents:
+                    raise HelperRefused("ValueError: no such document")
+                return documents[args["id"]]
+            case "stats" | "reindex":
+                return {"documents": len(documents)}
+        raise HelperRefused(f"ValueError: no operation {op!r}")
+
+    def _documents(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for record in read_records(self._directory / "journal", Disk()):
+            if isinstance(record, StateRecord) and record.table == "doc":
+                found.pop(record.key, None)
+                if record.value is not None:
+                    found[record.key] = msgpack.unpackb(record.value)
+        return found
+
+    def _found(self, documents: dict[str, dict[str, Any]], args: dict[str, Any]) -> list[dict[str, Any]]:
+        words = set(args["query"].lower().split())
+        scored = [
+            (len(words & set(document["text"].lower().split())), document) for document in documents.values()
+        ]
+        return [
+            {**document, "cut": False, "score": float(score), "parts": {"bm25": {"rank": 1, "score": 1.0}}}
+            for score, document in sorted(scored, key=lambda pair: (-pair[0], pair[1]["seq"]))
+            if score and may_read(document["owner"], document["scope"], args["owner"])
+        ]
+
+
 def answer_of(text: str) -> dict[str, Any]:
     return {"status": "ok", "text": text, "tool_calls": [], "input_tokens": 3, "output_tokens": 1}
 
@@ -142,6 +201,7 @@ class Twin:
     cells: TwinCells
     workers: TwinWorkers
     gateway: TwinGateway
+    archive: TwinArchive
     directory: Path
     log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
@@ -238,14 +298,15 @@ async def kernel_twin(
     cells, workers, gateway = TwinCells(), TwinWorkers(), TwinGateway()
     log: list[tuple[str, dict[str, Any]]] = []
     behaviours = {"agent": BehaviourEntry("agent", "a:B")}
-    env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)))
+    archive = TwinArchive(directory)
+    env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
     recorder = Recorder(ledger, state)
     kernel = Kernel(recorder, open_pids(recorder), _registry(), workers, gateway, env)  # type: ignore[arg-type]
     kernel.cells = cells  # type: ignore[assignment]
     cells.kernel = kernel
     try:
         kernel.boot()
-        yield Twin(kernel, ledger, cells, workers, gateway, directory, log)
+        yield Twin(kernel, ledger, cells, workers, gateway, archive, directory, log)
     finally:
         await kernel.close()
         await ledger.close()

@@ -23,6 +23,10 @@ def test_the_built_in_tools_and_where_they_run() -> None:
         "file_list": ("builtin", "none"),
         "file_read": ("builtin", "none"),
         "file_write": ("builtin", "local"),
+        "knowledge_base": (None, "none"),
+        "memory_read": (None, "none"),
+        "memory_search": (None, "none"),
+        "memory_write": (None, "local"),
         "send_message": (None, "local"),
         "spawn_agent": (None, "local"),
     }
@@ -42,6 +46,10 @@ def test_the_built_in_tools_and_where_they_run() -> None:
         ("ask", {"to": "a", "text": "b", "timeout_s": 2.5}, {"to": "a", "text": "b", "timeout_s": 0}),
         ("spawn_agent", {"name": "a.b-c_1", "tools": ["calculator"]}, {"name": "a/b"}),
         ("spawn_agent", {"name": "x", "restart": "temporary"}, {"name": "x", "restart": "always"}),
+        ("memory_write", {"text": "a", "title": "b", "shared": True}, {"text": "a", "shared": "yes"}),
+        ("memory_search", {"query": "a", "k": 50}, {"query": "a", "k": 51}),
+        ("knowledge_base", {"query": "a"}, {"question": "a"}),
+        ("memory_read", {"id": "d1", "offset": 5}, {"id": "d1", "offset": -5}),
     ],
 )
 def test_the_schemas_of_the_built_in_tools(tool: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
