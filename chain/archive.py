@@ -1,4 +1,4 @@
-"""The audit archive: the journal's entries as a DuckDB table, for questions that a scan would answer slowly.
+"""The audit archive: the journal's entries, and the documents of the memory, as DuckDB tables.
 
 A projection and nothing more: it follows the journal's files, proves nothing, and can be deleted at any time. It
 stores its reading position in the same transaction as the rows that were read, so a crash between two batches
@@ -21,13 +21,15 @@ from typing import Any, TypeVar
 import duckdb
 
 from chain.disk import Disk
+from chain.documents import SCHEMA as DOCUMENTS_SCHEMA
+from chain.documents import Documents, is_document
 from chain.entry import MAX_INTEGER
 from chain.errors import ChainError, DamageError, ForeignDataError
-from chain.reader import EntryRecord, JournalReader, Position, segment_names
+from chain.reader import EntryRecord, JournalReader, Position, StateRecord, segment_names
 
 T = TypeVar("T")
 
-FORMAT = "weftos-archive 1"
+FORMAT = "weftos-archive 2"
 BATCH_ENTRIES = 2_000
 BATCH_BYTES = 8 * 2**20
 UPDATE_ENTRIES = 20_000
@@ -94,6 +96,7 @@ class Archive:
         self._database: duckdb.DuckDBPyConnection | None = None
         self._position = Position()
         self._until: int | None = None
+        self.documents = Documents(self._run)
         self.rebuilt: str | None = None
 
     @property
@@ -198,29 +201,40 @@ class Archive:
         position = self._position
         last = position.seq + UPDATE_ENTRIES
         batch: list[EntryRecord] = []
+        documents: list[StateRecord] = []
         held = 0
         for group in reader.groups():
             entries = [record for record in group.records if isinstance(record, EntryRecord)]
             if self._until is not None and entries and entries[-1].entry.seq >= self._until:
                 break
+            changes = [
+                record for record in group.records if isinstance(record, StateRecord) and is_document(record)
+            ]
             position = reader.position
             batch += entries
+            documents += changes
             held += sum(len(record.body_bytes or b"") for record in entries)
+            held += sum(len(record.value or b"") for record in changes)
             if len(batch) >= BATCH_ENTRIES or held >= BATCH_BYTES:
-                self._store(batch, position)
-                batch, held = [], 0
+                self._store(batch, documents, position)
+                batch, documents, held = [], [], 0
             if position.seq >= last:
                 break
-        if batch:
-            self._store(batch, position)
+        if batch or documents:
+            self._store(batch, documents, position)
         self._position = position
         return self.size
 
-    def _store(self, batch: Sequence[EntryRecord], position: Position) -> None:
+    def _store(
+        self, batch: Sequence[EntryRecord], documents: Sequence[StateRecord], position: Position
+    ) -> None:
         columns = list(zip(*map(_row, batch), strict=True))
         self._run("BEGIN")
         try:
-            self._run(_INSERT, columns)
+            if columns:
+                self._run(_INSERT, columns)
+            if documents:
+                self.documents.store(documents)
             self._store_position(position)
             self._run("COMMIT")
         except duckdb.Error:
@@ -267,13 +281,16 @@ class Archive:
         self._run("SET lock_configuration = true")
         if new:
             self._run(_SCHEMA)
+            self._run(DOCUMENTS_SCHEMA)
             self._store_position(Position())
         stored = self._run(f"SELECT {_POSITION} FROM position")
         self._run(f"SELECT {', '.join(_COLUMNS)} FROM entries LIMIT 0")
+        self.documents.check()
         if len(stored) != 1 or stored[0][0] != FORMAT:
             raise _Unfit(f"it is not of the format {FORMAT!r}")
         _, origin, file, offset, group, checksum, seq, last_hash, closed = stored[0]
         self._position = Position(file, offset, group, checksum, seq, last_hash, closed, origin)
+        self.documents.restart()
 
     def _start_again(self, why: str) -> None:
         self.close()
