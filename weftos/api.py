@@ -8,7 +8,6 @@ last line. Long listings are encoded in slices, so that they do not hold up the 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from difflib import get_close_matches
@@ -17,16 +16,17 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernel.errors import KernelError
-from weftos.control import CODES, Control, Json, Operator, Resolution, Signal, SpawnRequest
+from weftos import api_memory
+from weftos.api_parts import Body, ControlOf, OperatorOf, encode, error_answer, json_answer
+from weftos.control import Control, Json, Resolution, Signal, SpawnRequest
 
 MAX_BODY_BYTES = 2**20
 MAX_ROWS = 10_000
-OPERATOR = "weftos.operator"  # key in the ASGI scope; set by the listener, from the socket's peer credentials
 _SLICE_ROWS = 200
 
 router = APIRouter(prefix="/v1")
@@ -54,7 +54,7 @@ class Streams:
                 self._open.add(until)
                 try:
                     async for item in source:
-                        yield _encode(item) + "\n"
+                        yield encode(item) + "\n"
                 finally:
                     self._open.discard(until)
         except KernelError as error:
@@ -63,30 +63,16 @@ class Streams:
             yield _error_line("unavailable", "the node is stopping")
 
 
-async def _control(request: Request) -> Control:
-    return cast(Control, request.app.state.control)
-
-
-async def _operator(request: Request) -> Operator:
-    return cast(Operator, request.scope[OPERATOR])
-
-
 async def _streams(request: Request) -> Streams:
     return cast(Streams, request.app.state.streams)
 
 
-ControlOf = Annotated[Control, Depends(_control)]
-OperatorOf = Annotated[Operator, Depends(_operator)]
 StreamsOf = Annotated[Streams, Depends(_streams)]
 Name = Annotated[str, Field(min_length=1, max_length=1100)]
 Limit = Annotated[int, Query(ge=1, le=MAX_ROWS)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class TargetBody(_Body):
+class TargetBody(Body):
     target: Name
 
 
@@ -103,13 +89,13 @@ class SendBody(WatchBody):
     wait_s: float | None = Field(default=None, gt=0, le=86_400)
 
 
-class ResolveBody(_Body):
+class ResolveBody(Body):
     resolution: Resolution
 
 
 @router.get("/status")
 async def status(control: ControlOf) -> Response:
-    return _json(await control.status())
+    return json_answer(await control.status())
 
 
 @router.get("/processes")
@@ -119,19 +105,19 @@ async def ps(control: ControlOf, all: bool = False) -> Response:
 
 @router.get("/process")
 async def inspect(control: ControlOf, target: Name) -> Response:
-    return _json(await control.inspect(target))
+    return json_answer(await control.inspect(target))
 
 
 @router.post("/spawn")
 async def spawn(control: ControlOf, op: OperatorOf, request: SpawnRequest) -> Response:
     if faults := request.check():
         return error_answer("invalid", "; ".join(faults))
-    return _json(await control.spawn(op, request))
+    return json_answer(await control.spawn(op, request))
 
 
 @router.post("/send")
 async def send(control: ControlOf, op: OperatorOf, body: SendBody) -> Response:
-    return _json(await control.send(op, body.target, body.text, body.session, body.wait_s))
+    return json_answer(await control.send(op, body.target, body.text, body.session, body.wait_s))
 
 
 @router.post("/watch")
@@ -141,22 +127,22 @@ async def watch(control: ControlOf, op: OperatorOf, streams: StreamsOf, body: Wa
 
 @router.post("/cancel")
 async def cancel(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
-    return _json(await control.cancel(op, body.target))
+    return json_answer(await control.cancel(op, body.target))
 
 
 @router.post("/stop")
 async def stop(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
-    return _json(await control.stop(op, body.target))
+    return json_answer(await control.stop(op, body.target))
 
 
 @router.post("/start")
 async def start(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
-    return _json(await control.start(op, body.target))
+    return json_answer(await control.start(op, body.target))
 
 
 @router.post("/kill")
 async def kill(control: ControlOf, op: OperatorOf, body: KillBody) -> Response:
-    return _json(await control.kill(op, body.target, body.signal))
+    return json_answer(await control.kill(op, body.target, body.signal))
 
 
 @router.get("/deadletters")
@@ -166,12 +152,12 @@ async def deadletters(control: ControlOf) -> Response:
 
 @router.get("/deadletters/{id:path}")
 async def deadletter(control: ControlOf, id: str) -> Response:
-    return _json(await control.deadletter(id))
+    return json_answer(await control.deadletter(id))
 
 
 @router.post("/deadletters/{id:path}/replay")
 async def replay(control: ControlOf, op: OperatorOf, id: str) -> Response:
-    return _json(await control.replay(op, id))
+    return json_answer(await control.replay(op, id))
 
 
 @router.get("/doubts")
@@ -181,14 +167,14 @@ async def doubts(control: ControlOf) -> Response:
 
 @router.post("/doubts/{id:path}/resolve")
 async def resolve(control: ControlOf, op: OperatorOf, id: str, body: ResolveBody) -> Response:
-    return _json(await control.resolve(op, id, body.resolution))
+    return json_answer(await control.resolve(op, id, body.resolution))
 
 
 @router.get("/log")
 async def log(
     control: ControlOf, pid: int | None = None, kind: str | None = None, limit: Limit = 50
 ) -> Response:
-    return _json(await control.log(pid, kind, limit))
+    return json_answer(await control.log(pid, kind, limit))
 
 
 @router.get("/events")
@@ -203,21 +189,22 @@ async def logs(control: ControlOf, target: Name, limit: Limit = 200) -> Response
 
 @router.get("/config")
 async def config(control: ControlOf) -> Response:
-    return _json(await control.config())
+    return json_answer(await control.config())
 
 
 @router.post("/shutdown")
 async def shutdown(control: ControlOf, op: OperatorOf) -> Response:
     await control.shutdown(op)
-    return _json({"stopping": True})
+    return json_answer({"stopping": True})
 
 
 def create_app(control: Control, streams: Streams) -> ASGIApp:
-    """The API over ``control``. Whoever serves it puts the operator into the scope under :data:`OPERATOR`."""
+    """The API over ``control``. Whoever serves it puts the operator into the scope under ``OPERATOR``."""
     app = FastAPI(title="weftos control API", docs_url=None, redoc_url=None)
     app.state.control = control
     app.state.streams = streams
     app.include_router(router)
+    app.include_router(api_memory.router)
     app.add_exception_handler(KernelError, _kernel_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _no_such_operation)
@@ -260,23 +247,11 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-def _encode(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _json(value: Json, status_code: int = 200) -> Response:
-    return Response(_encode(value), status_code, media_type="application/json")
-
-
-def error_answer(code: str, message: str, status_code: int | None = None) -> Response:
-    return _json({"error": {"code": code, "message": message}}, status_code or CODES.get(code, 500))
-
-
 def _listing(rows: Sequence[Json]) -> Response:
     async def slices() -> AsyncIterator[str]:
         yield "["
         for first in range(0, len(rows), _SLICE_ROWS):
-            yield ("," if first else "") + _encode(rows[first : first + _SLICE_ROWS])[1:-1]
+            yield ("," if first else "") + encode(rows[first : first + _SLICE_ROWS])[1:-1]
             await asyncio.sleep(0)
         yield "]"
 
@@ -284,7 +259,7 @@ def _listing(rows: Sequence[Json]) -> Response:
 
 
 def _error_line(code: str, message: str) -> str:
-    return _encode({"error": {"code": code, "message": message}}) + "\n"
+    return encode({"error": {"code": code, "message": message}}) + "\n"
 
 
 async def _kernel_error(request: Request, error: Exception) -> Response:

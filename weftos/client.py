@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import httpx
 
-from weftos.control import Isolation, Json, Resolution, Restart, Signal
+from weftos.control import Isolation, Json, Resolution, Restart, SearchMode, Signal
 from weftos.errors import WeftosError
 from weftos.paths import control_socket, data_directory, not_running
 
@@ -176,6 +176,30 @@ class Client:
 
     def logs(self, target: str | int, *, limit: int = 200) -> list[Json]:
         return self._rows("/logs", {"target": str(target), "limit": limit})
+
+    def memory_add(self, text: str, *, title: str = "", scope: str = "shared", owner: str = "") -> Json:
+        """Remember a text. ``scope`` shared: for every process; own: for its ``owner`` (an address; empty: people
+        alone) and the processes below it."""
+        body = {"text": text, "title": title, "scope": scope, "owner": owner}
+        return self._object("POST", "/memory", body=body)
+
+    def memory_search(self, query: str, *, k: int = 5, mode: SearchMode = "hybrid") -> Json:
+        """``results``, best first, and ``degraded``: why a part of the search is missing."""
+        return self._object("POST", "/memory/search", body={"query": query, "k": k, "mode": mode})
+
+    def memory_show(self, id: str) -> Json:
+        return self._object("GET", f"/memory/{_segment(id)}")
+
+    def memory_forget(self, id: str) -> Json:
+        """Take a document out of memory, and out of the index."""
+        return self._object("POST", f"/memory/{_segment(id)}/forget")
+
+    def memory_stats(self) -> Json:
+        return self._object("GET", "/memory")
+
+    def memory_reindex(self) -> Json:
+        """Have the index built anew, in the background."""
+        return self._object("POST", "/memory/reindex")
 
     def config(self) -> Json:
         return self._object("GET", "/config")

@@ -20,6 +20,7 @@ Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["shared", "dedicated"]
 Signal = Literal["term", "kill"]
 Resolution = Literal["retry", "done", "lost"]
+SearchMode = Literal["hybrid", "vector", "bm25"]
 
 # code of an error -> HTTP status of its answer
 CODES = {
@@ -97,8 +98,36 @@ class SpawnRequest:
         return faults
 
 
+class MemoryControl(Protocol):
+    """What can be asked of memory. A person sees every document."""
+
+    async def add(self, op: Operator, text: str, title: str, scope: str, owner: str = "") -> Json:
+        """id, seq, owner, scope, bytes. ``scope`` own or shared; ``owner`` an address, empty for the person; no
+        title: the first line."""
+
+    async def search(self, query: str, k: int, mode: SearchMode) -> Json:
+        """results [{id, title, text (cut), score, parts, seq, owner, scope}], best first; mode, degraded (why a
+        part of the search is missing), embedder."""
+
+    async def show(self, ident: str) -> Json:
+        """id, title, text, owner, scope, seq, bytes, time_us."""
+
+    async def forget(self, op: Operator, ident: str) -> Json:
+        """id, owner, scope, seq."""
+
+    async def stats(self) -> Json:
+        """documents, bytes, owners [{owner, documents, bytes}], index (what the archive says of it)."""
+
+    async def reindex(self, op: Operator) -> Json:
+        """Begin to build the index anew; documents."""
+
+
 class Control(Protocol):
     """Everything that can be asked of a running node."""
+
+    @property
+    def memory(self) -> MemoryControl:
+        """The part that is about memory."""
 
     async def status(self) -> Json:
         """name, origin, boot, version, engine, uptime_s, read_only (why, or None), processes, cells, ledger

@@ -20,7 +20,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from weftos.api import OPERATOR, Streams, create_app, error_answer
+from weftos.api import Streams, create_app
+from weftos.api_parts import OPERATOR, error_answer
 from weftos.control import Control, Operator
 from weftos.errors import WeftosError
 

@@ -17,6 +17,7 @@ COMMANDS = """
 init up down status doctor
 spawn ps tree inspect send chat cancel logs events stop start kill
 deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve
+memory/add memory/search memory/show memory/forget memory/stats memory/reindex
 chain/status chain/log chain/show chain/why chain/verify chain/key
 config/view config/validate
 """

@@ -6,7 +6,7 @@ import asyncio
 import json
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,55 @@ def process_row(address: str, pid: int, **other: Any) -> dict[str, Any]:
     }
 
 
+class TwinMemory:
+    """Memory's part of control: notes what was asked in the twin's ``calls``, and has one document."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+        self.document: dict[str, Any] = {
+            "id": "d7",
+            "title": "Ferry",
+            "text": "the ferry leaves\nat nine",
+            "owner": "/user/ada",
+            "scope": "own",
+            "seq": 7,
+            "bytes": 24,
+            "time_us": 1,
+        }
+        self.degraded = ""
+
+    def _must(self, ident: str) -> None:
+        if ident != self.document["id"]:
+            raise NotFound(f"no document {ident!r} in memory")
+
+    async def add(self, op: Any, text: str, title: str, scope: str, owner: str = "") -> Any:
+        self._note("memory_add", op, text, title, scope, owner)
+        return {"id": "d8", "seq": 8, "owner": owner, "scope": scope, "bytes": len(text.encode())}
+
+    async def search(self, query: str, k: int, mode: str) -> Any:
+        self._note("memory_search", query, k, mode)
+        parts = {"bm25": {"rank": 1, "score": 2.5}, "vector": {"rank": 3, "score": 0.5}}
+        hits = [{**self.document, "score": 0.0325, "parts": parts}] if "ferry" in query else []
+        return {"results": hits, "mode": mode, "degraded": self.degraded, "embedder": "lexical"}
+
+    async def show(self, ident: str) -> Any:
+        self._must(ident)
+        return self.document
+
+    async def forget(self, op: Any, ident: str) -> Any:
+        self._note("memory_forget", op, ident)
+        self._must(ident)
+        return {"id": ident, "owner": "/user/ada", "scope": "own", "seq": 7}
+
+    async def stats(self) -> Any:
+        owners = [{"owner": "/user/ada", "documents": 1, "bytes": 24}]
+        return {"documents": 1, "bytes": 24, "owners": owners, "index": {"embedder": "lexical"}}
+
+    async def reindex(self, op: Any) -> Any:
+        self._note("memory_reindex", op)
+        return {"documents": 1}
+
+
 class Twin:
     """Control, in memory. ``calls`` holds what was asked, with the operator where the operation has one."""
 
@@ -49,6 +98,7 @@ class Twin:
         self.failure: Exception | None = None
         self.stream_closed = threading.Event()
         self.stopping = threading.Event()
+        self.memory = TwinMemory(self._note)
 
     def _note(self, *call: Any) -> None:
         self.calls.append(call)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from weftos import __version__
-from weftos.cli import configuration, doctor, ledger, letters, nodes, processes, talk
+from weftos.cli import configuration, doctor, ledger, letters, memory, nodes, processes, talk
 from weftos.cli.options import group
 
 app = group("A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act.")
@@ -38,5 +38,6 @@ for _command in (*_NODE, *_LOOK, *_TALK, *_RULE):
     app.command()(_command)
 app.add_typer(letters.deadletters, name="deadletters")
 app.add_typer(letters.doubts, name="doubts")
+app.add_typer(memory.memory, name="memory")
 app.add_typer(ledger.chain, name="chain")
 app.add_typer(configuration.config, name="config")
