@@ -128,6 +128,13 @@ class Archive:
         self._until = until
         return self._sound(self._load)
 
+    def ask(self, work: Callable[[], T]) -> T:
+        """What ``work`` answers, which only reads :attr:`documents`; it runs again when the archive must be rebuilt.
+
+        Raises ArchiveUnavailable, DamageError, ForeignDataError.
+        """
+        return self._sound(work)
+
     def log(
         self, *, pid: int | None = None, kind: str | None = None, limit: int = 100, before: int | None = None
     ) -> list[dict[str, Any]]:

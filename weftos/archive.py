@@ -2,7 +2,8 @@
 
 It follows the journal's files by itself; the node only tells it how far they are durable (notice ``durable``,
 ``{"size"}``). Questions: ``log`` (``{"pid"?, "kind"?, "limit"?, "before"?}`` to ``{"rows", "loaded"}``, newest last),
-``status``. DuckDB works in one thread of its own, so the link is always served.
+``status``, and those of the memory (:mod:`weftos.memory_service`). DuckDB and the indices work in one thread of their
+own, so the link is always served.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, TypeVar
 from chain.archive import Archive
 from chain.errors import ChainError
 from kernel.helper import die_with_parent, serve_link
+from weftos.embedder import Embedder, make_embedder
+from weftos.memory_service import MemoryService, Notify
 
 T = TypeVar("T")
 
@@ -27,11 +30,15 @@ RETRY_S = 5.0
 
 
 class ArchiveService:
-    """Serves one :class:`~chain.archive.Archive`: loads what became durable, answers questions in between."""
+    """Serves one :class:`~chain.archive.Archive`: loads what became durable, answers questions in between.
 
-    def __init__(self, archive: Archive) -> None:
+    ``vectors`` is the memory's directory; ``notify`` tells the node something unasked.
+    """
+
+    def __init__(self, archive: Archive, vectors: Path, embedder: Embedder, notify: Notify) -> None:
         self._archive = archive
         self._thread = ThreadPoolExecutor(1, "archive")
+        self._memory = MemoryService(archive, vectors, embedder, self._thread, notify)
         self._durable: int | None = None
         self._following: asyncio.Task[None] | None = None
         self._fault: str | None = None
@@ -39,14 +46,18 @@ class ArchiveService:
     async def open(self) -> None:
         """Open the archive. Raises ChainError, OSError."""
         await self._in_thread(self._archive.open)
+        await self._memory.open()
         self._follow()
 
     async def close(self) -> None:
         if self._following is not None:
             self._following.cancel()
             await asyncio.wait([self._following])
-        await self._in_thread(self._archive.close)
-        self._thread.shutdown()
+        try:
+            await self._memory.close()
+        finally:
+            await self._in_thread(self._archive.close)
+            self._thread.shutdown()
 
     async def handle(self, op: str, args: dict[str, Any]) -> Any:
         """Answer one frame of the link. Raises ChainError, ValueError."""
@@ -59,6 +70,13 @@ class ArchiveService:
                 return await self._log(args)
             case "status":
                 return {"entries": self._archive.size, "rebuilt": self._archive.rebuilt, "fault": self._fault}
+            case "search" | "read" | "stats" | "reindex":
+                await self._in_thread(self._archive.update, self._durable)
+                answer = await self._memory.handle(op, args)
+                self._follow()
+                return answer
+            case "embedded":
+                return await self._memory.handle(op, args)
             case _:
                 raise ValueError(f"the archive knows no operation {op!r}")
 
@@ -85,6 +103,7 @@ class ArchiveService:
             loaded, durable = self._archive.size, self._durable
             try:
                 await self._in_thread(self._archive.update, durable)
+                await self._memory.follow()
                 self._fault = None
             except (ChainError, OSError) as error:
                 self._report(str(error))
@@ -108,12 +127,19 @@ def _integer(args: dict[str, Any], name: str) -> int | None:
     return value
 
 
-async def serve(data: Path, link_fd: int, boot: int) -> None:
+async def serve(data: Path, embedder: Embedder, link_fd: int, boot: int) -> None:
     """Serve one link until its end. Raises ChainError, OSError when the archive cannot be opened."""
-    service = ArchiveService(Archive(data / "archive" / "audit.duckdb", data / "journal"))
+    notices: list[Notify] = []
+    directory = data / "archive"
+    service = ArchiveService(
+        Archive(directory / "audit.duckdb", data / "journal"),
+        directory / "vectors",
+        embedder,
+        lambda op, args: notices[0](op, args) if notices else None,
+    )
     await service.open()
     try:
-        await serve_link(link_fd, boot, service.handle)
+        await serve_link(link_fd, boot, service.handle, notices.append)
     finally:
         await service.close()
 
@@ -122,13 +148,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the process. Exit status 1 when the archive cannot be opened."""
     parser = argparse.ArgumentParser(prog="weftos.archive")
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--embedder", default="lexical")
+    parser.add_argument("--embedding-model", default="")
+    parser.add_argument("--embedding-dimensions", type=int, default=0)
     parser.add_argument("--link-fd", type=int, required=True)
     parser.add_argument("--boot", type=int, required=True)
     arguments = parser.parse_args(argv)
     die_with_parent()
     try:
-        asyncio.run(serve(arguments.data, arguments.link_fd, arguments.boot))
-    except (ChainError, OSError) as error:
+        embedder = make_embedder(
+            arguments.embedder, arguments.embedding_model, arguments.embedding_dimensions
+        )
+        asyncio.run(serve(arguments.data, embedder, arguments.link_fd, arguments.boot))
+    except (ChainError, OSError, ValueError) as error:
         print(f"archive: {error}", file=sys.stderr)
         return 1
     return 0

@@ -94,14 +94,15 @@ class Bm25Index:
     def search(self, query: str, k: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
         """The ``k`` best documents that hold a word of ``query``: (document, score), best first, ties by number.
 
-        ``allowed[document]`` says which may be found (None: all); it covers every document. Of a query of many
-        words the 64 rarest count.
+        ``allowed[document]`` says which may be found, none behind its end; None: all. Of a query of many words the
+        64 rarest count.
         """
         scores = self._scores(query)
         if scores is None:
             return []
         if allowed is not None:
-            scores[~allowed[: len(scores)]] = 0
+            scores[: len(allowed)][~allowed[: len(scores)]] = 0
+            scores[len(allowed) :] = 0
         found = np.flatnonzero(scores)
         if len(found) > k:
             values = scores[found]
