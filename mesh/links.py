@@ -1,0 +1,386 @@
+"""Links: one authenticated session a peer, over whatever wire.
+
+Who decides what:
+
+- A frame from a connection that nobody knows begins a session or is answered with a reset. No more than
+  ``half_open_sessions`` of strangers are under way at once, none longer than ``handshake_timeout_s``.
+- The session says who the peer is; :meth:`LinkEvents.admit` says whether it may come in. Of two links with one
+  peer :func:`membership.keeps_new_link` says which stays.
+- Anything heard is a sign of life; a link with nothing to say sends an empty message each ``heartbeat_s`` and is
+  lost after ``lost_after_s`` of silence.
+- A fault in a session ends its connection. The next session is a new one; nothing is repaired or resent here.
+
+A message is cut and sealed only when its turn comes, a few frames a turn of the event loop, so that 16 MiB stall
+nobody. What waits for a peer is bounded by ``link_queue_bytes``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from mesh.bounds import DEFAULT_BOUNDS, MAX_MESSAGE_BYTES, MeshBounds, ReassemblyBudget
+from mesh.errors import LinkDown, LinkFull, MessageTooLarge, PeerRefused, SessionBroken, TransportError
+from mesh.identity import Identity, PeerIdentity
+from mesh.membership import Backoff, Pulse, keeps_new_link
+from mesh.session import (
+    RESET_FRAME,
+    Closed,
+    Identified,
+    Message,
+    Opened,
+    Send,
+    Session,
+    begins_session,
+)
+from mesh.tokens import JoinClaim
+from mesh.transport import Dial, LinkEvents, Wire
+
+FRAMES_A_TURN = 16
+LINK_QUEUE_BYTES = 2 * MAX_MESSAGE_BYTES
+SECOND_LINK = "another link is kept"
+
+
+@dataclass(eq=False, slots=True)
+class _Link:
+    """One connection with its session. ``queue``: whole messages whose turn has not come."""
+
+    conn: int
+    session: Session
+    target: _Target | None
+    began_s: float
+    pulse: Pulse
+    open: bool = False
+    queue: deque[bytes] = field(default_factory=deque)
+    queued_bytes: int = 0
+    parts: Iterator[bytes] | None = None
+    held: deque[bytes] = field(default_factory=deque)
+    pumping: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Target:
+    """A node that this one calls."""
+
+    dial: Dial
+    failures: int = 0
+    link: _Link | None = None
+    timer: asyncio.TimerHandle | None = None
+
+
+class Links:
+    """The :class:`Transport` of a node. ``jitter`` draws from [0, 1)."""
+
+    def __init__(
+        self,
+        me: Identity,
+        wire: Wire,
+        bounds: MeshBounds = DEFAULT_BOUNDS,
+        backoff: Backoff | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._me = me
+        self._wire = wire
+        self._bounds = bounds
+        self._backoff = backoff or Backoff()
+        self._jitter = jitter
+        self._budget = ReassemblyBudget(bounds.reassembly_bytes)
+        self._events: LinkEvents
+        self._loop: asyncio.AbstractEventLoop
+        self._links: dict[int, _Link] = {}
+        self._up: dict[str, _Link] = {}
+        self._targets: dict[str, _Target] = {}
+        self._half_open = 0
+        self._ticker: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def open(self, events: LinkEvents, listen: str | None) -> str:
+        self._events = events
+        self._loop = asyncio.get_running_loop()
+        address = await self._wire.open(self, listen)
+        self._tick()
+        return address
+
+    def dial(self, dial: Dial) -> None:
+        old = self._targets.pop(dial.origin, None)
+        if old is not None:
+            self._retire(old)
+        self._targets[dial.origin] = target = _Target(dial)
+        target.timer = self._loop.call_later(0.0, self._call, target)
+
+    def drop(self, origin: str, why: str) -> None:
+        target = self._targets.pop(origin, None)
+        if target is not None:
+            self._retire(target)
+        link = self._up.get(origin)
+        if link is not None:
+            self._end(link, why, say=True)
+
+    def send(self, origin: str, message: bytes) -> None:
+        if len(message) > MAX_MESSAGE_BYTES:
+            raise MessageTooLarge(len(message), MAX_MESSAGE_BYTES)
+        link = self._up.get(origin)
+        if link is None:
+            raise LinkDown(f"there is no link to {origin}")
+        if link.queued_bytes and link.queued_bytes + len(message) > LINK_QUEUE_BYTES:
+            raise LinkFull(f"{link.queued_bytes} bytes wait for {origin}, limit {LINK_QUEUE_BYTES}")
+        link.queue.append(message)
+        link.queued_bytes += len(message)
+        if not link.pumping:
+            self._pump(link)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+        for target in self._targets.values():
+            if target.timer is not None:
+                target.timer.cancel()
+        for link in list(self._links.values()):
+            self._end(link, "the node stops", say=True)
+        await self._wire.shut()
+
+    # The wire's events.
+
+    def on_frame(self, conn: int, frame: bytes) -> None:
+        link = self._links.get(conn) or self._accept(conn, frame)
+        if link is None:
+            return
+        link.pulse = link.pulse.heard(self._loop.time())
+        try:
+            for event in link.session.receive(frame):
+                match event:
+                    case Send(reply):
+                        self._push(link, reply)
+                    case Message(data):
+                        if data:
+                            self._events.on_message(self._origin(link), data)
+                    case Identified(peer, join):
+                        self._decide(link, peer, join)
+                    case Opened(peer):
+                        self._opened(link, peer)
+                    case Closed(why):
+                        self._end(link, f"closed by the peer: {why!r:.220}")
+                if self._links.get(conn) is not link:
+                    return
+        except SessionBroken as broken:
+            if broken.farewell is not None:
+                self._wire.send(conn, broken.farewell)
+            self._broken(link, broken)
+
+    def on_gone(self, conn: int, why: str) -> None:
+        link = self._links.get(conn)
+        if link is not None:
+            self._end(link, why)
+
+    def on_writable(self, conn: int) -> None:
+        link = self._links.get(conn)
+        if link is not None and not link.pumping:
+            self._pump(link)
+
+    # Sessions, from the first frame to the verdict.
+
+    def _accept(self, conn: int, frame: bytes) -> _Link | None:
+        """A link for a connection that somebody else has opened, if it may have one."""
+        if not begins_session(frame):
+            if frame != RESET_FRAME:
+                self._wire.send(conn, RESET_FRAME)
+            self._wire.close(conn)
+            return None
+        if self._half_open >= self._bounds.half_open_sessions or self._closed:
+            self._wire.close(conn)
+            return None
+        self._half_open += 1
+        return self._new_link(conn, None)
+
+    def _new_link(self, conn: int, target: _Target | None) -> _Link:
+        now_s = self._loop.time()
+        session = Session(target is not None, self._me, self._budget)
+        link = _Link(conn, session, target, now_s, Pulse(now_s, now_s))
+        self._links[conn] = link
+        return link
+
+    def _call(self, target: _Target) -> None:
+        """Call a node, unless there is a link to it."""
+        target.timer = None
+        if self._closed or target.link is not None or target.dial.origin in self._up:
+            return
+        try:
+            conn = self._wire.dial(target.dial.address)
+        except TransportError as error:
+            self._events.on_refused(target.dial.address, str(error))
+            self._call_later(target)
+            return
+        target.link = self._new_link(conn, target)
+        self._push(target.link, target.link.session.start())
+
+    def _call_later(self, target: _Target) -> None:
+        if self._closed or self._targets.get(target.dial.origin) is not target or target.timer is not None:
+            return
+        delay_s = self._backoff.delay_s(target.failures, self._jitter())
+        target.failures += 1
+        target.timer = self._loop.call_later(delay_s, self._call, target)
+
+    def _retire(self, target: _Target) -> None:
+        """Stop calling; a call under way is dropped, a link that is up stays."""
+        if target.timer is not None:
+            target.timer.cancel()
+        if target.link is not None and not target.link.open:
+            self._end(target.link, "no longer wanted")
+
+    def _decide(self, link: _Link, peer: PeerIdentity, join: JoinClaim | None) -> None:
+        """Say yes or no to a peer that has proved who it is."""
+        why, told = "", True
+        if link.target is not None:
+            expected = link.target.dial.origin
+            if peer.origin != expected:
+                why = f"the node there is {peer.origin}, expected was {expected}"
+        elif not self._keeps(link, peer):
+            why, told = SECOND_LINK, False
+        else:
+            why = self._events.admit(peer, join, link.session.handshake_hash)
+        if why:
+            for frame in link.session.refuse(why):
+                self._wire.send(link.conn, frame)
+            who = peer.origin if link.target is None else link.target.dial.address
+            self._end(link, why)
+            if told:
+                self._events.on_refused(who, why)
+            return
+        token = link.target.dial.token if link.target is not None else None
+        for frame in link.session.accept(token):
+            self._push(link, frame)
+        if link.target is None:
+            self._opened(link, peer)
+
+    def _keeps(self, link: _Link, peer: PeerIdentity) -> bool:
+        """Whether ``link`` may be the one link with ``peer``. A peer that has booted anew has no other."""
+        old = self._up.get(peer.origin)
+        if old is None or old.session.peer is None or old.session.peer.boot != peer.boot:
+            return True
+        return keeps_new_link(
+            self._me.origin,
+            peer.origin,
+            dialled_by_us_old=old.target is not None,
+            dialled_by_us_new=link.target is not None,
+        )
+
+    def _opened(self, link: _Link, peer: PeerIdentity) -> None:
+        if not self._keeps(link, peer):
+            self._end(link, SECOND_LINK, say=True)
+            return
+        if link.target is None:
+            self._half_open -= 1
+        if (target := self._targets.get(peer.origin)) is not None:
+            target.failures = 0
+        link.open = True
+        old = self._up.get(peer.origin)
+        self._up[peer.origin] = link
+        if old is not None:
+            self._end(old, "a new link took its place", say=True)
+        self._wire.trust(link.conn)
+        self._events.on_up(peer, link.target.dial if link.target is not None else None)
+
+    def _broken(self, link: _Link, broken: SessionBroken) -> None:
+        """A session that failed; who was refused for good does not call again with the same token."""
+        target, was_open = link.target, link.open
+        who = target.dial.address if target is not None else self._name(link)
+        refused = isinstance(broken, PeerRefused)
+        second = isinstance(broken, PeerRefused) and broken.why == SECOND_LINK
+        if refused and not second and target is not None and target.dial.token is not None:
+            self._targets.pop(target.dial.origin, None)
+        self._end(link, str(broken))
+        if not was_open and not second:
+            self._events.on_refused(who, str(broken))
+
+    # Life and death of a link.
+
+    def _end(self, link: _Link, why: str, *, say: bool = False) -> None:
+        """The link is over; ``say``: tell the peer, if it can be told."""
+        if self._links.pop(link.conn, None) is None:
+            return
+        if say and not link.held:
+            for frame in link.session.close(why[:200]):
+                self._wire.send(link.conn, frame)
+        link.session.abandon()
+        link.queue.clear()
+        link.held.clear()
+        self._wire.close(link.conn)
+        if link.target is None and not link.open:
+            self._half_open -= 1
+        if link.target is not None and link.target.link is link:
+            link.target.link = None
+        origin = self._origin(link) if link.open else ""
+        if origin and self._up.get(origin) is link:
+            del self._up[origin]
+            self._events.on_down(origin, why)
+        wanted = self._targets.get(link.target.dial.origin if link.target is not None else origin)
+        if wanted is not None and wanted.link is None and wanted.dial.origin not in self._up:
+            self._call_later(wanted)
+
+    def _tick(self) -> None:
+        """Each quarter of a heartbeat: end what is silent or slow, ping where nothing was said."""
+        now_s = self._loop.time()
+        bounds = self._bounds
+        for link in list(self._links.values()):
+            if not link.open:
+                if now_s - link.began_s >= bounds.handshake_timeout_s:
+                    who = link.target.dial.address if link.target is not None else self._name(link)
+                    self._end(link, f"no handshake within {bounds.handshake_timeout_s:g} s")
+                    self._events.on_refused(who, f"no handshake within {bounds.handshake_timeout_s:g} s")
+            elif link.pulse.is_lost(now_s, bounds.lost_after_s):
+                self._end(link, f"silent for {bounds.lost_after_s:g} s")
+            elif link.pulse.owes_ping(now_s, bounds.heartbeat_s) and not link.held:
+                for frame in link.session.seal(b""):
+                    self._push(link, frame)
+        self._ticker = self._loop.call_later(bounds.heartbeat_s / 4, self._tick)
+
+    # Frames out.
+
+    def _push(self, link: _Link, frame: bytes) -> bool:
+        """Send a sealed frame, or hold it until the connection has room; whether it went out."""
+        link.pulse = link.pulse.said(self._loop.time())
+        if not link.held and self._wire.send(link.conn, frame):
+            return True
+        link.held.append(frame)
+        return False
+
+    def _pump(self, link: _Link) -> None:
+        """Send what waits: held frames first, then messages in their order, a few frames a turn."""
+        link.pumping = False
+        if self._links.get(link.conn) is not link:
+            return
+        while link.held:
+            if not self._wire.send(link.conn, link.held[0]):
+                return
+            link.held.popleft()
+        for _ in range(FRAMES_A_TURN):
+            frame = self._next_frame(link)
+            if frame is None or not self._push(link, frame):
+                return
+        if link.queue or link.parts is not None:
+            link.pumping = True
+            self._loop.call_soon(self._pump, link)
+
+    def _next_frame(self, link: _Link) -> bytes | None:
+        while True:
+            if link.parts is not None:
+                frame = next(link.parts, None)
+                if frame is not None:
+                    return frame
+                link.parts = None
+            if not link.queue:
+                return None
+            message = link.queue.popleft()
+            link.queued_bytes -= len(message)
+            link.parts = link.session.seal_parts(message)
+
+    def _origin(self, link: _Link) -> str:
+        assert link.session.peer is not None
+        return link.session.peer.origin
+
+    def _name(self, link: _Link) -> str:
+        return link.session.peer.origin if link.session.peer is not None else "a stranger"
