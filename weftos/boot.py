@@ -57,6 +57,22 @@ class Options:
     name: str | None = None
     config: Path | None = None
     engine: str | None = None
+    ray_address: str | None = None
+    ray_token: Path | None = None
+    listen: str | None = None
+    join: str | None = None
+    token: Path | None = None
+
+    def flags(self) -> dict[str, str | None]:
+        """Those that are settings, by their dotted keys. ``token``, the join token's file, is none."""
+        return {
+            "node.name": self.name,
+            "node.engine": self.engine,
+            "node.ray_address": self.ray_address,
+            "node.ray_token": str(self.ray_token) if self.ray_token else None,
+            "mesh.listen": self.listen,
+            "mesh.join": self.join,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +205,7 @@ async def start(options: Options, report: Report) -> Node:
 
 async def _recover(options: Options, data: Path, held: DataLock, report: Report) -> Ground:
     """End the old boot and replay the journal."""
-    flags = {"node.name": options.name, "node.engine": options.engine}
-    config = load(data, file=options.config, flags=flags, environment=os.environ)
+    config = load(data, file=options.config, flags=options.flags(), environment=os.environ)
     before = read_boot(data)
     ended = end_old_session(data)
     if before is not None:

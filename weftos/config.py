@@ -3,6 +3,7 @@
 The file is ``<data>/weftos.toml``, or the one given by ``--config``; never one in the current directory, as
 that may belong to somebody else. An environment variable is ``WEFTOS_`` and the dotted key in capitals with
 two underscores for each dot: ``WEFTOS_NODE__ENGINE``; a list is JSON, and a ``-`` in a name becomes ``_``.
+``WEFTOS_RAY_TOKEN_PATH`` is short for ``WEFTOS_NODE__RAY_TOKEN``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = ["Config", "ConfigError", "Origin", "default_file", "load", "validate_
 
 PREFIX = "WEFTOS_"
 NOT_SETTINGS = frozenset({"WEFTOS_DATA", "WEFTOS_CONFIG"})
+SHORT_NAMES: Mapping[str, KeyPath] = {"WEFTOS_RAY_TOKEN_PATH": ("node", "ray_token")}
 _PERHAPS_SECRET = frozenset({"base_url", "api_key_env"})  # where a person may have put a key by mistake
 _SECRET_HINT = "; a secret does not belong here: name the environment variable that holds it in api_key_env"
 
@@ -118,7 +120,7 @@ class _Layers:
         taken = NOT_SETTINGS | self._secret_names(environment)
         for name in sorted(environment):
             if name.startswith(PREFIX) and name not in taken:
-                key = self._spelled(tuple(name[len(PREFIX) :].lower().split("__")))
+                key = SHORT_NAMES.get(name) or self._spelled(tuple(name[len(PREFIX) :].lower().split("__")))
                 self._add(key, environment[name], Origin("environment", f"variable {safe_text(name)}"))
 
     def add_flags(self, flags: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The node process: ``python -P -m weftos.node --data DIR [--name N] [--config FILE] [--engine E] [--ready-fd N]``.
+"""The node process: ``python -P -m weftos.node --data DIR [--ready-fd N]`` and the options of ``weftos up``.
 
 Started by ``weftos up`` as the leader of a session of its own. Says on the ready descriptor, one JSON object a line,
 what it is doing (``{"step": ...}``), and at the end ``{"ready": true, ...}`` or ``{"error": ..., "code": ...}``.
@@ -44,17 +44,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--name")
     parser.add_argument("--config", type=Path)
     parser.add_argument("--engine", choices=("ray", "local"))
+    parser.add_argument("--ray-address")
+    parser.add_argument("--ray-token", type=Path)
+    parser.add_argument("--listen")
+    parser.add_argument("--join")
+    parser.add_argument("--token", type=Path)
     parser.add_argument("--ready-fd", type=int, default=1)
     args = parser.parse_args(argv)
+    ready_fd = args.__dict__.pop("ready_fd")
     os.umask(0o077)
-    os.set_inheritable(args.ready_fd, False)
+    os.set_inheritable(ready_fd, False)
 
     def say(document: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # whoever started the node may have gone; the node stays
-            os.write(args.ready_fd, json.dumps(document).encode() + b"\n")
+            os.write(ready_fd, json.dumps(document).encode() + b"\n")
 
     try:
-        asyncio.run(run(Options(args.data, args.name, args.config, args.engine), say))
+        asyncio.run(run(Options(**vars(args)), say))
     except (WeftosError, ConfigError, KernelError, ChainError) as error:
         say({"error": str(error), "code": getattr(error, "code", "conflict")})
         return 1

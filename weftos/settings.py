@@ -30,6 +30,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PETNAME = re.compile(r"[a-zA-Z0-9._-]{0,64}")
 _IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"([A-Z_][A-Z0-9_]{0,127})?")
+_HOST_PORT = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 
 
 def _matches(pattern: re.Pattern[str], words: str) -> AfterValidator:
@@ -63,6 +64,31 @@ def _server_url(url: str) -> str:
     return url
 
 
+def _is_host_port(text: str, lowest_port: int) -> bool:
+    match = _HOST_PORT.fullmatch(text)
+    return match is not None and lowest_port <= int(match[2]) < 65_536
+
+
+def _mesh_address(text: str) -> str:
+    """``tcp://HOST:PORT``, which may be written without its beginning."""
+    place = text.removeprefix("tcp://")
+    if text and not _is_host_port(place, 1):
+        raise ValueError("must be HOST:PORT or tcp://HOST:PORT")
+    return f"tcp://{place}" if text else ""
+
+
+def _ray_address(text: str) -> str:
+    if text and not _is_host_port(text, 1):
+        raise ValueError("must be HOST:PORT, the address of the cluster's head (not ray://, not auto)")
+    return text
+
+
+def _listen_address(text: str) -> str:
+    if text and not _is_host_port(text, 0):
+        raise ValueError("must be HOST:PORT; port 0 takes a free one")
+    return text
+
+
 class Section(BaseModel):
     """A table of the file. Unknown keys are found, with better words, before pydantic sees them."""
 
@@ -72,10 +98,32 @@ class Section(BaseModel):
 
 
 class NodeSettings(Section):
-    """``name`` is a petname; the node's true name is the fingerprint of its first key."""
+    """``name`` is a petname; the node's true name is the fingerprint of its first key.
+
+    ``ray_address``: attach to the Ray cluster there, whose token is in the file ``ray_token``, instead of starting
+    one. Its cells dial back to ``cells_listen``, by default a free port of the address that the cluster sees.
+    """
 
     name: Annotated[str, _matches(_PETNAME, "a petname is up to 64 letters, digits, . _ or -")] = ""
     engine: Literal["ray", "local"] = "ray"
+    ray_address: Annotated[str, Field(max_length=300), AfterValidator(_ray_address)] = ""
+    ray_token: Annotated[str, _matches(re.compile(r"(/[^\x00]{0,4095})?"), "must be an absolute path")] = ""
+    cells_listen: Annotated[str, Field(max_length=300), AfterValidator(_listen_address)] = ""
+
+    @model_validator(mode="after")
+    def _can_attach(self) -> NodeSettings:
+        if self.ray_address and self.engine != "ray":
+            raise ValueError(f'ray_address needs engine "ray", it is "{self.engine}"')
+        if self.ray_address and not self.ray_token:
+            raise ValueError("ray_address needs ray_token: the file that holds that cluster's token")
+        return self
+
+
+class MeshSettings(Section):
+    """``listen``: where peers may dial this node; empty: it only dials. ``join``: a node to dial at boot."""
+
+    listen: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] = ""
+    join: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] = ""
 
 
 class ProviderSettings(Section):
@@ -150,6 +198,7 @@ class Settings(Section):
     """All sections. The provider ``offline`` always exists: no key, no network, and no language model."""
 
     node: NodeSettings = NodeSettings()
+    mesh: MeshSettings = MeshSettings()
     providers: dict[Name, ProviderSettings] = Field(default_factory=dict, max_length=64)
     model: ModelSettings = ModelSettings()
     tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)

@@ -60,11 +60,27 @@ def up(
     engine: Annotated[
         Literal["ray", "local"] | None, typer.Option(help="Cells as Ray actors, or as plain child processes.")
     ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Attach to this Ray cluster instead of starting one."),
+    ] = None,
+    ray_token: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The token of that cluster (else WEFTOS_RAY_TOKEN_PATH)."),
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="ADDR", help="Where peers may dial this node: HOST:PORT.")
+    ] = None,
+    join: Annotated[str | None, typer.Option(metavar="ADDR", help="A node to dial: HOST:PORT.")] = None,
+    token: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The join token that the node to be joined has made.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start the node.
 
-    Makes the data directory if there is none. In the foreground Ctrl-C stops the node.
+    Makes the data directory if there is none. In the foreground Ctrl-C stops the node. A node that attaches to a
+    Ray cluster runs on a machine of that cluster.
     """
     from weftos.cli.launch import NodeProcess, node_command
     from weftos.initialise import initialise, is_initialised
@@ -76,8 +92,13 @@ def up(
         out.say(f"made {place}; the node's true name is {keys.origin}")
     flags: dict[str, str | None] = {
         "--name": name,
-        "--config": str(config.absolute()) if config else None,
+        "--config": _absolute(config),
         "--engine": engine,
+        "--ray-address": ray_address,
+        "--ray-token": _absolute(ray_token),
+        "--listen": listen,
+        "--join": join,
+        "--token": _absolute(token),
     }
     with NodeProcess(place, node_command(place, flags)) as node:
         _boot(node, out, place, detach)
@@ -85,6 +106,10 @@ def up(
             status = node.wait()
             out.say("the node has stopped" if status == 0 else f"the node ended with status {status}")
             raise typer.Exit(status)
+
+
+def _absolute(path: Path | None) -> str | None:
+    return str(path.absolute()) if path else None
 
 
 def _boot(node: NodeProcess, out: Output, place: Path, detach: bool) -> None:
