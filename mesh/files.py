@@ -25,24 +25,25 @@ def read_private(path: Path) -> bytes | None:
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(fd)
+            content = os.read(fd, MAX_FILE_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
+        finally:
+            os.close(fd)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise MeshFileError(f"cannot read {path}: {error.strerror}; run as the user who owns it") from error
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise MeshFileError(f"{path} is not a regular file; move it away")
-        if status.st_mode & 0o077:
-            raise MeshFileError(
-                f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, must be 0600: others could read its secrets. "
-                f"If nobody did, run `chmod 600 {path}`"
-            )
-        if status.st_size > MAX_FILE_BYTES:
-            raise MeshFileError(
-                f"{path} is {status.st_size} bytes, limit {MAX_FILE_BYTES}; restore it from a copy"
-            )
-        return file.read()
+    if not stat.S_ISREG(status.st_mode):
+        raise MeshFileError(f"{path} is not a regular file; move it away")
+    if status.st_mode & 0o077:
+        raise MeshFileError(
+            f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, must be 0600: others could read its secrets. "
+            f"If nobody did, run `chmod 600 {path}`"
+        )
+    if len(content) > MAX_FILE_BYTES:
+        raise MeshFileError(f"{path} is over {MAX_FILE_BYTES} bytes; restore it from a copy")
+    return content
 
 
 def write_private(path: Path, content: bytes) -> None:
