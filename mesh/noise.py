@@ -17,7 +17,7 @@ are refused (by the X25519 of OpenSSL below it, which will not return an all-zer
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Protocol
 
 from cryptography.exceptions import InvalidTag
 from noise.connection import Keypair, NoiseConnection  # type: ignore[import-untyped]  # ships no types
@@ -29,7 +29,6 @@ from noise.exceptions import (  # type: ignore[import-untyped]  # ships no types
 )
 
 from mesh.errors import NoiseError
-from mesh.identity import NoiseKey
 
 PROTOCOL = b"Noise_XX_25519_ChaChaPoly_SHA256"
 MAX_NOISE_BYTES = 65_535
@@ -46,6 +45,15 @@ _FAULTS = (
 )
 
 
+class StaticKey(Protocol):
+    """A side's X25519 secret, 32 bytes. ``mesh.identity.NoiseKey`` is one; a cell, which loads of the mesh this
+    file alone, has another.
+    """
+
+    @property
+    def secret(self) -> bytes: ...
+
+
 class NoiseXX:
     """One side of one handshake, then its two ciphers.
 
@@ -59,7 +67,7 @@ class NoiseXX:
     def __init__(
         self,
         initiator: bool,
-        static: NoiseKey,
+        static: StaticKey,
         prologue: bytes,
         *,
         protocol: bytes = PROTOCOL,
