@@ -98,33 +98,35 @@ class Reassembly:
     :meth:`drop`.
     """
 
-    __slots__ = ("_budget", "_held")
+    __slots__ = ("_budget", "_held_bytes", "_parts")
 
     def __init__(self, budget: ReassemblyBudget) -> None:
         self._budget = budget
-        self._held = bytearray()
+        self._parts: list[bytes] = []
+        self._held_bytes = 0
 
     def add(self, flag: int, data: bytes) -> bytes | None:
         """Take a part or an end; the whole message when this ends it."""
         if flag == PART and len(data) != PART_BYTES:
             raise SessionBroken("chunk.size", f"a part of {len(data)} bytes, each has {PART_BYTES}")
-        if flag == END and not (self._held and data):
+        if flag == END and not (self._parts and data):
             raise SessionBroken("chunk.order", "the end of a message that was not begun, or an empty end")
-        size = len(self._held) + len(data)
-        if size > MAX_MESSAGE_BYTES or (flag == PART and size == MAX_MESSAGE_BYTES):
+        more = 1 if flag == PART else 0  # after a part comes at least one more byte
+        if self._held_bytes + len(data) + more > MAX_MESSAGE_BYTES:
             raise SessionBroken("chunk.total", f"a message of over {MAX_MESSAGE_BYTES} bytes")
         if flag == END:
-            message = bytes(self._held) + data
+            message = b"".join((*self._parts, data))
             self.drop()
             return message
         if not self._budget.take(len(data)):
             raise SessionBroken(
                 "chunk.budget", f"unfinished messages of all peers hold {self._budget.limit_bytes} bytes"
             )
-        self._held += data
+        self._parts.append(data)
+        self._held_bytes += len(data)
         return None
 
     def drop(self) -> None:
         """Forget the unfinished message and free its share of the budget."""
-        self._budget.give_back(len(self._held))
-        self._held = bytearray()
+        self._budget.give_back(self._held_bytes)
+        self._parts, self._held_bytes = [], 0
