@@ -14,6 +14,7 @@ from typing import Any
 
 from cognition.errors import CognitionError
 from cognition.providers.base import OfferedTool, Provider, Question
+from cognition.providers.embeddings import MAX_TEXTS, Vectors
 from kernel.abi import ModelAnswer
 
 Notify = Callable[[str, dict[str, Any]], None]
@@ -68,11 +69,11 @@ class Deltas:
 
 
 class Gateway:
-    """Answers ``ask`` and ``cancel``. A question that names no provider goes to ``default``, for
+    """Answers ``ask``, ``embed`` and ``cancel``. A question that names no provider goes to ``default``, for
     ``default_model``.
 
-    Whatever goes wrong with a model is an answer with status ``error``; only a malformed request is an
-    exception.
+    Whatever goes wrong with a model is an answer with status ``error``; a malformed request is an exception, and so is
+    an ``embed`` that has no vectors to give.
     """
 
     def __init__(
@@ -92,8 +93,10 @@ class Gateway:
             case "cancel":
                 task = self._running.get(_text(args, "stream_id"))
                 return {"cancelled": task is not None and task.cancel()}
+            case "embed":
+                return await self._embed(args)
             case _:
-                raise CognitionError(f"the gateway knows ask and cancel, not {op!r}")
+                raise CognitionError(f"the gateway knows ask, embed and cancel, not {op!r}")
 
     async def _ask(self, args: dict[str, Any]) -> dict[str, Any]:
         question = parse_question(args)
@@ -119,6 +122,22 @@ class Gateway:
             self._running.pop(stream_id, None)
             deltas.flush()
         return _as_dict(_outcome(task))
+
+    async def _embed(self, args: dict[str, Any]) -> dict[str, Any]:
+        """``count``, ``dimensions`` and ``data`` (little-endian float32, row by row) for ``texts``."""
+        texts = args.get("texts")
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            raise CognitionError("embed: texts must be a list of texts")
+        if not 1 <= len(texts) <= MAX_TEXTS:
+            raise CognitionError(f"embed: {len(texts)} texts, must be 1 to {MAX_TEXTS}")
+        name = _text(args, "provider") or self._default
+        provider = self._providers.get(name)
+        embed = getattr(provider, "embed", None)
+        if embed is None:
+            why = "makes no embeddings" if provider is not None else "is not configured"
+            raise CognitionError(f"provider {name!r} {why}")
+        vectors: Vectors = await embed(texts, _text(args, "model"))
+        return {"count": vectors.count, "dimensions": vectors.dimensions, "data": vectors.data}
 
     async def close(self) -> None:
         """Close every provider."""

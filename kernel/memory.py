@@ -127,7 +127,7 @@ def hits_text(hits: list[dict[str, Any]], limit_bytes: int) -> str:
 
 
 def document_text(document: dict[str, Any], offset: int, limit_bytes: int) -> str:
-    """A document from character ``offset`` on, as JSON of at most ``limit_bytes``; ``next_offset`` when there is more."""
+    """A document from character ``offset`` on, as JSON of at most ``limit_bytes``; ``next_offset``: there is more."""
     shown = {field: document.get(field) for field in ("id", "title", "owner", "scope", "seq")}
     rest, size = document["text"][offset:], limit_bytes
     while True:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from chain.ledger import Ledger
 from kernel.cell_table import CellLimits
 from kernel.cells import Cells
 from kernel.control import Control, NodeFacts
+from kernel.embeddings import Embeddings
 from kernel.engine import Engine
 from kernel.engine_local import LocalEngine
 from kernel.engine_ray import RayEngine
@@ -292,12 +293,23 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
     gateway = LinkedHelper(
         gateway_command(config, runtime, logs), boot, lambda op, args: _tokens(kernel, op, args)
     )
-    archive = LinkedHelper(archive_command(ground.data, runtime, logs), boot, lambda op, args: None)
+    archive = LinkedHelper(
+        archive_command(config, ground.data, runtime, logs),
+        boot,
+        lambda op, args: embeddings.notice(op, args),
+    )
+    embeddings = Embeddings(gateway.request, archive.request)
 
     def note(event: str, **fields: Any) -> None:
         ground.log.log("info", event, **fields)
 
-    env = Environment(boot, config.settings.limits.bounds(), _behaviours(config), note)
+    env = Environment(
+        boot,
+        config.settings.limits.bounds(),
+        _behaviours(config),
+        note,
+        lambda op, args: archive.request(op, args, ARCHIVE_READY_S),
+    )
     kernel = Kernel(
         recorder, open_pids(recorder), Registry(builtin_declarations()), workers, NodeGateway(gateway), env
     )
@@ -357,7 +369,8 @@ def _record_boot(ground: Ground, recorder: Recorder) -> None:
 
 
 def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
-    known = {AGENT.name: AGENT}
+    told = {"recall_tokens": config.settings.memory.budget_tokens}
+    known = {AGENT.name: replace(AGENT, config=told)}
     for name, entry in config.settings.behaviours.items():
         package = f"{entry.import_.partition(':')[0].partition('.')[0]}|{':'.join(entry.python_path)}"
         known[name] = BehaviourEntry(name, entry.import_, tuple(entry.python_path), entry.isolation, package)

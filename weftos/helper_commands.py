@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kernel.helper import HelperCommand
 from weftos.config import Config
+from weftos.settings import LEXICAL
 
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -31,9 +32,14 @@ def gateway_command(config: Config, runtime: Path, logs: Path) -> HelperCommand:
     )
 
 
-def archive_command(data: Path, runtime: Path, logs: Path) -> HelperCommand:
-    """The archive."""
-    argv = (sys.executable, "-P", "-m", "weftos.archive", "--data", str(data))
+def archive_command(config: Config, data: Path, runtime: Path, logs: Path) -> HelperCommand:
+    """The archive, told who makes its vectors; itself, when nobody is named."""
+    memory = config.settings.memory
+    argv = [sys.executable, "-P", "-m", "weftos.archive", "--data", str(data)]
+    if memory.embedder != LEXICAL:
+        model = memory.model or config.settings.providers[memory.embedder].model
+        argv += ["--embedder", memory.embedder, "--embedding-model", model]
+        argv += ["--embedding-dimensions", str(memory.dimensions)] if memory.dimensions else []
     return HelperCommand("archive", argv, environment(), runtime, logs / "archive.log")
 
 

@@ -50,6 +50,11 @@ CONFIGURATION = """\
 # python_path = ["/path/to/its/folder"]
 # isolation = "dedicated"
 
+# [memory]
+# embedder = "lexical"        # by pieces of words, not by meaning; or a provider above with /v1/embeddings
+# model = ""                  # its embedding model
+# budget_tokens = 1500        # what an agent recalls before it asks its model; 0: nothing
+
 # [limits]
 # mailbox_messages = 1000
 

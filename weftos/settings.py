@@ -25,6 +25,7 @@ from kernel.bounds import Bounds
 from kernel.bounds import check as check_bounds
 
 _BOUNDS = Bounds()
+LEXICAL = "lexical"
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PETNAME = re.compile(r"[a-zA-Z0-9._-]{0,64}")
@@ -186,6 +187,18 @@ class LimitSettings(Section):
         return replace(_BOUNDS, **self.model_dump())
 
 
+class MemorySettings(Section):
+    """``embedder``: ``lexical`` (pieces of words and no model: it knows nothing of meaning), or the provider that makes
+    vectors, with its ``model``; ``dimensions`` is what they must have, 0 for whatever comes first.
+    ``budget_tokens``: what an agent recalls before it asks its model, 0 for nothing.
+    """
+
+    embedder: Name = LEXICAL
+    model: Annotated[str, Field(max_length=256)] = ""
+    dimensions: Annotated[int, Field(ge=0, le=16_384)] = 0
+    budget_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
+
+
 class LogSettings(Section):
     """The node's log files: each at most ``max_bytes``, the newest and ``backups`` older ones are kept."""
 
@@ -204,6 +217,7 @@ class Settings(Section):
     tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)
     behaviours: dict[Name, BehaviourSettings] = Field(default_factory=dict, max_length=1000)
     limits: LimitSettings = LimitSettings()
+    memory: MemorySettings = MemorySettings()
     logs: LogSettings = LogSettings()
 
     @model_validator(mode="before")
@@ -221,6 +235,21 @@ class Settings(Section):
             known = ", ".join(sorted(providers))
             raise ValueError(f"default_provider is {model.default_provider}, but the providers are {known}")
         return model
+
+    @field_validator("memory")
+    @classmethod
+    def _embedder_exists(cls, memory: MemorySettings, others: ValidationInfo) -> MemorySettings:
+        providers = others.data.get("providers")
+        if memory.embedder == LEXICAL or providers is None:
+            return memory
+        provider = providers.get(memory.embedder)
+        able = sorted(name for name, entry in providers.items() if entry.kind == "openai")
+        if provider is None or provider.kind != "openai":
+            known = ", ".join([LEXICAL, *able])
+            raise ValueError(f"embedder is {memory.embedder}, but what makes vectors is: {known}")
+        if not (memory.model or provider.model):
+            raise ValueError(f"model is empty: name the embedding model of {memory.embedder}")
+        return memory
 
     def gateway(self) -> dict[str, Any]:
         """What the gateway is told: names of variables, never a key."""

@@ -1,4 +1,5 @@
-"""Any server with an OpenAI-compatible ``POST {base_url}/chat/completions``: OpenAI, Ollama, vLLM, llama.cpp.
+"""Any server with an OpenAI-compatible ``POST {base_url}/chat/completions``: OpenAI, Ollama, vLLM, llama.cpp; and the
+same server's ``POST {base_url}/embeddings``.
 
 The server is not trusted. Size and time of its answer are bounded, redirects are not followed (the key would
 travel), compressed bodies are refused (a small one can unpack to gigabytes), and nothing it says reaches an
@@ -10,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,10 +22,13 @@ import httpx
 from cognition.errors import ConfigurationError, ProviderError, TransientProviderError
 from cognition.providers.answer import AnswerBuilder, error_words, excerpt, load_object
 from cognition.providers.base import ProviderBounds, Question, Watcher
+from cognition.providers.embeddings import Vectors, embeddings_body, parse_embeddings
 from cognition.providers.retry import Failure, RetryPolicy, retry_delay_s
 from cognition.providers.sse import SseDecoder
 from cognition.providers.wire import request_body
 from kernel.abi import ModelAnswer
+
+T = TypeVar("T")
 
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 
@@ -80,6 +86,16 @@ class _Attempt:
             self.watcher.show(text)
 
 
+class _Nobody:
+    """Watches nothing: vectors are not shown."""
+
+    def show(self, text: str) -> None:
+        return
+
+    def reset(self) -> None:
+        return
+
+
 class OpenAICompatible:
     """One such server. ``key`` is empty for servers that want none."""
 
@@ -103,24 +119,41 @@ class OpenAICompatible:
             raise ProviderError(
                 f"no model was named: set providers.{self.settings.name}.model, or spawn with --model"
             )
-        try:
-            async with asyncio.timeout(self.bounds.total_s), self._gate:
-                return await self._ask_with_retries(question, watcher)
-        except TimeoutError as error:
-            raise ProviderError(f"no whole answer from the model within {self.bounds.total_s:g} s") from error
+        body = request_body(question, self.settings.model, self.settings.stream)
+        return await self._within_limits(lambda attempt: self._attempt(body, attempt), watcher)
+
+    async def embed(self, texts: Sequence[str], model: str) -> Vectors:
+        """See :class:`cognition.providers.embeddings.Embedder`."""
+        name = model or self.settings.model
+        if not name:
+            raise ProviderError(f"no embedding model was named: set memory.model for {self.settings.name}")
+        body = embeddings_body(texts, name)
+
+        async def attempt(_: _Attempt) -> Vectors:
+            async with self._posted("/embeddings", body) as response:
+                data = await self._collect(response, self.bounds.wire_bytes)
+            return parse_embeddings(data, len(texts), self._key)
+
+        return await self._within_limits(attempt, _Nobody())
 
     async def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
 
-    async def _ask_with_retries(self, question: Question, watcher: Watcher) -> ModelAnswer:
-        body = request_body(question, self.settings.model, self.settings.stream)
+    async def _within_limits(self, work: Callable[[_Attempt], Awaitable[T]], watcher: Watcher) -> T:
+        try:
+            async with asyncio.timeout(self.bounds.total_s), self._gate:
+                return await self._with_retries(work, watcher)
+        except TimeoutError as error:
+            raise ProviderError(f"no whole answer from the model within {self.bounds.total_s:g} s") from error
+
+    async def _with_retries(self, work: Callable[[_Attempt], Awaitable[T]], watcher: Watcher) -> T:
         failures: tuple[Failure, ...] = ()
         while True:
             attempt = _Attempt(watcher)
             try:
-                return await self._attempt(body, attempt)
+                return await work(attempt)
             except ProviderError as error:
                 failures = (*failures, Failure(error, attempt.shown))
             if attempt.shown:
@@ -132,16 +165,22 @@ class OpenAICompatible:
             await asyncio.sleep(delay_s)
 
     async def _attempt(self, body: bytes, attempt: _Attempt) -> ModelAnswer:
+        async with self._posted("/chat/completions", body) as response:
+            if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+                return await self._read_stream(response, attempt)
+            return await self._read_whole(response, attempt)
+
+    @asynccontextmanager
+    async def _posted(self, path: str, body: bytes) -> AsyncIterator[httpx.Response]:
+        """The response to ``body``, its head checked. What goes wrong on the way is a ProviderError."""
         headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
-        url = self.settings.base_url.rstrip("/") + "/chat/completions"
+        url = self.settings.base_url.rstrip("/") + path
         try:
             async with self._open_client().stream("POST", url, content=body, headers=headers) as response:
                 await self._check_head(response)
-                if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-                    return await self._read_stream(response, attempt)
-                return await self._read_whole(response, attempt)
+                yield response
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise TransientProviderError(
                 f"cannot connect to {self._where}: {self._excerpt(str(error))}"
