@@ -115,9 +115,16 @@ class Links:
         target = self._targets.pop(origin, None)
         if target is not None:
             self._retire(target)
+        self.cut(origin, why)
+
+    def cut(self, origin: str, why: str) -> None:
         link = self._up.get(origin)
         if link is not None:
             self._end(link, why, say=True)
+
+    def silence_s(self, origin: str) -> float | None:
+        link = self._up.get(origin)
+        return None if link is None else self._loop.time() - link.pulse.heard_s
 
     def send(self, origin: str, message: bytes) -> None:
         if len(message) > MAX_MESSAGE_BYTES:

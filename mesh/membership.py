@@ -25,11 +25,10 @@ class PeerState(StrEnum):
 
 
 class PeerEvent(StrEnum):
-    """``failed``: a dial that came to nothing. ``closed``: the link of a peer that was up is gone."""
+    """``dialled``: this node calls it from now on. ``closed``: the link of a peer that was up is gone."""
 
     DIALLED = "dialled"
     OPENED = "opened"
-    FAILED = "failed"
     CLOSED = "closed"
 
 
@@ -42,19 +41,16 @@ PEER_TABLE: Mapping[PeerState, Mapping[PeerEvent, PeerState]] = MappingProxyType
         PeerState.CONNECTING: {
             PeerEvent.DIALLED: PeerState.CONNECTING,
             PeerEvent.OPENED: PeerState.UP,
-            PeerEvent.FAILED: PeerState.CONNECTING,
         },
         # A new link that replaces the old one (both dialled, or one side noticed a loss first) is no loss.
         PeerState.UP: {
             PeerEvent.OPENED: PeerState.UP,
             PeerEvent.CLOSED: PeerState.LOST,
             PeerEvent.DIALLED: PeerState.UP,
-            PeerEvent.FAILED: PeerState.UP,
         },
         PeerState.LOST: {
             PeerEvent.DIALLED: PeerState.LOST,
             PeerEvent.OPENED: PeerState.UP,
-            PeerEvent.FAILED: PeerState.LOST,
         },
     }
 )
@@ -62,12 +58,14 @@ PEER_TABLE: Mapping[PeerState, Mapping[PeerEvent, PeerState]] = MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One peer as this node sees it. Times are of the caller's monotonic clock, in seconds; 0.0 for never."""
+    """One peer as this node sees it. ``since_s``: when its state began, on the caller's monotonic clock.
+
+    ``boot``: that of its newest link. ``why``: what ended the link of a peer that is lost.
+    """
 
     origin: str
     state: PeerState = PeerState.KNOWN
     boot: str = ""
-    heard_s: float = 0.0
     since_s: float = 0.0
     why: str = ""
 
@@ -79,7 +77,7 @@ def advance(member: Member, event: PeerEvent, now_s: float, *, boot: str = "", w
         raise MembershipError(f"peer {member.origin} is {member.state} and cannot take {event}")
     since_s = member.since_s if state is member.state else now_s
     if event is PeerEvent.OPENED:
-        return replace(member, state=state, boot=boot, heard_s=now_s, since_s=since_s, why="")
+        return replace(member, state=state, boot=boot, since_s=since_s, why="")
     if event is PeerEvent.DIALLED:
         return replace(member, state=state, since_s=since_s)
     return replace(member, state=state, since_s=since_s, why=why)

@@ -66,6 +66,12 @@ class Transport(Protocol):
     def drop(self, origin: str, why: str) -> None:
         """Stop calling that node and end its link. :meth:`LinkEvents.on_down` follows if there was one."""
 
+    def cut(self, origin: str, why: str) -> None:
+        """End its link, if there is one; the next call or its own makes a new one."""
+
+    def silence_s(self, origin: str) -> float | None:
+        """Seconds since anything was heard of the peer; None when there is no link."""
+
     def send(self, origin: str, message: bytes) -> None:
         """Queue a message of 1 byte to 16 MiB.
 

@@ -1,0 +1,367 @@
+"""The mesh of one node: the one object that the kernel talks to.
+
+It says who may come in (the allow list, or a join token, which adds to it), keeps calling the peers that have an
+address, publishes this node's advert and newest head, and keeps those of its peers. Everything else that a peer
+says is an *op*, a msgpack map with the key ``op``, and goes to the kernel as it is: the mesh says who spoke, and
+the kernel what that peer may.
+
+    Mesh(me, directory, transport, events, tables)      directory: <data>/mesh; tables: [peers.NAME] of weftos.toml
+      await open(listen) -> address     await close()
+      peers() -> tuple[PeerView, ...]   peer(name or origin) -> Peer | None
+      add_peer(peer)   remove_peer(name or origin) -> Peer   join(address, token)   tokens: TokenStore
+      send_op(origin, op)               raises LinkDown, LinkFull, MessageTooLarge
+      cut(origin, why)                  end the link, so that both sides begin again
+      processes_changed()               the advert is made anew, at most once in PUBLISH_S
+      publish_head(note)                a full head (both signatures) of this boot, likewise
+
+All on one event loop. A link that is up may be replaced by a new one: then ``on_up`` comes again without
+``on_down``, and what was sent before may be lost. Outboxes send again at each ``on_up``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgpack
+
+from chain.head import TreeHead
+from mesh.adverts import Advert, AdvertTable, ProcessAdvert, make_advert, read_advert
+from mesh.errors import (
+    AdvertError,
+    LinkFull,
+    MeshError,
+    MeshFileError,
+    PeerHeadError,
+    PeersError,
+    TokenRefused,
+)
+from mesh.heads import PeerHeads
+from mesh.identity import Identity, PeerIdentity
+from mesh.membership import Member, PeerEvent, advance
+from mesh.peers import AllowList, Peer, PeerStore
+from mesh.tokens import JoinClaim, JoinToken, TokenStore
+from mesh.transport import Dial, Transport
+
+PUBLISH_S = 1.0
+MAX_ITEMS = 100_000
+STRANGER = "this node is not in the allow list here: ask for a join token"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerView:
+    """A peer of the allow list as this node knows it. ``advert`` and ``head``: its newest, None if it gave none.
+
+    ``silence_s``: since anything was heard of it, None when there is no link.
+    """
+
+    peer: Peer
+    member: Member
+    advert: Advert | None
+    head: TreeHead | None
+    silence_s: float | None
+
+
+class MeshEvents(Protocol):
+    """What the mesh tells the kernel, and asks it."""
+
+    def processes(self) -> Iterable[ProcessAdvert]:
+        """What peers that may see processes are shown."""
+
+    def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
+        """There is a new link with ``peer``. Whatever is unanswered is to be sent again."""
+
+    def on_down(self, peer: Peer, why: str) -> None:
+        """The peer is lost. ``why`` may hold foreign text."""
+
+    def on_op(self, peer: Peer, op: dict[str, Any]) -> None:
+        """An op of ``peer``: its shape is for the kernel to check, and ``peer.may`` to keep to."""
+
+    def on_refused(self, who: str, why: str) -> None:
+        """A link, an advert or a head was refused: by this node, or by the other. Foreign text in ``why``."""
+
+    def on_added(self, peer: Peer, how: str) -> None:
+        """A join token has added ``peer`` to the allow list; ``how``: the token's id."""
+
+    def on_head(self, peer: Peer, head: TreeHead) -> None:
+        """A newer head of ``peer`` is kept."""
+
+
+class Mesh:
+    """See the module's text. Raises :class:`MeshFileError` or :class:`PeersError` for a list that cannot be read."""
+
+    def __init__(
+        self,
+        me: Identity,
+        directory: Path,
+        transport: Transport,
+        events: MeshEvents,
+        tables: Mapping[str, Mapping[str, Any]] | None = None,
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self._me = me
+        self._transport = transport
+        self._events = events
+        self._tables = tables or {}
+        self._now_us = now_us
+        self._store = PeerStore(directory)
+        self._heads = PeerHeads(directory / "heads")
+        self.tokens = TokenStore(directory, me.origin)
+        self._list: AllowList = self._store.load().overlaid(self._tables)
+        self._identities: dict[str, PeerIdentity] = {}
+        self._members: dict[str, Member] = {}
+        self._adverts = AdvertTable()
+        self._version = 0
+        self._head_note = b""
+        self._advert_due = self._head_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop
+
+    @property
+    def origin(self) -> str:
+        """This node's true name."""
+        return self._me.origin
+
+    async def open(self, listen: str | None) -> str:
+        """Listen (None: not at all) and begin to call. The address with its true port, or empty.
+
+        Raises :class:`TransportError`.
+        """
+        self._loop = asyncio.get_running_loop()
+        address = await self._transport.open(self, listen)
+        for peer in self._list:
+            self._call(peer)
+        return address
+
+    async def close(self) -> None:
+        """End every link in order."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._transport.close()
+
+    # Peers.
+
+    def peer(self, name: str) -> Peer | None:
+        """The peer of that petname or origin."""
+        return self._list.named(name)
+
+    def peers(self) -> tuple[PeerView, ...]:
+        """Every peer of the allow list, in its order."""
+        return tuple(
+            PeerView(
+                peer,
+                self._member(peer.origin),
+                self._adverts.of(peer.origin),
+                self._heads.of(peer.origin),
+                self._transport.silence_s(peer.origin),
+            )
+            for peer in self._list
+        )
+
+    def add_peer(self, peer: Peer) -> None:
+        """Allow ``peer`` from now on. Raises :class:`PeersError`, :class:`MeshFileError`; nothing changed then."""
+        if peer.origin == self.origin:
+            raise PeersError(f"{peer.origin} is this node itself")
+        self._list.with_peer(peer)
+        self._list = self._store.add(peer).overlaid(self._tables)
+        self._call(peer)
+
+    def remove_peer(self, name: str) -> Peer:
+        """Allow it no longer, and end its link now. Raises :class:`PeersError`, :class:`MeshFileError`."""
+        peer = self._list.named(name)
+        if peer is None:
+            raise PeersError(f"no peer {name!r:.80}: see `weftos peer list`")
+        if any(table.get("origin") == peer.origin for table in self._tables.values()):
+            raise PeersError(f"{peer.name} stands in the configuration: remove [peers.{peer.name}] there")
+        rest = self._store.remove(peer.origin)
+        self._transport.drop(peer.origin, "no longer a peer")
+        self._list = rest.overlaid({key: table for key, table in self._tables.items() if key != peer.name})
+        self._members.pop(peer.origin, None)
+        self._identities.pop(peer.origin, None)
+        self._adverts.forget(peer.origin)
+        return peer
+
+    def join(self, address: str, token: JoinToken) -> None:
+        """Call the issuer of ``token`` and become its peer; ``on_up`` or ``on_refused`` follows.
+
+        A peer already is only called.
+        """
+        known = self._list.get(token.issuer)
+        self._transport.dial(Dial(address, token.issuer, None if known is not None else token))
+
+    # What goes out.
+
+    def send_op(self, origin: str, op: Mapping[str, Any]) -> None:
+        """Send an op. It arrives once, whole and in order, or the link ends first.
+
+        Raises :class:`LinkDown`, :class:`LinkFull`, :class:`MessageTooLarge`; then nothing was sent.
+        """
+        self._transport.send(origin, msgpack.packb(op))
+
+    def cut(self, origin: str, why: str) -> None:
+        """End the link with ``origin``; ``on_down`` follows, and a new link as for any that is lost."""
+        self._transport.cut(origin, why)
+
+    def processes_changed(self) -> None:
+        """The next advert is due."""
+        self._advert_due = True
+        self._publish_soon()
+
+    def publish_head(self, note: bytes) -> None:
+        """``note`` is the newest full head. An older boot's must not be given: it may be behind what peers hold."""
+        self._head_note = note
+        self._head_due = True
+        self._publish_soon()
+
+    def _publish_soon(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(PUBLISH_S, self._publish)
+
+    def _publish(self) -> None:
+        self._timer = None
+        ops: list[Callable[[Peer], dict[str, Any]]] = []
+        if self._advert_due:
+            self._version += 1
+            ops.append(self._advert_maker())
+        if self._head_due:
+            ops.append(lambda peer: {"op": "head", "note": self._head_note})
+        self._advert_due = self._head_due = False
+        for peer in self._list:
+            if self._identities.get(peer.origin) is not None:
+                for make in ops:
+                    self._send_quietly(peer, make(peer))
+
+    def _advert_maker(self) -> Callable[[Peer], dict[str, Any]]:
+        """What makes the present advert for a peer: with processes if it may see them, else without."""
+        made: dict[bool, bytes] = {}
+
+        def make(peer: Peer) -> dict[str, Any]:
+            shown = "ps" in peer.may
+            if shown not in made:
+                rows = self._events.processes() if shown else ()
+                made[shown] = make_advert(self._me.keys, self._me.boot, self._version, self._me.name, rows)
+            return {"op": "advert", "advert": made[shown]}
+
+        return make
+
+    def _send_quietly(self, peer: Peer, op: dict[str, Any]) -> None:
+        """Send what the next one makes good if it is lost."""
+        try:
+            self.send_op(peer.origin, op)
+        except LinkFull as error:
+            self._events.on_refused(peer.origin, str(error))
+
+    # The transport's events.
+
+    def admit(self, peer: PeerIdentity, join: JoinClaim | None, handshake_hash: bytes) -> str:
+        if self._list.get(peer.origin) is not None:
+            return ""
+        if join is None:
+            return STRANGER
+        try:
+            added = Peer(self._list.petname(peer.name), peer.origin)
+            self._list.with_peer(added)
+            self.tokens.redeem(join, handshake_hash, peer.origin, self._now_us())
+            self._list = self._store.add(added).overlaid(self._tables)
+        except TokenRefused as refused:
+            return f"join token refused: {refused.rule}"
+        except (PeersError, MeshFileError) as error:
+            self._events.on_refused(peer.origin, str(error))
+            return "no peer can be added here now"
+        self._events.on_added(added, join.id)
+        return ""
+
+    def on_up(self, peer: PeerIdentity, dial: Dial | None) -> None:
+        listed = self._list.get(peer.origin)
+        if listed is None and dial is not None and dial.token is not None:
+            listed = self._joined(peer, dial, dial.token)
+        if listed is None:
+            self._transport.drop(peer.origin, "no longer a peer")
+            return
+        self._identities[peer.origin] = peer
+        self._advance(peer.origin, PeerEvent.OPENED, boot=peer.boot)
+        self._send_quietly(listed, self._advert_maker()(listed))
+        if self._head_note:
+            self._send_quietly(listed, {"op": "head", "note": self._head_note})
+        self._events.on_up(listed, peer)
+
+    def on_down(self, origin: str, why: str) -> None:
+        self._identities.pop(origin, None)
+        listed = self._list.get(origin)
+        if listed is not None:
+            self._advance(origin, PeerEvent.CLOSED, why=why)
+            self._events.on_down(listed, why)
+
+    def on_message(self, origin: str, message: bytes) -> None:
+        listed, identity = self._list.get(origin), self._identities.get(origin)
+        if listed is None or identity is None:
+            return
+        try:
+            op = msgpack.unpackb(message, max_array_len=MAX_ITEMS, max_map_len=MAX_ITEMS, max_ext_len=0)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            self._fault(origin, f"an op that is no bounded msgpack: {error!r:.200}")
+            return
+        if not isinstance(op, dict) or not isinstance(op.get("op"), str):
+            self._fault(origin, "an op that is no map with the key op")
+        elif op["op"] == "advert":
+            self._take_advert(identity, op.get("advert"))
+        elif op["op"] == "head":
+            self._take_head(listed, identity, op.get("note"))
+        else:
+            self._events.on_op(listed, op)
+
+    def on_refused(self, who: str, why: str) -> None:
+        self._events.on_refused(who, why)
+
+    # What comes in.
+
+    def _take_advert(self, peer: PeerIdentity, data: object) -> None:
+        try:
+            if not isinstance(data, bytes):
+                raise AdvertError(f"advert from {peer.origin} is not bytes")
+            self._adverts.take(read_advert(data, peer.origin, peer.ed25519.public_key), peer.boot)
+        except AdvertError as error:
+            self._events.on_refused(peer.origin, str(error))
+
+    def _take_head(self, listed: Peer, peer: PeerIdentity, note: object) -> None:
+        try:
+            if not isinstance(note, bytes):
+                raise PeerHeadError(f"head from {peer.origin} is not bytes")
+            head = self._heads.take(peer.origin, peer.vkeys, note)
+        except MeshError as error:
+            self._events.on_refused(peer.origin, str(error))
+            return
+        if head is not None:
+            self._events.on_head(listed, head)
+
+    def _joined(self, peer: PeerIdentity, dial: Dial, token: JoinToken) -> Peer | None:
+        """The issuer of our token let us in: it is a peer from now on, and called without the token."""
+        added = Peer(self._list.petname(peer.name), peer.origin, dial.address)
+        try:
+            self._list.with_peer(added)
+            self._list = self._store.add(added).overlaid(self._tables)
+        except (PeersError, MeshFileError) as error:
+            self._events.on_refused(peer.origin, str(error))
+            return None
+        self._call(added)
+        self._events.on_added(added, token.id)
+        return added
+
+    def _fault(self, origin: str, why: str) -> None:
+        self._events.on_refused(origin, why)
+        self._transport.cut(origin, why)
+
+    def _call(self, peer: Peer) -> None:
+        if peer.address:
+            self._advance(peer.origin, PeerEvent.DIALLED)
+            self._transport.dial(Dial(peer.address, peer.origin))
+
+    def _member(self, origin: str) -> Member:
+        return self._members.get(origin) or Member(origin)
+
+    def _advance(self, origin: str, event: PeerEvent, *, boot: str = "", why: str = "") -> None:
+        self._members[origin] = advance(self._member(origin), event, self._loop.time(), boot=boot, why=why)
