@@ -33,12 +33,12 @@ from chain.head import TreeHead
 from mesh.adverts import Advert, AdvertTable, ProcessAdvert, make_advert, read_advert
 from mesh.errors import (
     AdvertError,
-    LinkFull,
     MeshError,
     MeshFileError,
     PeerHeadError,
     PeersError,
     TokenRefused,
+    TransportError,
 )
 from mesh.heads import PeerHeads
 from mesh.identity import Identity, PeerIdentity
@@ -116,6 +116,7 @@ class Mesh:
         self._members: dict[str, Member] = {}
         self._adverts = AdvertTable()
         self._version = 0
+        self._made: dict[bool, bytes] = {}
         self._head_note = b""
         self._advert_due = self._head_due = False
         self._timer: asyncio.TimerHandle | None = None
@@ -156,18 +157,24 @@ class Mesh:
                 peer,
                 self._member(peer.origin),
                 self._adverts.of(peer.origin),
-                self._heads.of(peer.origin),
+                self._head_of(peer.origin),
                 self._transport.silence_s(peer.origin),
             )
             for peer in self._list
         )
+
+    def _head_of(self, origin: str) -> TreeHead | None:
+        try:
+            return self._heads.of(origin)
+        except MeshFileError:
+            return None
 
     def add_peer(self, peer: Peer) -> None:
         """Allow ``peer`` from now on. Raises :class:`PeersError`, :class:`MeshFileError`; nothing changed then."""
         if peer.origin == self.origin:
             raise PeersError(f"{peer.origin} is this node itself")
         self._list.with_peer(peer)
-        self._list = self._store.add(peer).overlaid(self._tables)
+        self._list = self._overlaid(self._store.add(peer))
         self._call(peer)
 
     def remove_peer(self, name: str) -> Peer:
@@ -179,7 +186,7 @@ class Mesh:
             raise PeersError(f"{peer.name} stands in the configuration: remove [peers.{peer.name}] there")
         rest = self._store.remove(peer.origin)
         self._transport.drop(peer.origin, "no longer a peer")
-        self._list = rest.overlaid({key: table for key, table in self._tables.items() if key != peer.name})
+        self._list = self._overlaid(rest)
         self._members.pop(peer.origin, None)
         self._identities.pop(peer.origin, None)
         self._adverts.forget(peer.origin)
@@ -226,7 +233,8 @@ class Mesh:
         ops: list[Callable[[Peer], dict[str, Any]]] = []
         if self._advert_due:
             self._version += 1
-            ops.append(self._advert_maker())
+            self._made.clear()
+            ops.append(self._advert_op)
         if self._head_due:
             ops.append(lambda peer: {"op": "head", "note": self._head_note})
         self._advert_due = self._head_due = False
@@ -235,24 +243,19 @@ class Mesh:
                 for make in ops:
                     self._send_quietly(peer, make(peer))
 
-    def _advert_maker(self) -> Callable[[Peer], dict[str, Any]]:
-        """What makes the present advert for a peer: with processes if it may see them, else without."""
-        made: dict[bool, bytes] = {}
-
-        def make(peer: Peer) -> dict[str, Any]:
-            shown = "ps" in peer.may
-            if shown not in made:
-                rows = self._events.processes() if shown else ()
-                made[shown] = make_advert(self._me.keys, self._me.boot, self._version, self._me.name, rows)
-            return {"op": "advert", "advert": made[shown]}
-
-        return make
+    def _advert_op(self, peer: Peer) -> dict[str, Any]:
+        """The present advert as ``peer`` may have it: with processes, or only the node."""
+        shown = "ps" in peer.may
+        if shown not in self._made:
+            rows = self._events.processes() if shown else ()
+            self._made[shown] = make_advert(self._me.keys, self._me.boot, self._version, self._me.name, rows)
+        return {"op": "advert", "advert": self._made[shown]}
 
     def _send_quietly(self, peer: Peer, op: dict[str, Any]) -> None:
         """Send what the next one makes good if it is lost."""
         try:
             self.send_op(peer.origin, op)
-        except LinkFull as error:
+        except TransportError as error:
             self._events.on_refused(peer.origin, str(error))
 
     # The transport's events.
@@ -266,7 +269,7 @@ class Mesh:
             added = Peer(self._list.petname(peer.name), peer.origin)
             self._list.with_peer(added)
             self.tokens.redeem(join, handshake_hash, peer.origin, self._now_us())
-            self._list = self._store.add(added).overlaid(self._tables)
+            self._list = self._overlaid(self._store.add(added))
         except TokenRefused as refused:
             return f"join token refused: {refused.rule}"
         except (PeersError, MeshFileError) as error:
@@ -284,7 +287,7 @@ class Mesh:
             return
         self._identities[peer.origin] = peer
         self._advance(peer.origin, PeerEvent.OPENED, boot=peer.boot)
-        self._send_quietly(listed, self._advert_maker()(listed))
+        self._send_quietly(listed, self._advert_op(listed))
         if self._head_note:
             self._send_quietly(listed, {"op": "head", "note": self._head_note})
         self._events.on_up(listed, peer)
@@ -343,13 +346,23 @@ class Mesh:
         added = Peer(self._list.petname(peer.name), peer.origin, dial.address)
         try:
             self._list.with_peer(added)
-            self._list = self._store.add(added).overlaid(self._tables)
+            self._list = self._overlaid(self._store.add(added))
         except (PeersError, MeshFileError) as error:
             self._events.on_refused(peer.origin, str(error))
             return None
         self._call(added)
         self._events.on_added(added, token.id)
         return added
+
+    def _overlaid(self, stored: AllowList) -> AllowList:
+        """The list under the configuration, but for tables that speak of a listed peer that is none now."""
+        return stored.overlaid(
+            {
+                name: table
+                for name, table in self._tables.items()
+                if "origin" in table or stored.named(name) is not None
+            }
+        )
 
     def _fault(self, origin: str, why: str) -> None:
         self._events.on_refused(origin, why)
