@@ -1,4 +1,4 @@
-"""The behaviour ``agent``: receive, build the context, ask a model, run the tools it asks for, answer.
+"""The behaviour ``agent``: receive, build the context, recall, ask a model, run the tools it asks for, answer.
 
 Everything it learns comes through a syscall and everything else is pure, so that a resumed turn asks the same
 again and gets recorded outcomes. Nothing a model says is an exception here: an error, an unknown tool, no
@@ -21,6 +21,8 @@ from cognition.context import (
     shortened,
 )
 from cognition.errors import ConfigurationError
+from cognition.recall.context import TOOL as RECALL_TOOL
+from cognition.recall.context import recall_call, recall_records
 from kernel.abi import Message, ModelRequest, ProcessInfo, Syscalls, ToolCall, ToolResult, TurnResult
 
 DEFAULT_SYSTEM_PROMPT = (
@@ -28,16 +30,21 @@ DEFAULT_SYSTEM_PROMPT = (
     "are given. A tool result that reports an error or a refusal is a fact to work with, not to hide. Then "
     "answer briefly."
 )
+RECALL_TOKENS = 1_500
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """An agent's part of its spawn request. ``tools`` None: every tool the process may use is offered."""
+    """An agent's part of its spawn request. ``tools`` None: every tool the process may use is offered.
+
+    ``recall_tokens`` bounds what is recalled before the model is asked; 0: nothing is.
+    """
 
     system_prompt: str = DEFAULT_SYSTEM_PROMPT
     provider: str = ""
     model: str = ""
     tools: tuple[str, ...] | None = None
+    recall_tokens: int = RECALL_TOKENS
 
     @classmethod
     def parse(cls, config: dict[str, Any]) -> AgentConfig:
@@ -50,9 +57,14 @@ class AgentConfig:
                 faults.append("tools must be a list of names")
             else:
                 tools = tuple(tools)
+        recall = config.get("recall_tokens")
+        recall = RECALL_TOKENS if recall is None else recall
+        if type(recall) is not int or recall < 0:
+            faults.append("recall_tokens must be a number of tokens, 0 for none")
         if faults:
             raise ConfigurationError("agent configuration: " + "; ".join(faults))
-        return cls(texts["system_prompt"] or DEFAULT_SYSTEM_PROMPT, texts["provider"], texts["model"], tools)
+        prompt = texts["system_prompt"] or DEFAULT_SYSTEM_PROMPT
+        return cls(prompt, texts["provider"], texts["model"], tools, recall)
 
 
 class Agent:
@@ -68,6 +80,7 @@ class Agent:
         question: Record = {"role": "user", "content": message.text}
         context = build_context(config.system_prompt, await sys.history(), question, bounds.history_tokens)
         tools = _offered(config.tools, await sys.tools())
+        context += await self._recalled(message.text, tools, sys)
         exchange: list[Record] = [question]
         for _ in range(bounds.rounds):
             messages = (*context, *exchange[1:])
@@ -89,6 +102,16 @@ class Agent:
         return self._failed(
             exchange, f"I stopped after {bounds.rounds} rounds: the model still asked for tools."
         )
+
+    async def _recalled(self, text: str, tools: tuple[str, ...], sys: Syscalls) -> tuple[Record, ...]:
+        """What memory has on the message, for this turn alone. Without memory the turn goes on without it."""
+        call = recall_call(text)
+        if RECALL_TOOL not in tools or not self._config.recall_tokens or call is None:
+            return ()
+        [result] = await sys.call_tools([call])
+        if result.status != "ok":
+            sys.log(f"recall: {result.status}: {shortened(result.text, 500)}")
+        return recall_records(call, result, self._config.recall_tokens)
 
     async def _run(self, calls: tuple[ToolCall, ...], sys: Syscalls) -> list[ToolResult]:
         """The calls of one round, in parallel. Those beyond the limit are not made, and the model is told."""

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from cognition.providers.steps import HELP, Call, Memory, Result, Say, read_step
+from cognition.recall.context import CALL_ID as RECALL_ID
 
 MAX_STEPS = 24
 _THEN = re.compile(r'\\.|"|\bthen\b', re.IGNORECASE | re.DOTALL)
@@ -54,7 +55,7 @@ def plan(messages: Sequence[dict[str, Any]], tools: Collection[str]) -> Call | S
 
 
 def newest_request(messages: Sequence[dict[str, Any]]) -> tuple[str, list[Result]]:
-    """The newest user message and the tool results behind it."""
+    """The newest user message and the tool results behind it, without what the agent recalled by itself."""
     request = ""
     results: list[Result] = []
     for message in messages:
@@ -62,7 +63,7 @@ def newest_request(messages: Sequence[dict[str, Any]]) -> tuple[str, list[Result
         text = content if isinstance(content, str) else ""
         if message.get("role") == "user":
             request, results = text, []
-        elif message.get("role") == "tool":
+        elif message.get("role") == "tool" and message.get("tool_call_id") != RECALL_ID:
             results.append(Result(text, message.get("status", "ok"), bool(message.get("truncated"))))
     return request, results
 

@@ -13,10 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cognition.recall.context import relevant_hits
+
 HELP = (
     "I am the offline planner of weftos, not a language model. I understand a few fixed requests: "
     "what is 17*23 | read FILE | read FILE and tell me how many lines (or words, characters) | list files | "
     "list DIR | write TEXT to FILE | tell NAME to TEXT | send TEXT to NAME | ask NAME TEXT | spawn NAME | "
+    "remember TEXT | recall TEXT | what do you remember about TEXT | "
     'use TOOL with {"json": "arguments"} | several of these joined by "then", where "it" or "the result" is '
     "what the step before gave."
 )
@@ -35,6 +38,7 @@ _READ = re.compile(
 )
 _LIST = re.compile(r'list(?: the)?(?: files)?(?: in)?(?: ("[^"]+"|\S+?))?[.?!]?', re.IGNORECASE)
 _FILE_PART = re.compile(r"\n\[bytes 0 to (\d+) of \d+; go on with offset \d+\]\Z")
+_ABOUT = re.compile(r"what do you remember about (.+?)[?.! ]*", re.IGNORECASE | re.DOTALL)
 _SPAWN = re.compile(r"spawn (\S+?)(?: with tools? ([\w.,\- ]+?))?[.!]?", re.IGNORECASE)
 
 
@@ -82,7 +86,11 @@ def read_step(step: str, memory: Memory) -> Call | Say | None:
         case "hello" | "hi" | "help":
             return Say(HELP)
         case "what" | "what's" | "calculate" | "compute":
-            return _calculation(step, memory)
+            return _recollection(step) or _calculation(step, memory)
+        case "remember":
+            return _remembering(rest, memory)
+        case "recall":
+            return _recalling(rest.rstrip("?.!"))
         case "read":
             return _reading(step, memory)
         case "list":
@@ -247,6 +255,36 @@ def _spawning(step: str) -> Call | None:
         arguments,
         lambda result, memory: (f"{name}: {result.text}", Memory(name, memory.file)),
     )
+
+
+def _remembering(rest: str, memory: Memory) -> Call | None:
+    text = rest[5:].strip() if rest[:5].lower() == "that " else rest
+    if not text:
+        return None
+    return _call(
+        "memory_write",
+        {"text": _meant(text, memory)},
+        lambda result, memory: (f"{result.text[:1].upper()}{result.text[1:]}.", memory),
+    )
+
+
+def _recollection(step: str) -> Call | None:
+    found = _ABOUT.fullmatch(step) if len(step) <= _SHORT else None
+    return None if found is None else _recalling(found.group(1))
+
+
+def _recalling(query: str) -> Call | None:
+    query = _unquoted(query.strip())
+    if not query or len(query) > _SHORT:
+        return None
+
+    def report(result: Result, memory: Memory) -> tuple[str, Memory]:
+        texts = [hit["text"].strip() for hit in relevant_hits(result.text)]
+        if not texts:
+            return f"I remember nothing about {query}.", Memory("", memory.file)
+        return "\n".join((f"About {query} I remember:", *texts)), Memory(texts[0], memory.file)
+
+    return _call("memory_search", {"query": query}, report)
 
 
 def _using(rest: str, memory: Memory) -> Call | None:
