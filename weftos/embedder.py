@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cognition.recall.lexical import DIMENSIONS, LEXICAL
 
 LEXICAL_WORD = "lexical"
-MAX_DIMENSIONS = 8_192
+MAX_DIMENSIONS = 16_384
 
 
 @dataclass(frozen=True, slots=True)

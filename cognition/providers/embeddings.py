@@ -13,7 +13,7 @@ from cognition.errors import ProviderError
 from cognition.providers.answer import error_words, load_object
 
 MAX_TEXTS = 64
-MAX_DIMENSIONS = 8_192
+MAX_DIMENSIONS = 16_384
 
 
 @dataclass(frozen=True, slots=True)

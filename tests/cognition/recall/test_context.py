@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cognition.recall.context import MIN_SIMILARITY, recall_call, recall_records, relevant_hits
+from cognition.recall.context import hits_of, recall_call, recall_records
 from kernel.abi import ToolCall, ToolResult
 from tests.cognition.test_agent import Node, OfflineNode, agent, call, says, turn
 
@@ -66,18 +66,9 @@ def test_a_long_document_is_cut_to_the_budget_and_says_so() -> None:
     assert 300 < len(documents[0]["text"]) < 600
 
 
-def test_what_has_nothing_in_common_is_left_out() -> None:
-    near, far = {"vector": {"score": MIN_SIMILARITY}}, {"vector": {"score": MIN_SIMILARITY / 2}}
-    hits = [hit("far", parts=far), hit("near", parts=near), hit("word")]
-    assert [one["text"] for one in relevant_hits(json.dumps(hits))] == ["near", "word"]
-    assert records([hit("far", parts=far)]) == ()
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[", "7", "[7]", '[{"text": 7}]', '[{"text": "a", "parts": 7}]', "[" * 100_000]
-)
+@pytest.mark.parametrize("text", ["", "[", "7", "[7]", '[{"text": 7}]', '{"text": "a"}', "[" * 100_000])
 def test_a_result_of_another_shape_is_nothing(text: str) -> None:
-    assert relevant_hits(text) == []
+    assert hits_of(text) == []
 
 
 def test_the_query_is_the_message_in_one_line_within_bounds() -> None:
