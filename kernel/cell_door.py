@@ -1,8 +1,8 @@
-"""The door of the node's cell socket: who dials in stays a visitor until it has shown a token that is
-expected.
+"""The node's door for cells: who dials in stays a visitor until it has shown a token that is expected.
 
-A token opens the door once. A visitor must be of the node's own user, may send one small frame, and has
-``hello_s`` to do so; only so many visitors may stand there at a time.
+A token opens the door once. A visitor may send one small frame, and has ``hello_s`` to do so, a handshake included;
+only so many visitors may stand there at a time. At the Unix socket it must be of the node's own user; over TCP
+(:mod:`kernel.cell_entrance`) the frame comes inside a Noise handshake, and nothing else is known of the visitor.
 """
 
 from __future__ import annotations
@@ -47,11 +47,29 @@ def listen(path: Path) -> socket.socket:
 
 
 class Visitor:
-    """One connection. ``os_pid`` comes from the operating system, not from the visitor."""
+    """One connection from anywhere. ``os_pid`` is what the visitor says, on its own machine, and only for show."""
 
     def __init__(self, link: FrameLink) -> None:
         self.link = link
         self.os_pid = 0
+
+    def identify(self) -> None:
+        """See who dialled. Raises :class:`FrameError` when it may not be here."""
+
+    def take(self, os_pid: int) -> None:
+        """Its hello was good. Raises :class:`FrameError` when ``os_pid`` is not true."""
+        self.os_pid = os_pid
+
+    def kill(self) -> None:
+        """Close the link. A cell ends when its link does, and at the latest with its lease."""
+        self.link.abort(FrameError("killed by the node"))
+
+
+class LocalVisitor(Visitor):
+    """One connection at the Unix socket. ``os_pid`` comes from the operating system, not from the visitor."""
+
+    def __init__(self, link: FrameLink) -> None:
+        super().__init__(link)
         self._handle = -1
 
     def identify(self) -> None:
@@ -64,8 +82,10 @@ class Visitor:
             raise FrameError(f"a process of user {uid} dialled, this node is of user {os.getuid()}")
         self.os_pid = os_pid
 
-    def take(self) -> None:
+    def take(self, os_pid: int) -> None:
         """Hold on to the peer's process, so that it can be killed and no other."""
+        if os_pid != self.os_pid:
+            raise FrameError(f"it says it is process {os_pid}, the operating system says {self.os_pid}")
         try:
             self._handle = os.pidfd_open(self.os_pid)
         except OSError as error:
@@ -73,7 +93,7 @@ class Visitor:
 
     def kill(self) -> None:
         """Close the link and end the peer's process."""
-        self.link.abort(FrameError("killed by the node"))
+        super().kill()
         if self._handle >= 0:
             try:
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -104,8 +124,8 @@ class Door:
         for link in tuple(self._visitors):
             link.abort(FrameError("the node closes"))
 
-    def visitor(self) -> FrameLink:
-        """The protocol of a new connection."""
+    def visitor(self, make: Callable[[FrameLink], Visitor] = LocalVisitor) -> FrameLink:
+        """The protocol of a new connection, whose visitor is ``make(protocol)``."""
         link = FrameLink(
             self._boot,
             lambda frame: self._greeted(visitor, frame),
@@ -113,7 +133,7 @@ class Door:
             lambda opened: self._opened(visitor),
             self._limits.hello_frame_bytes,
         )
-        visitor = Visitor(link)
+        visitor = make(link)
         return link
 
     def _opened(self, visitor: Visitor) -> None:
@@ -143,17 +163,15 @@ class Door:
         cell = self._tokens.get(token)
         if cell is None:
             raise FrameError("its token is not expected: stale, used before, or made up")
-        if os_pid != visitor.os_pid:
-            raise FrameError(f"it says it is process {os_pid}, the operating system says {visitor.os_pid}")
         if abi != ABI_VERSION:
             raise FrameError(
                 f"it speaks ABI {abi}, this node {ABI_VERSION}; start both from one installation"
             )
-        visitor.take()
+        visitor.take(os_pid)
         del self._tokens[token]
         self._visitors.discard(visitor.link)
         self._admit(cell, visitor)
 
     def _left(self, link: FrameLink, error: Exception | None) -> None:
         self._visitors.discard(link)
-        log.warning("a visitor at the cell socket was refused: %s", error or "it left without a hello")
+        log.warning("a visitor at the door for cells was refused: %s", error or "it left without a hello")

@@ -18,7 +18,8 @@ Isolation = Literal["shared", "dedicated"]
 class CellLimits:
     """Limits of a node's cells. Durations in seconds, sizes in bytes, all others counts.
 
-    A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell.
+    A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell. ``lease_s`` and
+    ``beat_s`` are of cells on other machines (:mod:`kernel.cell.lease`).
     """
 
     processes_per_cell: int = 256
@@ -31,6 +32,8 @@ class CellLimits:
     start_s: float = 10.0
     confirm_s: float = 1.0
     hang_s: float = 30.0
+    lease_s: float = 5.0
+    beat_s: float = 1.0
     open_calls: int = 256
     visitors: int = 64
     hello_frame_bytes: int = 4096

@@ -3,9 +3,10 @@
 The decisions are elsewhere: which cell (:mod:`kernel.cell_table`), what a cell may say
 (:mod:`kernel.cell_port`). This is the shell that holds the socket, the tokens, the engine and the clock.
 
-A cell is started with a one-time token, dials the socket, and is known from then on by its connection. Its
-end of file is its death: everything in it is lost in one event. A process that waits for a cell, because the
-cell or the engine is not there yet, waits at most ``wait_s``.
+A cell is started with a one-time token, dials the entrance, and is known from then on by its connection. Its
+end of file is its death: everything in it is lost in one event. So is the silence of a cell on another machine,
+which holds a lease and has ended by itself when the node says so. A process that waits for a cell, because the cell
+or the engine is not there yet, waits at most ``wait_s``.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from kernel.cell.frames import FrameError
-from kernel.cell.slot import SlotFile
-from kernel.cell_door import Door, Visitor, listen
+from kernel.cell.lease import NodeLease
+from kernel.cell.slot import SlotFile, ToldSlot
+from kernel.cell_door import Door, Visitor
+from kernel.cell_entrance import Entrance
 from kernel.cell_events import CellEvents, CellView, Placement
 from kernel.cell_port import CellPort
 from kernel.cell_table import CellLimits, CellTable
@@ -41,7 +44,8 @@ class _Cell:
     def __init__(self, cells: Cells, name: str, events: CellEvents, limits: CellLimits) -> None:
         self.name = name
         self.token = secrets.token_hex(16)
-        self.slot = SlotFile(cells.slots_dir / name)
+        self.slot = ToldSlot() if cells.remote else SlotFile(cells.slots_dir / name)
+        self.lease: NodeLease | None = None
         self.port = CellPort(name, events, limits, self)
         self.visitor: Visitor | None = None
         self.gone = False
@@ -80,7 +84,7 @@ class Cells:
         self,
         engine: Engine,
         boot: int,
-        socket_path: Path,
+        entrance: Entrance,
         slots_dir: Path,
         events: CellEvents,
         limits: CellLimits | None = None,
@@ -90,7 +94,7 @@ class Cells:
         for left in slots_dir.iterdir():
             left.unlink()
         self._engine = engine
-        self._socket_path = socket_path
+        self._entrance = entrance
         self._events = events
         self._limits = limits or CellLimits()
         self._door = Door(boot, self._limits, self._admit)
@@ -107,8 +111,10 @@ class Cells:
     async def open(self) -> None:
         """Listen, then open the engine. What is placed before it is open waits. Raises EngineError, OSError."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._door.visitor, sock=listen(self._socket_path))
+        self._server = await self._entrance.open(self._door)
         loop.call_later(self._limits.hang_s / 4, self._watch)
+        if self.remote:
+            loop.call_later(self._limits.beat_s, self._renew)
         await self.open_engine()
 
     async def open_engine(self) -> None:
@@ -129,7 +135,12 @@ class Cells:
         for task in tuple(self._tasks):
             task.cancel()
         await self._engine.close()
-        self._socket_path.unlink(missing_ok=True)
+        self._entrance.close()
+
+    @property
+    def remote(self) -> bool:
+        """Whether cells are on other machines, as far as the node can know."""
+        return self._entrance.remote
 
     # For the kernel
 
@@ -245,17 +256,25 @@ class Cells:
         visitor.link.hand_over(
             functools.partial(self._received, cell), functools.partial(self._link_closed, cell)
         )
-        cell.send(["welcome", str(cell.slot.path)])
+        if self.remote:
+            cell.lease = NodeLease(self._limits.lease_s, asyncio.get_running_loop().time())
+        cell.send(["welcome", None if cell.slot.path is None else str(cell.slot.path)])
         cell.port.connect()
         self._pump()
 
     # Running
 
     def _received(self, cell: _Cell, frame: Any) -> None:
-        if frame == ["pong"]:
-            cell.pinged_at = None
-        else:
-            cell.port.receive(frame)
+        match frame:
+            case ["pong"]:
+                cell.pinged_at = None
+            case ["beat", int() as number, int() as running] if cell.lease and isinstance(
+                cell.slot, ToldSlot
+            ):
+                cell.lease.beat(number, asyncio.get_running_loop().time())
+                cell.slot.pid = running
+            case _:
+                cell.port.receive(frame)
 
     def released(self, cell: _Cell, pid: int) -> None:
         """A process has left its cell for good."""
@@ -279,6 +298,20 @@ class Cells:
             elif now - cell.pinged_at > self._limits.hang_s:
                 self.lose(cell, f"it did not answer for {self._limits.hang_s:g} s")
         loop.call_later(self._limits.hang_s / 4, self._watch)
+
+    def _renew(self) -> None:
+        """Renew the lease of each cell that has been heard; one that has not has ended by now."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        for cell in list(self._cells.values()):
+            if cell.lease is None:
+                continue
+            if cell.lease.is_over(loop.time()):
+                self.lose(cell, f"nothing heard of it for {self._limits.lease_s:g} s")
+            else:
+                cell.send(["lease", cell.lease.heard])
+        loop.call_later(self._limits.beat_s, self._renew)
 
     # Ending
 

@@ -34,7 +34,7 @@ class LocalEngine:
 
     async def start_cell(self, cell: str, token: str) -> None:
         # On the loop's own thread: a child that asks to die with its parent dies with the thread that started it.
-        order = json.dumps({"socket": str(self._socket_path), "token": token, "boot": self._boot})
+        order = json.dumps({"dial": {"socket": str(self._socket_path)}, "token": token, "boot": self._boot})
         try:
             with open(self._log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
                 child = subprocess.Popen(

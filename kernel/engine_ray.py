@@ -2,7 +2,9 @@
 kill.
 
 The placer's death is the death of all its cells. What it leaves behind, Ray's own processes first, is ended
-before the next placer is started; the node must lead a session of its own for that (:mod:`kernel.strays`).
+before the next placer is started; the node must lead a session of its own for that (:mod:`kernel.strays`). A Ray
+cluster that is there already belongs to somebody else: the placer is one of its drivers, and of what it leaves only
+actors that bear the node's name are ended, by the next placer.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +24,43 @@ OBJECT_STORE_BYTES = 80 * 2**20
 OPEN_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class SharedRay:
+    """A Ray cluster to attach to. ``address`` is that of its head, HOST:PORT; ``token`` the file with its token.
+
+    ``namespace`` is this node's own in that cluster: every actor in it is, or was, a cell of this node.
+    """
+
+    address: str
+    token: Path
+    namespace: str
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        return self.address.startswith(("127.", "localhost:", "[::1]:"))
+
+
 class RayEngine:
-    """``runtime`` is a short directory of the node's own: Ray puts sockets below it, with 62 characters more."""
+    """``runtime`` is a short directory of the node's own: Ray puts sockets below it, with 62 characters more.
+
+    ``dial`` is what a cell is told to come to the node. ``shared``: the cluster to attach to, else one is started.
+    """
 
     name = "ray"
 
-    def __init__(self, command: HelperCommand, boot: int, socket_path: Path, runtime: Path) -> None:
+    def __init__(
+        self,
+        command: HelperCommand,
+        boot: int,
+        dial: dict[str, Any],
+        runtime: Path,
+        shared: SharedRay | None = None,
+    ) -> None:
         self._command = command
         self._boot = boot
-        self._socket_path = socket_path
+        self._dial = dial
         self._runtime = runtime
+        self._shared = shared
         self._helper: Helper | None = None
         self._ready = False
         self._closing = False
@@ -55,19 +85,24 @@ class RayEngine:
             await helper.start()
         except OSError as error:
             raise EngineError(f"the placer cannot be started: {error}") from error
-        request = {
-            "runtime": str(self._runtime),
-            "socket": str(self._socket_path),
-            "object_store_bytes": OBJECT_STORE_BYTES,
-        }
         try:
-            self._ray = await asyncio.wait_for(helper.request("open", request), OPEN_S)
+            self._ray = await asyncio.wait_for(helper.request(*self._opening()), OPEN_S)
         except (HelperLost, HelperRefused, TimeoutError) as error:
             helper.kill()
             await self._dead.wait()
             why = str(error) or f"no answer within {OPEN_S:g} s"
             raise EngineError(f"Ray did not start: {why}; see {self._command.log}") from error
         self._ready = True
+
+    def _opening(self) -> tuple[str, dict[str, Any]]:
+        if (shared := self._shared) is not None:
+            place = {"address": shared.address, "token": str(shared.token), "namespace": shared.namespace}
+            return "attach", {**place, "dial": self._dial, "loopback": shared.is_on_this_machine}
+        return "open", {
+            "runtime": str(self._runtime),
+            "dial": self._dial,
+            "object_store_bytes": OBJECT_STORE_BYTES,
+        }
 
     async def start_cell(self, cell: str, token: str) -> None:
         if self._helper is None:

@@ -6,14 +6,20 @@ node, never pickle. Ray lives and dies with it: a thread holds a pidfd on the no
 processes, and when one of them ends, the placer ends the others and itself at once. The node takes that for
 what it is, the end of all its cells.
 
-Requests: ``open {runtime, socket, object_store_bytes}`` -> {version, os_pids}; ``start {cell, token}``.
-Notices: ``kill {cell}`` from the node, ``exit {cell, why}`` to it.
+In a Ray cluster that is there already (``attach``) it is one driver among others. Its actors have names, in a
+namespace that is the node's alone; those that an earlier placer has left there are killed, and no others are touched.
+Ray ends them too, once it misses their driver; and each ends by itself, having lost its link or its lease.
+
+Requests: ``open {runtime, dial, object_store_bytes}`` or ``attach {address, token, namespace, dial, loopback}`` ->
+{version, address, os_pids}; ``start {cell, token}``. Notices: ``kill {cell}`` from the node, ``exit {cell, why}`` to
+it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
@@ -30,6 +36,7 @@ from kernel.cell.actor import CellActor
 from kernel.helper import serve_link
 from kernel.strays import descendants, kill_all, read_processes
 
+TOKEN_FILE = "ray.token"
 _END_S = 3.0
 
 
@@ -59,21 +66,27 @@ def end_everything(status: int) -> None:
     os._exit(status)
 
 
-def prepare(runtime: Path) -> None:
-    """Ray's environment, before it is imported; what an earlier placer left in its directory is removed."""
-    shutil.rmtree(runtime / "ray", ignore_errors=True)
-    token = runtime / "ray.token"
-    token.unlink(missing_ok=True)
-    with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secrets.token_hex(32))
+def set_environment(token: Path, loopback: bool) -> None:
+    """Ray's environment, before it is imported."""
     os.environ |= {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # else it listens on all interfaces
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_USE_UVLOOP": "0",
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),
         "RAY_gcs_rpc_server_reconnect_timeout_s": "3",
     }
+    if loopback:
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else it listens on all interfaces
+
+
+def prepare(runtime: Path) -> Path:
+    """A token for a Ray of our own, whose file is returned; what an earlier placer left there is removed."""
+    shutil.rmtree(runtime / "ray", ignore_errors=True)
+    token = runtime / TOKEN_FILE
+    token.unlink(missing_ok=True)
+    with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_hex(32))
+    return token
 
 
 class Placer:
@@ -82,8 +95,9 @@ class Placer:
     def __init__(self, boot: int, lifeline: Lifeline) -> None:
         self._boot = boot
         self._lifeline = lifeline
-        self._socket = ""
+        self._dial: dict[str, Any] = {}
         self._actor_class: Any = None
+        self._shared = False
         self._ray: Any = None
         self._actors: dict[str, Any] = {}
         self._watching: set[asyncio.Task[None]] = set()
@@ -95,15 +109,17 @@ class Placer:
     async def handle(self, op: str, args: dict[str, Any]) -> Any:
         match op:
             case "open":
-                return self._open(Path(args["runtime"]), args["socket"], args["object_store_bytes"])
+                return self._open(Path(args["runtime"]), args["dial"], args["object_store_bytes"])
+            case "attach":
+                return self._attach(args)
             case "start":
                 return self._start(args["cell"], args["token"])
             case "kill":
                 return self._kill(args["cell"])
         raise ValueError(f"the placer knows no {op!r}")
 
-    def _open(self, runtime: Path, socket: str, object_store_bytes: int) -> dict[str, Any]:
-        prepare(runtime)
+    def _open(self, runtime: Path, dial: dict[str, Any], object_store_bytes: int) -> dict[str, Any]:
+        set_environment(prepare(runtime), loopback=True)
         import ray
 
         ray.init(
@@ -115,20 +131,47 @@ class Placer:
             namespace=f"weftos-{self._boot:016x}",
             _temp_dir=str(runtime / "ray"),
         )
-        self._ray = ray
-        self._socket = socket
-        # A cell's process is its own: no restart by Ray, whose way back takes 1.5 s; the node places anew.
-        self._actor_class = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(CellActor)
+        self._connected(ray, dial)
         rows = read_processes()
         children = [pid for pid in descendants(rows, os.getpid()) if rows[pid].parent == os.getpid()]
         for pid in children:
             self._lifeline.watch(f"Ray's process {pid}", pid)
-        return {"version": ray.__version__, "os_pids": children}
+        return self._facts(children)
+
+    def _attach(self, args: dict[str, Any]) -> dict[str, Any]:
+        set_environment(Path(args["token"]), args["loopback"])
+        import ray
+
+        ray.init(
+            address=args["address"],
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            namespace=args["namespace"],
+        )
+        self._shared = True
+        self._connected(ray, args["dial"])
+        for name in ray.util.list_named_actors():
+            with contextlib.suppress(ValueError):  # it has ended meanwhile
+                ray.kill(ray.get_actor(name), no_restart=True)
+        return self._facts([])
+
+    def _connected(self, ray: Any, dial: dict[str, Any]) -> None:
+        self._ray = ray
+        self._dial = dial
+        # A cell's process is its own: no restart by Ray, whose way back takes 1.5 s; the node places anew.
+        self._actor_class = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(CellActor)
+
+    def _facts(self, os_pids: list[int]) -> dict[str, Any]:
+        address = self._ray.get_runtime_context().gcs_address
+        return {"version": self._ray.__version__, "address": address, "os_pids": os_pids}
 
     def _start(self, cell: str, token: str) -> None:
-        actor = self._actors[cell] = self._actor_class.remote()
+        made = self._actor_class
+        if self._shared:
+            made = made.options(name=f"{self._boot:016x}-{cell}", scheduling_strategy="SPREAD")
+        actor = self._actors[cell] = made.remote()
         task = asyncio.get_running_loop().create_task(
-            self._watch(cell, actor.join.remote(self._socket, token, self._boot))
+            self._watch(cell, actor.join.remote(self._dial, token, self._boot))
         )
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)

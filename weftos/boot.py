@@ -24,7 +24,6 @@ from kernel.cells import Cells
 from kernel.control import Control, NodeFacts
 from kernel.embeddings import Embeddings
 from kernel.engine import Engine
-from kernel.engine_local import LocalEngine
 from kernel.engine_ray import RayEngine
 from kernel.helpers import LinkedHelper
 from kernel.kernel import BehaviourEntry, Environment, Kernel
@@ -37,7 +36,8 @@ from kernel.tools.registry import Registry, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerLimits, Workers, worker_command
 from weftos import __version__
 from weftos.config import Config, load
-from weftos.helper_commands import archive_command, environment, gateway_command, placer_command
+from weftos.engines import make_engine
+from weftos.helper_commands import archive_command, gateway_command
 from weftos.initialise import initialise, is_initialised
 from weftos.listener import Listener
 from weftos.log_files import read_last
@@ -252,11 +252,13 @@ def _open_log(config: Config, data: Path) -> JsonLog:
 async def _build(ground: Ground, report: Report) -> Node:
     """Everything that runs, in the order in which it may be heard."""
     kernel, gateway, archive = await _kernel(ground, report)
-    engine = _engine(ground)
+    engine, entrance = make_engine(
+        ground.config.settings.node, ground.keys.origin, ground.boot, ground.runtime, ground.logs
+    )
     bounds = kernel.env.bounds
     limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
     runtime = ground.runtime
-    kernel.cells = Cells(engine, ground.boot, runtime / "cells.sock", runtime / "slots", kernel, limits)
+    kernel.cells = Cells(engine, ground.boot, entrance, runtime / "slots", kernel, limits)
     lag = LoopLag()
     facts = _facts(ground, archive, lag, lambda why: node.stop(why))
     node = Node(ground, kernel, Listener(Control(kernel, facts), runtime / "control.sock"), lag)
@@ -326,13 +328,6 @@ async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, r
         log.log("error", "tool not usable", tool=name, why=fault)
         report(f"tool {name} is not usable: {fault}")
     return Registry([*builtin_declarations(), *described.declarations], sources)
-
-
-def _engine(ground: Ground) -> Engine:
-    socket, runtime, logs = ground.runtime / "cells.sock", ground.runtime, ground.logs
-    if ground.engine == "local":
-        return LocalEngine(ground.boot, socket, environment(), runtime, logs / "cells.log")
-    return RayEngine(placer_command(runtime, logs), ground.boot, socket, runtime)
 
 
 def _facts(ground: Ground, archive: LinkedHelper, lag: LoopLag, shutdown: Report) -> NodeFacts:

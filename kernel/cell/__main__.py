@@ -1,4 +1,4 @@
-"""``python -P -m kernel.cell``: a cell of the local engine. One JSON line on stdin: socket, token, boot."""
+"""``python -P -m kernel.cell``: a cell of the local engine. One JSON line on stdin: dial, token, boot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
     die_with_parent()
     order = json.loads(sys.stdin.readline())
     sys.stdin.close()
-    run_cell(order["socket"], order["token"], order["boot"])
+    run_cell(order["dial"], order["token"], order["boot"])
 
 
 main()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kernel.cell.lifeline import die_with_parent
 from kernel.cell.shell import run_cell
 
@@ -11,6 +13,6 @@ class CellActor:
     all.
     """
 
-    def join(self, socket_path: str, token: str, boot: int) -> None:
+    def join(self, dial: dict[str, Any], token: str, boot: int) -> None:
         die_with_parent()
-        run_cell(socket_path, token, boot)
+        run_cell(dial, token, boot)

@@ -2,7 +2,7 @@
 
 Frames from the node::
 
-    welcome slot-path                                   after a good hello
+    welcome slot-path                                   after a good hello; nil for a cell on another machine
     start pid {address name behaviour import_string python_path config}
     turn pid turn message history tools
     result pid turn round index outcome
@@ -16,15 +16,17 @@ and to it: ``hello token os-pid abi-version``, then
     stopped pid                log pid text             pong
 
 The node is trusted and the cell is not. A cell that loses its link ends at once: nothing thinks without a
-kernel.
+kernel. One that dials over TCP (:mod:`kernel.cell.remote`) says its hello inside the Noise handshake and holds a lease
+(:mod:`kernel.cell.lease`), by the frames ``lease heard`` and ``beat number running-pid``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kernel.abi import ABI_VERSION, Message, ProcessInfo
 from kernel.cell.frames import FrameError, FrameLink
@@ -34,15 +36,20 @@ from kernel.cell.slot import Slot
 from kernel.cell.steps import Steps, task_factory
 
 
-class Cell:
-    """``on_end(why)`` is called once when the link is gone."""
+class Link(Protocol):
+    """What a cell speaks into."""
 
-    def __init__(self, boot: int, token: str, on_end: Callable[[str], None]) -> None:
-        self._token = token
-        self._on_end = on_end
+    def send(self, value: Any) -> None: ...
+
+
+class Cell:
+    """The processes of a cell. ``link`` is set before the first frame is heard."""
+
+    link: Link
+
+    def __init__(self) -> None:
         self._slot = Slot(None)
         self._processes: dict[int, CellProcess] = {}
-        self.link = FrameLink(boot, self._received, self._closed, self._opened)
         self._operations: dict[str, Callable[..., None]] = {
             "welcome": self._welcome,
             "start": self._start,
@@ -53,20 +60,19 @@ class Cell:
             "ping": self._ping,
         }
 
-    def _opened(self, link: FrameLink) -> None:
-        link.send(["hello", self._token, os.getpid(), ABI_VERSION])
+    def running(self) -> int:
+        """The PID of the process that is running right now, 0 when none is."""
+        return int(self._slot.running[0])
 
-    def _closed(self, error: Exception | None) -> None:
-        self._on_end(str(error) if error else "the node closed the link")
-
-    def _received(self, frame: Any) -> None:
+    def received(self, frame: Any) -> None:
+        """One frame from the node."""
         try:
             operation = self._operations[frame[0]]
         except (LookupError, TypeError) as error:
             raise FrameError("the node sent a frame that this cell does not know") from error
         operation(*frame[1:])
 
-    def _welcome(self, slot_path: str) -> None:
+    def _welcome(self, slot_path: str | None) -> None:
         self._slot = Slot(slot_path)
 
     def _start(self, pid: int, spec: dict[str, Any]) -> None:
@@ -113,14 +119,34 @@ class Cell:
         self.link.send(["pong"])
 
 
-def run_cell(socket_path: str, token: str, boot: int) -> None:
-    """Dial the node and serve until the link ends; then leave the process at once, whatever still runs in it."""
+def run_cell(dial: dict[str, Any], token: str, boot: int) -> None:
+    """Dial the node and serve until the link ends; then leave the process at once, whatever still runs in it.
+
+    ``dial`` says where the node is: {socket}, or {host, port, key, lease_s} on another machine.
+    """
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
         loop.set_task_factory(task_factory)
-        cell = Cell(boot, token, lambda why: os._exit(0))
-        await loop.create_unix_connection(lambda: cell.link, socket_path)
+        cell = Cell()
+        if "socket" in dial:
+            hello = ["hello", token, os.getpid(), ABI_VERSION]
+            link = FrameLink(
+                boot, cell.received, lambda error: os._exit(0), lambda opened: opened.send(hello)
+            )
+            cell.link = link
+            await loop.create_unix_connection(lambda: link, dial["socket"])
+        else:
+            from kernel.cell.remote import RemoteLink  # Noise, which a cell beside its node does without
+
+            remote = RemoteLink(dial, token, boot, cell.received, cell.running, _leave)
+            cell.link = remote
+            remote.start()
         await loop.create_future()
 
     asyncio.run(serve())
+
+
+def _leave(why: str) -> None:
+    print(f"cell: {why}", file=sys.stderr, flush=True)
+    os._exit(0)

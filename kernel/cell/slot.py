@@ -2,7 +2,8 @@
 
 The cell writes the PID before each step of a behaviour and 0 after it; the node reads them when the cell has
 died, to tell the process that was running (``crash``) from those that merely lived there (``cell_lost``). One
-aligned 64-bit store, native byte order: both ends are on the same machine.
+aligned 64-bit store, native byte order: both ends are on the same machine. Of a cell on another machine the node
+knows what its newest beat said (:class:`ToldSlot`), which is a second old and often 0.
 """
 
 from __future__ import annotations
@@ -48,3 +49,18 @@ class SlotFile:
         """Unmap and delete. The slot is of no use afterwards."""
         self._memory.close()
         self.path.unlink(missing_ok=True)
+
+
+class ToldSlot:
+    """The node's end for a cell on another machine: ``pid`` is what the cell said last."""
+
+    path = None
+
+    def __init__(self) -> None:
+        self.pid = 0
+
+    def read(self) -> int:
+        return self.pid
+
+    def remove(self) -> None:
+        self.pid = 0

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kernel.cell_entrance import UnixEntrance
 from kernel.cell_events import CellCall
 from kernel.cells import Cells
 from kernel.engine_ray import RayEngine
@@ -59,9 +60,10 @@ async def main(runtime: Path) -> None:
     command = HelperCommand(
         "placer", [sys.executable, "-P", "-m", "kernel.placer"], ENV, runtime, runtime / "placer.log"
     )
-    engine = RayEngine(command, BOOT, runtime / "cells.sock", runtime)
+    entrance = UnixEntrance(runtime / "cells.sock")
+    engine = RayEngine(command, BOOT, entrance.dial, runtime)
     notes = Spoken()
-    cells = Cells(engine, BOOT, runtime / "cells.sock", runtime / "slots", notes)
+    cells = Cells(engine, BOOT, entrance, runtime / "slots", notes)
     notes.cells = cells
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from kernel.cell_entrance import UnixEntrance
 from kernel.cell_events import CellCall, Placement
 from kernel.cell_table import CellLimits
 from kernel.cells import Cells
@@ -133,7 +134,9 @@ async def local_node(waiting: Sequence[Placement] = (), **limits: Any) -> AsyncI
         base = Path(directory)
         notes = Notes()
         engine = LocalEngine(BOOT, base / "cells.sock", ENV, base, base / "cells.log")
-        cells = Cells(engine, BOOT, base / "cells.sock", base / "slots", notes, CellLimits(**limits))
+        cells = Cells(
+            engine, BOOT, UnixEntrance(base / "cells.sock"), base / "slots", notes, CellLimits(**limits)
+        )
         notes.cells = cells
         try:
             for early in waiting:

@@ -20,6 +20,7 @@ import pytest
 from kernel.abi import ABI_VERSION
 from kernel.cell.frames import HEADER_BYTES, FrameDecoder, encode_frame
 from kernel.cell_door import listen
+from kernel.cell_entrance import UnixEntrance
 from kernel.cell_table import CellLimits
 from kernel.cells import Cells
 from kernel.engine import EngineError
@@ -130,7 +131,7 @@ async def hand_node(**limits: Any) -> AsyncIterator[Case]:
     with tempfile.TemporaryDirectory(prefix="wd") as directory:
         base = Path(directory)
         engine, notes = HandEngine(), Notes()
-        cells = Cells(engine, BOOT, base / "s", base / "slots", notes, CellLimits(**limits))
+        cells = Cells(engine, BOOT, UnixEntrance(base / "s"), base / "slots", notes, CellLimits(**limits))
         case = Case(cells, engine, notes, base / "s")
         await cells.open()
         try:
