@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from chain.errors import LedgerUnavailable
 from kernel.bounds import Bounds
-from kernel.errors import Invalid, NotFound, TimedOut, Unavailable
+from kernel.errors import Invalid, TimedOut, Unavailable
 from kernel.helper import HelperLost, HelperRefused
 from kernel.recorder import Recorder
 from kernel.values import canonical, cut_bytes
@@ -75,7 +75,9 @@ class Memory:
         fact = self._documents.readable(ident, reader)
         found = await self._ask("read", {"id": ident, "owner": reader})
         if not isinstance(found, dict) or found.get("id") != ident or not isinstance(found.get("text"), str):
-            raise NotFound(f"document {ident} is not in the index yet; weftos memory reindex builds it anew")
+            raise Unavailable(
+                f"the archive does not give document {ident}: it may still be reading the journal"
+            )
         return {**found, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq, "bytes": fact.bytes}
 
     async def stats(self) -> dict[str, Any]:
@@ -102,8 +104,10 @@ class Memory:
         limit_s = self._bounds.memory_timeout_s
         try:
             return await asyncio.wait_for(self._archive(op, args), limit_s)
-        except (HelperLost, HelperRefused) as error:
+        except HelperLost as error:
             raise Unavailable(f"memory cannot be searched now: {error}") from error
+        except HelperRefused as error:
+            raise Unavailable(f"the archive refused to {op}: {error}") from error
         except TimeoutError:
             raise TimedOut(f"memory did not answer within {limit_s:g} s; the archive may be busy") from None
 

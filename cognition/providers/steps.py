@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cognition.recall.context import relevant_hits
+from cognition.recall.context import hits_of
 
 HELP = (
     "I am the offline planner of weftos, not a language model. I understand a few fixed requests: "
@@ -279,7 +279,7 @@ def _recalling(query: str) -> Call | None:
         return None
 
     def report(result: Result, memory: Memory) -> tuple[str, Memory]:
-        texts = [hit["text"].strip() for hit in relevant_hits(result.text)]
+        texts = [hit["text"].strip() for hit in hits_of(result.text)]
         if not texts:
             return f"I remember nothing about {query}.", Memory("", memory.file)
         return "\n".join((f"About {query} I remember:", *texts)), Memory(texts[0], memory.file)

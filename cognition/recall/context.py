@@ -1,4 +1,4 @@
-"""What an agent recalls before it asks its model: the query, what of the answer is of use, how the model is shown it.
+"""What an agent recalls before it asks its model: the query, and how the model is shown what was found.
 
 What memory holds was written by somebody: a document may say "ignore previous instructions". So it is shown as the
 result of a tool call, the place of least authority in a conversation, with a word before it that it is data, and each
@@ -17,10 +17,6 @@ from kernel.abi import ToolCall, ToolResult
 TOOL = "memory_search"
 CALL_ID = "recall"
 BYTES_PER_TOKEN = 4
-
-# A vector search always finds k neighbours. Without a word in common, one less alike than this is left out; the number
-# is a rough one, below what a misspelt or bent form of the same words reaches with the lexical embedder.
-MIN_SIMILARITY = 0.3
 
 _DOCUMENTS = 8
 _QUERY_BYTES = 2_048
@@ -41,32 +37,22 @@ def recall_call(message: str) -> ToolCall | None:
     return ToolCall(TOOL, arguments, CALL_ID)
 
 
-def relevant_hits(text: str) -> list[dict[str, Any]]:
-    """The documents in a result of ``memory_search`` that share a word, or enough of its form, with the query."""
+def hits_of(text: str) -> list[dict[str, Any]]:
+    """The documents in a result of ``memory_search``; none in a text that is no such result."""
     try:
         hits = json.loads(text)
     except (ValueError, RecursionError):
         return []
     if not isinstance(hits, list):
         return []
-    return [
-        hit for hit in hits if isinstance(hit, dict) and isinstance(hit.get("text"), str) and _is_near(hit)
-    ]
-
-
-def _is_near(hit: dict[str, Any]) -> bool:
-    parts = hit.get("parts")
-    parts = parts if isinstance(parts, dict) else {}
-    vector = parts.get("vector")
-    score = vector.get("score") if isinstance(vector, dict) else None
-    return "bm25" in parts or (isinstance(score, int | float) and score >= MIN_SIMILARITY)
+    return [hit for hit in hits if isinstance(hit, dict) and isinstance(hit.get("text"), str)]
 
 
 def recall_records(call: ToolCall, result: ToolResult, budget_tokens: int) -> tuple[Record, ...]:
     """The call and its result as the model is shown them, within the budget; nothing when nothing was found."""
     left = budget_tokens * BYTES_PER_TOKEN - len(_BEFORE) - len(_AFTER) - len(call.arguments.encode())
     lines: list[str] = []
-    for hit in relevant_hits(result.text) if result.status == "ok" else []:
+    for hit in hits_of(result.text) if result.status == "ok" else []:
         line = _line(hit, left)
         if line is None:
             break

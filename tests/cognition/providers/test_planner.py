@@ -229,9 +229,9 @@ def test_the_provider_shows_its_text_word_by_word() -> None:
     assert len(shown) > 40 and all(len(piece.split()) == 1 for piece in shown)
 
 
-def found(*texts: str, **parts: Any) -> str:
+def found(*texts: str) -> str:
     """A result of memory_search."""
-    return json.dumps([{"id": "d1", "text": text, "parts": parts or {"bm25": {"rank": 1}}} for text in texts])
+    return json.dumps([{"id": "d1", "text": text} for text in texts])
 
 
 def test_what_was_remembered_is_said_best_first_and_the_best_is_what_it_means() -> None:
@@ -246,7 +246,7 @@ def test_what_was_remembered_is_said_best_first_and_the_best_is_what_it_means() 
     assert said("remember that x", "remembered as d9") == "Remembered as d9."
 
 
-@pytest.mark.parametrize("result", ["[]", "not JSON", '{"a": 1}', found("far away", vector={"score": 0.05})])
+@pytest.mark.parametrize("result", ["[]", "not JSON", '{"a": 1}'])
 def test_nothing_that_fits_is_said_to_be_nothing(result: str) -> None:
     assert said("what do you remember about ada?", result) == "I remember nothing about ada."
 
