@@ -26,21 +26,30 @@ requirements:
 	if ! "$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null; \
 	then missing+=("Python 3.11 to 3.14"); \
 	elif ! "$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null; \
-	then missing+=("the venv module of $(PYTHON) (on Debian and Ubuntu: the package python3-venv)"); fi; \
+	then missing+=("the venv module of $(PYTHON) (on Debian and Ubuntu: the package python3-venv)"); \
+	elif ! "$(PYTHON)" -c 'import os, sysconfig as s, sys; sys.exit(not os.path.exists(s.get_path("include") + "/Python.h"))'; \
+	then missing+=("the headers of $(PYTHON) (on Debian and Ubuntu: the package python3-dev)"); fi; \
+	command -v "$${CXX:-g++}" >/dev/null \
+	|| missing+=("a C++ compiler (on Debian and Ubuntu: the package g++; another one by CXX=)"); \
 	if (( $${#missing[@]} )); then \
-	    printf 'weftos needs Linux, Python 3.11 to 3.14 with venv, and make; missing here: '; \
+	    printf 'weftos needs Linux, Python 3.11 to 3.14 with venv and headers, a C++ compiler, and make; missing here: '; \
 	    (IFS=';'; echo "$${missing[*]}."); exit 1; \
 	fi >&2
 
 setup: $(STAMP)
 
-# pip first, by its own hash: the one bundled with a Python may be too old. Then everything else by hash, then this
-# project, editable, which by itself has none.
+# pip first, by its own hash: the one bundled with a Python may be too old. Then everything else by hash, hnswlib last of
+# it: it comes as source alone, and is compiled with what was just installed by hash instead of whatever build isolation
+# would fetch. `make HNSWLIB_NO_NATIVE=1 setup` compiles it for any processor of the kind, not just this machine's. Then
+# this project, editable, which by itself has no hash.
 $(STAMP): constraints.txt pyproject.toml | requirements
 	[ -x $(PY) ] || "$(PYTHON)" -m venv .venv
 	sed -n '/^pip==/,/^ *#/p' constraints.txt > .venv/pip.txt
 	$(PY) -m pip install --quiet --require-hashes -r .venv/pip.txt
-	$(PY) -m pip install --quiet --require-hashes -r constraints.txt
+	sed -n '/^hnswlib==/,/^ *#/p' constraints.txt > .venv/compiled.txt
+	sed '/^hnswlib==/,/^ *#/d' constraints.txt > .venv/wheels.txt
+	$(PY) -m pip install --quiet --require-hashes -r .venv/wheels.txt
+	$(PY) -m pip install --quiet --require-hashes --no-build-isolation --no-cache-dir -r .venv/compiled.txt
 	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 

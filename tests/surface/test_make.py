@@ -36,6 +36,7 @@ def test_a_machine_that_has_everything_passes_in_silence() -> None:
     [
         ("exit 1", "Python 3.11 to 3.14."),
         ('case "$2" in *ensurepip*) exit 1;; esac', "the venv module of "),
+        ('case "$2" in *Python.h*) exit 1;; esac', "the headers of "),
     ],
 )
 def test_what_is_missing_is_named_in_one_sentence(tmp_path: Path, script: str, missing: str) -> None:
@@ -43,9 +44,16 @@ def test_what_is_missing_is_named_in_one_sentence(tmp_path: Path, script: str, m
     assert done.returncode != 0
     sentence, failure = done.stderr.splitlines()
     assert sentence.startswith(
-        "weftos needs Linux, Python 3.11 to 3.14 with venv, and make; missing here: " + missing
+        "weftos needs Linux, Python 3.11 to 3.14 with venv and headers, a C++ compiler, and make; "
+        "missing here: " + missing
     )
     assert failure.startswith("make: ***")
+
+
+def test_a_missing_compiler_is_named() -> None:
+    done = make("requirements", "CXX=/nowhere/c++")
+    assert done.returncode != 0
+    assert "missing here: a C++ compiler (on Debian and Ubuntu: the package g++" in done.stderr
 
 
 @pytest.mark.parametrize("target", ["setup", "check", "test", "prove", "demo", "bench"])
@@ -56,8 +64,10 @@ def test_every_target_installs_first_and_asks_for_the_requirements_before(target
         < plan.index("-m venv .venv")
         < plan.index("--require-hashes -r .venv/pip.txt")
     )
-    assert plan.index("--require-hashes -r constraints.txt") < plan.index(
-        "--no-deps --no-build-isolation -e ."
+    assert (
+        plan.index("--require-hashes -r .venv/wheels.txt")
+        < plan.index("--require-hashes --no-build-isolation --no-cache-dir -r .venv/compiled.txt")
+        < plan.index("--no-deps --no-build-isolation -e .")
     )
 
 
