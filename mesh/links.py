@@ -122,6 +122,11 @@ class Links:
         if link is not None:
             self._end(link, why, say=True)
 
+    @property
+    def connections(self) -> int:
+        """All there are: links, calls under way, and strangers at the door."""
+        return len(self._links)
+
     def silence_s(self, origin: str) -> float | None:
         link = self._up.get(origin)
         return None if link is None else self._loop.time() - link.pulse.heard_s
@@ -140,6 +145,8 @@ class Links:
             self._pump(link)
 
     async def close(self) -> None:
+        if self._closed:
+            return
         self._closed = True
         if self._ticker is not None:
             self._ticker.cancel()
@@ -182,6 +189,8 @@ class Links:
         link = self._links.get(conn)
         if link is not None:
             self._end(link, why)
+            if link.target is not None and not link.open:
+                self._events.on_refused(link.target.dial.address, why)
 
     def on_writable(self, conn: int) -> None:
         link = self._links.get(conn)
