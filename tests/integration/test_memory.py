@@ -1,0 +1,131 @@
+"""Memory on a real node (engine local): what an agent learned is found again, by those who may, while it is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.test_command_line import Terminal
+
+TOOLS = "memory_write,memory_search,memory_read"
+LIMIT = 40
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    with tempfile.TemporaryDirectory(prefix="w-") as place:
+        terminal = Terminal(Path(place))
+        yield terminal
+        if terminal.data.exists():
+            terminal.run("down")
+            assert terminal.living() == []
+
+
+def up(terminal: Terminal) -> None:
+    terminal.json("up", "--engine", "local", "--detach")
+
+
+def say(terminal: Terminal, name: str, text: str) -> str:
+    """What an agent replies."""
+    return str(terminal.json("send", name, text, "--wait")["reply"])
+
+
+def texts(terminal: Terminal, *query: str) -> list[str]:
+    """What a person finds."""
+    return [hit["text"] for hit in terminal.json("memory", "search", *query)["results"]]
+
+
+def until(question: Callable[[], Any], wanted: Any) -> None:
+    """Ask until the answer is the wanted one; each question takes a while of its own."""
+    answers = []
+    for _ in range(LIMIT):
+        answers.append(question())
+        if answers[-1] == wanted:
+            return
+    raise AssertionError(f"never {wanted!r}, last {answers[-1]!r}")
+
+
+def test_an_agent_finds_after_a_restart_what_it_learned_and_another_does_not(terminal: Terminal) -> None:
+    up(terminal)
+    for name in ("ada", "bob"):
+        terminal.json("spawn", name, "--tools", TOOLS)
+    assert say(terminal, "ada", "remember that the gate code is 4711").startswith("Remembered as d")
+    terminal.json("down")
+    up(terminal)
+    found = "About the gate code I remember:\nthe gate code is 4711"
+    assert say(terminal, "ada", "what do you remember about the gate code?") == found
+    assert say(terminal, "bob", "what do you remember about the gate code?") == (
+        "I remember nothing about the gate code."
+    )
+    [hit] = terminal.json("memory", "search", "gate", "code")["results"]
+    assert (hit["owner"], hit["scope"]) == ("/user/ada", "own")
+    written = terminal.json("chain", "show", str(hit["seq"]))
+    assert "memory.written" in str(written)
+    assert terminal.json("chain", "verify")["ok"] is True
+
+
+def test_what_a_person_shares_every_agent_recalls_until_it_is_forgotten(terminal: Terminal) -> None:
+    up(terminal)
+    terminal.json("spawn", "bob", "--tools", TOOLS)
+    ident = terminal.json("memory", "add", "the ferry leaves at nine")["id"]
+    terminal.json("memory", "add", "the harbour master sleeps late", "--own")
+    assert say(terminal, "bob", "recall ferry") == "About ferry I remember:\nthe ferry leaves at nine"
+    assert say(terminal, "bob", "recall harbour master") == "I remember nothing about harbour master."
+    assert terminal.json("memory", "show", ident)["text"] == "the ferry leaves at nine"
+    terminal.json("memory", "forget", ident)
+    assert texts(terminal, "ferry") == []
+    assert say(terminal, "bob", "recall ferry") == "I remember nothing about ferry."
+    status, _, err = terminal.run("memory", "show", ident)
+    assert (status, ident in err) == (1, True)
+    terminal.json("down")
+    up(terminal)
+    assert texts(terminal, "ferry") == []
+    assert terminal.json("memory", "stats")["documents"] == 1
+
+
+def test_the_archive_killed_and_its_files_deleted_comes_back_by_itself(terminal: Terminal) -> None:
+    up(terminal)
+    texts_before = ["the lake is deep", "the lake is cold"]
+    for text in texts_before:
+        terminal.json("memory", "add", text)
+    assert sorted(texts(terminal, "lake")) == sorted(texts_before)
+
+    def archive() -> int:
+        rows = terminal.json("status")["helpers"]
+        return next(int(row["os_pid"]) for row in rows if row["name"] == "archive")
+
+    before = archive()
+    os.kill(before, signal.SIGSTOP)
+    shutil.rmtree(terminal.data / "archive")
+    os.kill(before, signal.SIGKILL)
+    until(lambda: archive() not in (0, before), True)
+    until(lambda: sorted(texts(terminal, "lake")), sorted(texts_before))
+    stats = terminal.json("memory", "stats")
+    assert stats["index"]["documents"] == stats["documents"] == 2
+
+
+def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(terminal: Terminal) -> None:
+    up(terminal)
+    terminal.json("spawn", "ada", "--tools", f"{TOOLS},calculator")
+    assert texts(terminal, "lake") == []
+    rows = terminal.json("status")["helpers"]
+    archive = next(int(row["os_pid"]) for row in rows if row["name"] == "archive")
+    os.kill(archive, signal.SIGSTOP)
+    try:
+        turn = terminal.start("send", "ada", "what is 17*23", "--wait")
+        status, _, err = terminal.run("memory", "search", "lake")
+        assert status == 1
+        assert "memory did not answer within" in err
+        out, _ = turn.communicate(timeout=40)
+        assert (turn.returncode, "17*23 = 391" in out) == (0, True)
+    finally:
+        os.kill(archive, signal.SIGCONT)
+    terminal.json("memory", "add", "the lake is deep")
+    until(lambda: texts(terminal, "lake"), ["the lake is deep"])
