@@ -19,7 +19,7 @@ from mesh.identity import NoiseKey
 
 
 class Entrance(Protocol):
-    """``dial`` is what a cell is told to come here: msgpack-able, part of its start order."""
+    """``dial`` is what a cell is told to come here: text and numbers, part of its start order."""
 
     @property
     def remote(self) -> bool: ...
@@ -74,7 +74,7 @@ class TcpEntrance:
     @property
     def dial(self) -> dict[str, Any]:
         host, port = self._socket.getsockname()[:2]
-        return {"host": host, "port": port, "key": self._key.public, "lease_s": self._lease_s}
+        return {"host": host, "port": port, "key": self._key.public.hex(), "lease_s": self._lease_s}
 
     async def open(self, door: Door) -> asyncio.Server:
         def visitor() -> NoiseLink:

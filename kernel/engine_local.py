@@ -15,13 +15,15 @@ from kernel.engine import EngineError
 
 
 class LocalEngine:
-    """``env`` is the whole environment of the cells; ``log`` takes their stdout and stderr."""
+    """``dial`` is what a cell is told to come to the node. ``env`` is the whole environment of the cells; ``log`` takes their stdout and stderr."""
 
     name = "local"
 
-    def __init__(self, boot: int, socket_path: Path, env: Mapping[str, str], cwd: Path, log: Path) -> None:
+    def __init__(
+        self, boot: int, dial: Mapping[str, Any], env: Mapping[str, str], cwd: Path, log: Path
+    ) -> None:
         self._boot = boot
-        self._socket_path = socket_path
+        self._dial = dict(dial)
         self._env = dict(env)
         self._cwd = cwd
         self._log = log
@@ -34,7 +36,7 @@ class LocalEngine:
 
     async def start_cell(self, cell: str, token: str) -> None:
         # On the loop's own thread: a child that asks to die with its parent dies with the thread that started it.
-        order = json.dumps({"dial": {"socket": str(self._socket_path)}, "token": token, "boot": self._boot})
+        order = json.dumps({"dial": self._dial, "token": token, "boot": self._boot})
         try:
             with open(self._log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
                 child = subprocess.Popen(

@@ -29,8 +29,7 @@ def make_engine(
         entrance = TcpEntrance(listen, key, boot, CellLimits().lease_s)
         shared = SharedRay(settings.ray_address, Path(settings.ray_token), origin)
         return RayEngine(placer_command(runtime, logs), boot, entrance.dial, runtime, shared), entrance
-    socket = runtime / "cells.sock"
+    unix = UnixEntrance(runtime / "cells.sock")
     if settings.engine == "local":
-        return LocalEngine(boot, socket, environment(), runtime, logs / "cells.log"), UnixEntrance(socket)
-    unix = UnixEntrance(socket)
+        return LocalEngine(boot, unix.dial, environment(), runtime, logs / "cells.log"), unix
     return RayEngine(placer_command(runtime, logs), boot, unix.dial, runtime), unix

@@ -31,7 +31,7 @@ def now_s() -> float:
 
 
 class RemoteLink:
-    """``dial`` is the cell's start order: {host, port, key, lease_s}. ``hear`` and ``send`` are of the cell's loop.
+    """``dial`` is the cell's start order: {host, port, key (hexadecimal), lease_s}. ``hear`` and ``send`` are of the cell's loop.
 
     ``running`` gives the PID in the cell's slot. ``end(why)`` ends the process; it is called from the thread.
     """
@@ -55,7 +55,7 @@ class RemoteLink:
         self._pending: list[bytes] = []
         self._lease = CellLease(dial["lease_s"], now_s())
         hello = encode_frame(boot, ["hello", token, os.getpid(), ABI_VERSION])
-        self._pipe = NoisePipe(OneTimeKey(), boot, dial["key"], hello)
+        self._pipe = NoisePipe(OneTimeKey(), boot, bytes.fromhex(dial["key"]), hello)
         self._link = FrameLink(boot, self._heard, self._closed)
 
     def start(self) -> None:

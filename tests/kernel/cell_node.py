@@ -133,10 +133,9 @@ async def local_node(waiting: Sequence[Placement] = (), **limits: Any) -> AsyncI
     with tempfile.TemporaryDirectory(prefix="wc") as directory:
         base = Path(directory)
         notes = Notes()
-        engine = LocalEngine(BOOT, base / "cells.sock", ENV, base, base / "cells.log")
-        cells = Cells(
-            engine, BOOT, UnixEntrance(base / "cells.sock"), base / "slots", notes, CellLimits(**limits)
-        )
+        entrance = UnixEntrance(base / "cells.sock")
+        engine = LocalEngine(BOOT, entrance.dial, ENV, base, base / "cells.log")
+        cells = Cells(engine, BOOT, entrance, base / "slots", notes, CellLimits(**limits))
         notes.cells = cells
         try:
             for early in waiting:
