@@ -15,7 +15,9 @@ from kernel.engine import EngineError
 
 
 class LocalEngine:
-    """``dial`` is what a cell is told to come to the node. ``env`` is the whole environment of the cells; ``log`` takes their stdout and stderr."""
+    """``dial`` is what a cell is told to come to the node, ``env`` the whole environment of the cells; ``log`` takes
+    their stdout and stderr.
+    """
 
     name = "local"
 

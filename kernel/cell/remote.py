@@ -31,9 +31,10 @@ def now_s() -> float:
 
 
 class RemoteLink:
-    """``dial`` is the cell's start order: {host, port, key (hexadecimal), lease_s}. ``hear`` and ``send`` are of the cell's loop.
+    """``dial`` is the cell's start order: {host, port, key (hexadecimal), lease_s}.
 
-    ``running`` gives the PID in the cell's slot. ``end(why)`` ends the process; it is called from the thread.
+    ``hear`` and ``send`` are of the cell's loop. ``running`` gives the PID in the cell's slot. ``end(why)`` ends the
+    process; it is called from the thread.
     """
 
     def __init__(

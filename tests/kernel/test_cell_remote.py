@@ -1,4 +1,4 @@
-"""Cells on other machines: real cells over TCP and Noise, through a proxy that a test can cut; and whoever else dials."""
+"""Cells on other machines: real cells over TCP and Noise, by a proxy that a test can cut; and whoever else dials."""
 
 from __future__ import annotations
 
@@ -107,9 +107,8 @@ def with_remote(body: Callable[[RemoteNode], Awaitable[None]], **limits: Any) ->
     asyncio.run(run())
 
 
-async def ended(os_pid: int) -> None:
-    """Wait for the end of a process that the node has not killed."""
-    handle = os.pidfd_open(os_pid)
+async def ended(handle: int) -> None:
+    """Wait for the end of the process of a pidfd, which the node has not killed."""
     gone = asyncio.Event()
     asyncio.get_running_loop().add_reader(handle, gone.set)
     try:
@@ -154,13 +153,12 @@ def test_a_cut_link_ends_the_cell_by_itself_and_the_node_never_hears_it_again() 
         await node.start(1, "Waits")
         node.deliver(1, "sleep")
         await node.notes.wait("log", 1)
-        os_pid = node.cells.os_pid_of(1)
-        engine_kills: list[str] = []
-        node.cells._engine.kill_cell = engine_kills.append  # type: ignore[method-assign]  # a far machine is out of reach
+        handle = os.pidfd_open(node.cells.os_pid_of(1))
+        node.cells._engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # a far machine is out of reach
         node.proxy.cut()
         lost = await node.notes.wait("cell_lost")
         assert lost[2:] == (0, [1], "nothing heard of it for 1 s")
-        await ended(os_pid)
+        await ended(handle)
         heard = len(node.notes.all)
         node.proxy.mend()
         await node.start(2, "Echo", domain="other")
@@ -173,11 +171,12 @@ def test_a_cell_that_stood_still_for_its_lease_ends_when_it_goes_on() -> None:
     async def body(node: RemoteNode) -> None:
         await node.start(1, "Echo")
         os_pid = node.cells.os_pid_of(1)
+        handle = os.pidfd_open(os_pid)
         node.cells._engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # as above
         os.kill(os_pid, signal.SIGSTOP)
         assert (await node.notes.wait("cell_lost"))[3] == [1]
         os.kill(os_pid, signal.SIGCONT)
-        await ended(os_pid)
+        await ended(handle)
 
     with_remote(body, lease_s=1.0, beat_s=0.2)
 
@@ -197,10 +196,10 @@ def test_a_cell_whose_node_is_gone_ends() -> None:
     async def run() -> None:
         async with remote_node(lease_s=1.0, beat_s=0.2) as node:
             await node.start(1, "Echo")
-            os_pid = node.cells.os_pid_of(1)
+            handle = os.pidfd_open(node.cells.os_pid_of(1))
             node.cells._engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # as above
             node.cells.lose(node.cells._where[1], "for the test")
-            await ended(os_pid)
+            await ended(handle)
 
     asyncio.run(run())
 
