@@ -297,7 +297,7 @@ async def kernel_twin(
     ledger.start(asyncio.get_running_loop())
     cells, workers, gateway = TwinCells(), TwinWorkers(), TwinGateway()
     log: list[tuple[str, dict[str, Any]]] = []
-    behaviours = {"agent": BehaviourEntry("agent", "a:B")}
+    behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": 700})}
     archive = TwinArchive(directory)
     env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
     recorder = Recorder(ledger, state)

@@ -351,6 +351,16 @@ def test_without_an_archive_a_person_hears_it_and_still_sees_the_counts(tmp_path
     on_twin(tmp_path, body, bounds=QUICK)
 
 
+def test_every_agent_is_told_what_it_may_recall_unless_its_spawn_says_otherwise(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada", config={"model": "m"})
+        await twin.spawn("bob", config={"recall_tokens": 5})
+        configs = [placement.config for placement in twin.cells.placed]
+        assert configs == [{"recall_tokens": 700, "model": "m"}, {"recall_tokens": 5}]
+
+    on_twin(tmp_path, body)
+
+
 def test_the_facts_come_back_with_the_journal(tmp_path: Path) -> None:
     async def before(twin: Twin) -> None:
         memory = control_of(twin).memory

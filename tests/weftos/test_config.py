@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kernel.bounds import Bounds
 from weftos.config import Config, ConfigError, load, validate_file
 from weftos.config_file import MAX_FILE_BYTES, find_line, read_toml
+from weftos.helper_commands import archive_command
 from weftos.initialise import CONFIGURATION
 from weftos.settings import Settings
 
@@ -291,3 +292,43 @@ def test_a_line_is_named_only_when_it_is_unambiguous(
     text: str, key: tuple[str, ...], line: int | None
 ) -> None:
     assert find_line(text, key) == line
+
+
+SERVER = '[providers.local]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"\n'
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ('embedder = "nosuch"', "embedder is nosuch, but what makes vectors is: lexical, local"),
+        ('embedder = "offline"', "embedder is offline, but what makes vectors is: lexical, local"),
+        ('embedder = "local"', "model is empty: name the embedding model of local"),
+        ("dimensions = -1", "memory.dimensions"),
+        ("dimensions = 20000", "memory.dimensions"),
+        ("budget_tokens = -1", "memory.budget_tokens"),
+        ('budget = "much"', "the nearest is memory.budget_tokens"),
+    ],
+)
+def test_a_memory_that_cannot_be_is_named(tmp_path: Path, memory: str, words: str) -> None:
+    assert words in " ".join(refused(tmp_path, f"{SERVER}[memory]\n{memory}\n"))
+
+
+def test_the_archive_is_told_who_makes_its_vectors_and_the_agents_their_budget(tmp_path: Path) -> None:
+    lexical = archive_command(load(tmp_path), tmp_path, tmp_path, tmp_path).argv
+    assert "--embedder" not in lexical
+    text = '[memory]\nembedder = "local"\nmodel = "words-1"\ndimensions = 64\nbudget_tokens = 9\n'
+    config = validate_file(written(tmp_path, SERVER + text))
+    argv = list(archive_command(config, tmp_path, tmp_path, tmp_path).argv)
+    assert argv[-6:] == [
+        "--embedder",
+        "local",
+        "--embedding-model",
+        "words-1",
+        "--embedding-dimensions",
+        "64",
+    ]
+    assert config.settings.memory.budget_tokens == 9
+    own = SERVER.replace("kind", 'model = "both"\nkind')
+    config = validate_file(written(tmp_path, f'{own}[memory]\nembedder = "local"\n'))
+    argv = list(archive_command(config, tmp_path, tmp_path, tmp_path).argv)
+    assert argv[-2:] == ["--embedding-model", "both"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import struct
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -284,5 +285,29 @@ def test_an_unusable_configuration_ends_the_process_with_words_in_its_log(tmp_pa
             with pytest.raises(HelperLost):
                 await node.ask()
         assert "--config-json cannot be used" in node.log.read_text()
+
+    asyncio.run(run())
+
+
+def test_texts_become_vectors_and_what_cannot_is_refused_by_name(tmp_path: Path) -> None:
+    async def run() -> None:
+        raw = '{"data": [{"index": 1, "embedding": [3, 4]}, {"index": 0, "embedding": [1, 2]}]}'
+        with model_server(tmp_path, {"answers": [{"raw": raw}, {"status": 400, "error": "no"}]}) as server:
+            async with gateway(tmp_path, config(server)) as node:
+                question = {"id": "e1", "provider": "local", "model": "words-1", "texts": ["a", "b"]}
+                answer = await node.helper.request("embed", question)
+                assert answer == {"count": 2, "dimensions": 2, "data": struct.pack("<4f", 1, 2, 3, 4)}
+                for change, words in (
+                    ({}, "answered 400: no"),
+                    ({"provider": "offline"}, "'offline' makes no embeddings"),
+                    ({"provider": "nosuch"}, "'nosuch' is not configured"),
+                    ({"texts": []}, "0 texts, must be 1 to 64"),
+                    ({"texts": ["x"] * 65}, "65 texts"),
+                    ({"texts": "abc"}, "must be a list of texts"),
+                    ({"texts": [7]}, "must be a list of texts"),
+                ):
+                    with pytest.raises(HelperRefused, match=words):
+                        await node.helper.request("embed", {**question, **change})
+            assert server.requests()[0]["body"]["input"] == ["a", "b"]
 
     asyncio.run(run())
