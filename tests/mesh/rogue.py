@@ -19,6 +19,7 @@ class Rogue:
         self.me = me
         self.noise = NoiseXX(True, me.noise, prologue)
         self.sent = 0
+        self.let_in = False
 
     def first(self) -> bytes:
         return pack_frame(HANDSHAKE, 0, self.noise.write_message())
