@@ -1,0 +1,280 @@
+"""The mesh of a node: who comes in, what peers say and are shown, whose heads are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from mesh.adverts import ProcessAdvert, make_advert
+from mesh.errors import LinkDown, PeersError
+from mesh.membership import PeerState
+from mesh.peers import Peer
+from mesh.tokens import JoinToken
+from tests.mesh.core_nodes import ALICE, BOB, MALLORY
+from tests.mesh.link_nodes import until
+from tests.mesh.memory_transport import MemoryNetwork
+from tests.mesh.mesh_nodes import MeshNode, opened
+from tests.mesh.tcp_land import TcpLand
+from tests.mesh.test_heads import note
+from tests.mesh.test_transport import run
+
+ROW = ProcessAdvert(7, "/user/boss", "boss", "running", "agent")
+Two = Callable[[MeshNode, MeshNode], Awaitable[None]]
+
+
+def two(place: Path, work: Two, *, land: MemoryNetwork | TcpLand | None = None) -> None:
+    """Alice and Bob, who list each other; Bob calls."""
+
+    async def main() -> None:
+        network = land or MemoryNetwork()
+        alice, bob = MeshNode(ALICE, place, network), MeshNode(BOB, place, network)
+        async with opened(alice, bob):
+            alice.mesh.add_peer(bob.peer())
+            bob.mesh.add_peer(alice.peer(alice.address))
+            assert (await bob.told("up"))[0] == "alice"
+            assert (await alice.told("up"))[0] == "bob"
+            await work(alice, bob)
+
+    run(main)
+
+
+@pytest.mark.parametrize("land", [MemoryNetwork, TcpLand], ids=["memory", "zmq"])
+def test_peers_exchange_ops_under_their_petnames(tmp_path: Path, land: type[MemoryNetwork | TcpLand]) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        op = {"op": "message", "body": b"\0x", "n": 2**40, "why": None, "list": [1, "two"]}
+        bob.mesh.send_op(alice.origin, op)
+        assert await alice.told("op") == ("bob", op)
+        alice.mesh.send_op(bob.origin, {"op": "ack"})
+        assert await bob.told("op") == ("alice", {"op": "ack"})
+        (view,) = alice.mesh.peers()
+        assert view.peer.name == "bob" and view.member.state is PeerState.UP and view.silence_s is not None
+        assert view.member.boot == BOB.boot
+
+    two(tmp_path, work, land=land())
+
+
+def test_adverts_reach_peers_and_follow_changes(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        alice.rows = [ROW]
+        alice.mesh.processes_changed()
+        await until(lambda: _processes(bob) == (ROW,))
+        alice.rows = []
+        alice.mesh.processes_changed()
+        await until(lambda: _processes(bob) == ())
+        (view,) = bob.mesh.peers()
+        assert view.advert is not None and view.advert.version == 2 and view.advert.name == "alice"
+
+    two(tmp_path, work)
+
+
+def _processes(node: MeshNode) -> tuple[ProcessAdvert, ...] | None:
+    (view,) = node.mesh.peers()
+    return view.advert.processes if view.advert is not None else None
+
+
+def test_a_peer_without_the_right_ps_sees_the_node_and_no_process(tmp_path: Path) -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        alice, bob = MeshNode(ALICE, tmp_path, network), MeshNode(BOB, tmp_path, network)
+        alice.rows = [ROW]
+        async with opened(alice, bob):
+            alice.mesh.add_peer(bob.peer(may=frozenset(("send",))))
+            bob.mesh.add_peer(alice.peer(alice.address))
+            alice.mesh.processes_changed()
+            await until(lambda: _processes(bob) == ())
+            assert bob.mesh.peers()[0].advert is not None
+            await until(lambda: (advert := bob.mesh.peers()[0].advert) is not None and advert.version == 1)
+            assert _processes(bob) == ()
+
+    run(main)
+
+
+def test_bad_adverts_and_heads_are_refused_by_name_and_the_link_stays(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        await until(lambda: _processes(alice) is not None)
+        stolen = make_advert(ALICE.keys, ALICE.boot, 9, "alice", [ROW])
+        old_boot = make_advert(BOB.keys, "0" * 16, 99, "bob", [ROW])
+        for value, words in (
+            (stolen, "not signed"),
+            (old_boot, "of its boot"),
+            (b"x", "bytes"),
+            (7, "not bytes"),
+        ):
+            bob.mesh.send_op(alice.origin, {"op": "advert", "advert": value})
+            who, why = await alice.told("refused")
+            assert who == bob.origin and words in why
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": note(4, by=ALICE)})
+        assert "not signed by" in (await alice.told("refused"))[1]
+        assert _processes(alice) == ()
+        bob.mesh.send_op(alice.origin, {"op": "still there"})
+        assert await alice.told("op") == ("bob", {"op": "still there"})
+
+    two(tmp_path, work)
+
+
+def test_heads_are_kept_and_a_fallen_size_is_reported(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.mesh.publish_head(note(5, by=BOB))
+        who, head = await alice.told("head")
+        assert (who, head.size) == ("bob", 5)
+        bob.mesh.publish_head(note(4, by=BOB))
+        assert "has size 4, it gave one of 5 before" in (await alice.told("refused"))[1]
+        assert alice.mesh.peers()[0].head == head
+        assert (alice.place / "heads" / f"{BOB.origin}.note").read_bytes() == note(5, by=BOB)
+        alice.mesh.cut(bob.origin, "to see a new link")
+        assert "has size 4" in (await alice.told("refused"))[1]
+
+    two(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xc1", b"\x01", msgpack.packb([1]), msgpack.packb({"op": 7}), b"\xdd\xff\xff\xff\xff"]
+)
+def test_what_is_no_op_ends_the_link(tmp_path: Path, data: bytes) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.mesh._transport.send(alice.origin, data)
+        assert "an op that is no" in (await alice.told("refused"))[1]
+        assert (await alice.told("down"))[0] == "bob"
+        assert (await alice.told("up"))[0] == "bob"
+
+    two(tmp_path, work)
+
+
+def test_a_removed_peer_is_cut_and_stays_out_until_it_is_added_again(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        assert alice.mesh.remove_peer("bob").origin == bob.origin
+        assert await alice.told("down") == ("bob", "no longer a peer")
+        assert "not in the allow list" in (await bob.told("refused"))[1]
+        with pytest.raises(LinkDown):
+            alice.mesh.send_op(bob.origin, {"op": "x"})
+        assert alice.mesh.peers() == () and alice.mesh.peer("bob") is None
+        assert bob.mesh.peers()[0].member.state is PeerState.LOST
+        with pytest.raises(PeersError, match="no peer 'bob'"):
+            alice.mesh.remove_peer("bob")
+        alice.mesh.add_peer(bob.peer(name="robert"))
+        assert (await alice.told("up"))[0] == "robert"
+
+    two(tmp_path, work)
+
+
+def test_the_list_is_there_after_a_restart_and_a_peer_with_an_address_is_called(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        await bob.mesh.close()
+        await alice.told("down")
+        again = MeshNode(BOB, tmp_path, network)
+        async with opened(again):
+            assert (await alice.told("up"))[0] == "bob"
+
+    network = MemoryNetwork()
+    two(tmp_path, work, land=network)
+
+
+def test_a_configured_peer_keeps_its_rights_and_is_not_removed_here(tmp_path: Path) -> None:
+    tables = {"carol": {"origin": BOB.origin, "may": ["ps"]}}
+    alice = MeshNode(ALICE, tmp_path, MemoryNetwork(), tables)
+    assert [peer.name for peer in (alice.mesh.peer("carol"),) if peer is not None] == ["carol"]
+    with pytest.raises(PeersError, match="stands in the configuration"):
+        alice.mesh.remove_peer("carol")
+    with pytest.raises(PeersError, match="this node itself"):
+        alice.mesh.add_peer(Peer("me", ALICE.origin))
+
+
+def joining(place: Path, work: Two) -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        alice, bob = MeshNode(ALICE, place, network), MeshNode(BOB, place, network)
+        async with opened(alice, bob):
+            await work(alice, bob)
+
+    run(main)
+
+
+def test_a_join_token_makes_two_strangers_peers_for_good(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        token = alice.mesh.tokens.create(alice.now_us, 60)
+        bob.mesh.join(alice.address, JoinToken.parse(token.text))
+        assert await alice.told("added") == ("bob", token.id)
+        assert await bob.told("added") == ("alice", token.id)
+        await bob.told("up")
+        alice.mesh.cut(bob.origin, "a test")
+        await bob.told("down")
+        assert (await bob.told("up"))[0] == "alice"
+        assert bob.mesh.peer("alice") == Peer("alice", alice.origin, alice.address)
+
+    joining(tmp_path, work)
+
+
+async def _spoil(alice: MeshNode, how: str) -> JoinToken:
+    token = alice.mesh.tokens.create(alice.now_us, 60)
+    if how == "revoked":
+        alice.mesh.tokens.revoke(token.id, alice.now_us)
+    elif how == "expired":
+        alice.now_us += 3_600_000_000
+    elif how == "proof":
+        return JoinToken(token.issuer, token.id, bytes(32))
+    elif how == "unknown":
+        return JoinToken(token.issuer, "0" * 16, token.secret)
+    return token
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired", "proof", "unknown"])
+def test_a_token_that_is_not_good_makes_nobody_a_peer(tmp_path: Path, how: str) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.mesh.join(alice.address, await _spoil(alice, how))
+        _, why = await bob.told("refused")
+        assert f"join token refused: {how}" in why
+        assert alice.mesh.peers() == bob.mesh.peers() == ()
+
+    joining(tmp_path, work)
+
+
+def test_a_used_token_is_of_no_use_to_another(tmp_path: Path) -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        alice, bob, mallory = (MeshNode(me, tmp_path, network) for me in (ALICE, BOB, MALLORY))
+        async with opened(alice, bob, mallory):
+            token = alice.mesh.tokens.create(alice.now_us, 60)
+            bob.mesh.join(alice.address, token)
+            await bob.told("up")
+            mallory.mesh.join(alice.address, token)
+            assert "join token refused: used" in (await mallory.told("refused"))[1]
+            assert [view.peer.name for view in alice.mesh.peers()] == ["bob"]
+
+    run(main)
+
+
+def test_a_petname_is_ours_and_a_taken_one_is_not_given_twice(tmp_path: Path) -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        alice, bob = MeshNode(ALICE, tmp_path, network), MeshNode(BOB, tmp_path, network)
+        async with opened(alice, bob):
+            alice.mesh.add_peer(Peer("bob", MALLORY.origin))
+            bob.mesh.join(alice.address, alice.mesh.tokens.create(alice.now_us, 60))
+            assert (await alice.told("added"))[0] == "bob-2"
+
+    run(main)
+
+
+def test_three_nodes_are_all_peers_and_half_a_mesh_may_go(tmp_path: Path) -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        nodes = [MeshNode(me, tmp_path, network) for me in (ALICE, BOB, MALLORY)]
+        async with opened(*nodes):
+            for node in nodes:
+                for other in nodes:
+                    if other is not node:
+                        node.mesh.add_peer(other.peer(other.address))
+            await until(lambda: all(_up(node) == 2 for node in nodes))
+            await nodes[2].mesh.close()
+            await until(lambda: _up(nodes[0]) == _up(nodes[1]) == 1)
+            nodes[0].mesh.send_op(nodes[1].origin, {"op": "on we go"})
+            assert await nodes[1].told("op") == ("alice", {"op": "on we go"})
+
+    run(main)
+
+
+def _up(node: MeshNode) -> int:
+    return sum(view.member.state is PeerState.UP for view in node.mesh.peers())
