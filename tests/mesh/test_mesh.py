@@ -135,7 +135,7 @@ def test_heads_are_kept_and_a_fallen_size_is_reported(tmp_path: Path) -> None:
 )
 def test_what_is_no_op_ends_the_link(tmp_path: Path, data: bytes) -> None:
     async def work(alice: MeshNode, bob: MeshNode) -> None:
-        bob.mesh._transport.send(alice.origin, data)
+        bob.links.send(alice.origin, data)
         assert "an op that is no" in (await alice.told("refused"))[1]
         assert (await alice.told("down"))[0] == "bob"
         assert (await alice.told("up"))[0] == "bob"
