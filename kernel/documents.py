@@ -1,7 +1,7 @@
 """The documents of a node's memory, as far as the node itself needs them: whose they are, who may read them, how large.
 
 A document is a state record of the journal (``chain.document``) beside its entry ``memory.written``. Its text goes
-from the record to the archive and is never held here: :class:`Documents` keeps some two hundred bytes of each,
+from the record to the archive and is never held here: :class:`Documents` keeps some three hundred bytes of each,
 whatever its length. Pure: drafts and decisions, nothing is written or asked.
 
 Who reads what: a person everything; a process what is shared, and what belongs to its own address or to one above it.
@@ -9,6 +9,7 @@ Who reads what: a person everything; a process what is shared, and what belongs 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,8 @@ class Documents:
     def written(self, body: dict[str, Any], seq: int) -> None:
         """Apply ``memory.written``."""
         self.forgotten(body["id"])
-        fact = Fact(body["id"], body["owner"], body["scope"], body["bytes"], seq)
+        owner, scope = sys.intern(body["owner"]), sys.intern(body["scope"])
+        fact = Fact(body["id"], owner, scope, body["bytes"], seq)
         self._facts[fact.id] = fact
         self._counts[fact.owner] += 1
         self._bytes[fact.owner] += fact.bytes

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_command_line import Terminal
+from tests.servers.embeddings import embedding_server
 
 TOOLS = "memory_write,memory_search,memory_read"
 LIMIT = 40
@@ -129,3 +130,32 @@ def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(termin
         os.kill(archive, signal.SIGCONT)
     terminal.json("memory", "add", "the lake is deep")
     until(lambda: texts(terminal, "lake"), ["the lake is deep"])
+
+
+def test_a_paraphrase_is_found_with_an_embeddings_server_and_not_with_the_lexical_default(
+    terminal: Terminal,
+) -> None:
+    text, paraphrase = "physician bought automobile", "doctor purchased car"
+    with embedding_server() as server:
+        terminal.json("init")
+        file = terminal.data / "weftos.toml"
+        provider = f'[providers.words]\nkind = "openai"\nbase_url = "{server.base_url}"\n'
+        file.write_text(f'{provider}[memory]\nembedder = "words"\nmodel = "synonyms"\ndimensions = 64\n')
+        up(terminal)
+        terminal.json("memory", "add", "the gardener waters his roses")
+        terminal.json("memory", "add", text)
+        until(lambda: terminal.json("memory", "stats")["index"]["pending"], 0)
+        found = terminal.json("memory", "search", paraphrase, "--k", "1", "--mode", "vector")
+        assert ([hit["text"] for hit in found["results"]], found["degraded"]) == ([text], "")
+        server.kill()
+        terminal.json("memory", "add", "the night watchman whistles")
+        found = terminal.json("memory", "search", "night watchman")
+        assert [hit["text"] for hit in found["results"]][:1] == ["the night watchman whistles"]
+        assert "found by words only" in found["degraded"]
+        terminal.json("down")
+        file.write_text("")
+        up(terminal)
+        until(lambda: terminal.json("memory", "stats")["index"]["pending"], 0)
+        found = terminal.json("memory", "search", paraphrase, "--mode", "vector")
+        assert text not in [hit["text"] for hit in found["results"]]
+        assert found["embedder"].startswith("lexical")
