@@ -11,68 +11,72 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from chain.head import TreeHead
 from chain.keys import load_keys
+from mesh.adverts import ProcessAdvert
 from mesh.bounds import MeshBounds
-from mesh.errors import TokenRefused
 from mesh.identity import Identity, NoiseKey, PeerIdentity
 from mesh.links import Links
-from mesh.peers import Peer, PeerStore
-from mesh.tokens import JoinClaim, TokenStore
-from mesh.transport import Dial
+from mesh.mesh import Mesh
+from mesh.peers import Peer
+from mesh.tokens import JoinClaim
 from mesh.zmq_link import ZmqWire
 
 BOUNDS = MeshBounds(handshake_timeout_s=1.0, heartbeat_s=0.5, lost_after_s=30.0)
 
 
-class Guard:
-    """Lets in who is listed or holds a good token, and keeps account."""
+class Account:
+    """What the mesh tells a kernel, written down."""
 
-    def __init__(self, directory: Path, origin: str, open_house: bool) -> None:
-        self._peers = PeerStore(directory / "mesh")
-        self._tokens = TokenStore(directory / "mesh", origin)
-        self._open_house = open_house
-        self.seen: dict[str, list[Any]] = {"delivered": [], "up": [], "refused": []}
+    def __init__(self) -> None:
+        self.seen: dict[str, list[str]] = {"delivered": [], "up": [], "refused": []}
 
-    def admit(self, peer: PeerIdentity, join: JoinClaim | None, handshake_hash: bytes) -> str:
-        listed = self._peers.load()
-        if self._open_house or listed.get(peer.origin) is not None:
-            return ""
-        if join is None:
-            return "not in the allow list"
-        try:
-            self._tokens.redeem(join, handshake_hash, peer.origin, time.time_ns() // 1000)
-        except TokenRefused as refused:
-            return f"token {refused.rule}"
-        self._peers.add(Peer(listed.petname(peer.name), peer.origin))
-        return ""
+    def processes(self) -> Iterable[ProcessAdvert]:
+        return ()
 
-    def on_up(self, peer: PeerIdentity, dial: Dial | None) -> None:
-        self.seen["up"].append(peer.origin)
+    def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
+        self.seen["up"].append(peer.name)
 
-    def on_down(self, origin: str, why: str) -> None:
+    def on_down(self, peer: Peer, why: str) -> None:
         pass
 
-    def on_message(self, origin: str, message: bytes) -> None:
-        self.seen["delivered"].append(message[:40].decode(errors="replace"))
+    def on_op(self, peer: Peer, op: dict[str, Any]) -> None:
+        self.seen["delivered"].append(op["op"])
 
     def on_refused(self, who: str, why: str) -> None:
         self.seen["refused"].append(why)
+
+    def on_added(self, peer: Peer, how: str) -> None:
+        pass
+
+    def on_head(self, peer: Peer, head: TreeHead) -> None:
+        pass
+
+
+class OpenHouse(Mesh):
+    """Lets in whoever comes."""
+
+    def admit(self, peer: PeerIdentity, join: JoinClaim | None, handshake_hash: bytes) -> str:
+        if self.peer(peer.origin) is None:
+            self.add_peer(Peer(f"guest-{len(self.peers())}", peer.origin))
+        return ""
 
 
 async def serve(directory: Path, open_house: bool) -> None:
     keys = load_keys(directory / "keys")
     me = Identity(keys, NoiseKey.create_or_load(directory / "keys"), "guarded", "0" * 16)
-    guard = Guard(directory, keys.origin, open_house)
-    links = Links(me, ZmqWire(BOUNDS), BOUNDS)
-    address = await links.open(guard, "tcp://127.0.0.1:*")
+    account = Account()
+    kind = OpenHouse if open_house else Mesh
+    mesh = kind(me, directory / "mesh", Links(me, ZmqWire(BOUNDS), BOUNDS), account)
+    address = await mesh.open("tcp://127.0.0.1:*")
     print(json.dumps({"address": address, "origin": keys.origin}), flush=True)
     await asyncio.to_thread(sys.stdin.read)
-    await links.close()
-    print(json.dumps(guard.seen | {"most_mib": most_mib()}), flush=True)
+    await mesh.close()
+    print(json.dumps(account.seen | {"most_mib": most_mib()}), flush=True)
 
 
 def most_mib() -> int:

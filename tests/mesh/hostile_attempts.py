@@ -18,8 +18,9 @@ from tests.mesh.core_nodes import flipped
 from tests.mesh.hostile_line import ZMTP_OPENING, GotIn, KeptOut, Line, Raw, Target, friend_in
 from tests.mesh.rogue import Rogue
 
-MARK = b"HOSTILE"
-"""Stands in every message that must not be delivered."""
+MARK = "HOSTILE"
+"""The op of every message that must not be delivered."""
+MARKED = bytes([WHOLE]) + msgpack.packb({"op": MARK})
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def shaken(hello: Callable[[Target, Identity], bytes], *words: dict[str, Any]) -
             line.send(rogue.third(second, hello(target, me)))
             for word in words or ({"op": "enter"},):
                 line.send(rogue.control(word))
-            line.send(rogue.sealed(bytes([WHOLE]) + MARK))
+            line.send(rogue.sealed(MARKED))
             return line.fate(rogue)
 
     return run
@@ -114,7 +115,7 @@ def early_message(target: Target) -> str:
         second = line.receive()
         assert second is not None
         line.send(rogue.third(second))
-        line.send(rogue.sealed(bytes([WHOLE]) + MARK))
+        line.send(rogue.sealed(MARKED))
         return line.fate(rogue)
 
 
@@ -125,7 +126,7 @@ def recorded(target: Target) -> str:
         line.send(record[0])
         second = line.receive()
         assert second is not None
-        record += [rogue.third(second), rogue.control({"op": "enter"}), rogue.sealed(bytes([WHOLE]) + MARK)]
+        record += [rogue.third(second), rogue.control({"op": "enter"}), rogue.sealed(MARKED)]
         for frame in record:
             again.send(frame)
         return again.fate()
@@ -208,8 +209,8 @@ def gone_bad(act: Callable[[Rogue], list[bytes]]) -> Callable[[Target], str]:
     return run
 
 
-def said(rogue: Rogue, text: bytes = b"ok") -> bytes:
-    return rogue.sealed(bytes([WHOLE]) + text)
+def said(rogue: Rogue, op: str = "ok") -> bytes:
+    return rogue.sealed(bytes([WHOLE]) + msgpack.packb({"op": op}))
 
 
 def reordered(rogue: Rogue) -> list[bytes]:
@@ -317,15 +318,21 @@ FRIEND = tuple(
         ("a bit changed", gone_bad(lambda rogue: [flipped(said(rogue, MARK), 100)])),
         ("a frame cut short", gone_bad(lambda rogue: [said(rogue, MARK)[:-1]])),
         ("a frame made longer", gone_bad(lambda rogue: [said(rogue, MARK) + b"x"])),
-        ("a lie about its number", gone_bad(lambda rogue: [rogue.sealed(bytes([WHOLE]) + MARK, 2**64 - 1)])),
+        ("a lie about its number", gone_bad(lambda rogue: [rogue.sealed(MARKED, 2**64 - 1)])),
         ("a second handshake within", gone_bad(lambda rogue: [Rogue(stranger()).first()])),
         ("an unknown control word", gone_bad(lambda rogue: [rogue.control({"op": "promote"})])),
-        ("an unknown flag", gone_bad(lambda rogue: [rogue.sealed(b"\x2a" + MARK)])),
+        ("an unknown flag", gone_bad(lambda rogue: [rogue.sealed(b"\x2a" + MARKED)])),
         ("a part of one byte", gone_bad(lambda rogue: [part(rogue, 1)])),
-        ("an end without a beginning", gone_bad(lambda rogue: [rogue.sealed(bytes([END]) + MARK)])),
+        ("an end without a beginning", gone_bad(lambda rogue: [rogue.sealed(bytes([END]) + MARKED)])),
         ("17 MiB without an end", gone_bad(lambda rogue: [part(rogue) for _ in range(272)])),
         ("a frame of 1 MiB", gone_bad(lambda rogue: [said(rogue, MARK) + bytes(2**20)])),
         ("a ZeroMQ message of two parts", many_parts),
+        ("a message that is no op", gone_bad(lambda rogue: [rogue.sealed(bytes([WHOLE]) + b"\xc1")])),
+        ("an op without a name", gone_bad(lambda rogue: [rogue.sealed(bytes([WHOLE]) + b"\x80")])),
+        (
+            "an op nested 10,000 deep",
+            gone_bad(lambda rogue: [rogue.sealed(bytes([WHOLE]) + b"\x91" * 10_000)]),
+        ),
     )
 )
 

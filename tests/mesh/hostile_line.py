@@ -64,7 +64,9 @@ class Line:
         self._socket.setsockopt(zmq.SNDTIMEO, int(target.patience_s * 1000))
         if routing_id:
             self._socket.setsockopt(zmq.ROUTING_ID, routing_id)
-        self._monitor = self._socket.get_monitor_socket(zmq.Event.DISCONNECTED | zmq.Event.CLOSED)
+        self._monitor: zmq.Socket[Any] = self._socket.get_monitor_socket(
+            zmq.Event.DISCONNECTED | zmq.Event.CLOSED
+        )
         self._socket.connect(target.address)
 
     def __enter__(self) -> Line:
@@ -84,11 +86,10 @@ class Line:
 
     def receive(self) -> bytes | None:
         """The listener's next frame; None when the connection has ended. Raises :class:`TimeoutError`."""
-        deadline = time.monotonic() + self._patience_s
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._monitor, zmq.POLLIN)
-        ready = dict(poller.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        ready = dict(poller.poll(int(self._patience_s * 1000)))
         if self._socket in ready or self._socket.poll(0):
             return b"".join(self._socket.recv_multipart())
         if self._monitor in ready:

@@ -127,7 +127,7 @@ def _identity(keys: Path) -> Identity:
 
 def verdict_of(account: dict[str, Any]) -> Row:
     """What the listener itself says got through, and what it cost it."""
-    through = [text for text in account["delivered"] if MARK.decode() in text]
+    through = [text for text in account["delivered"] if MARK in text]
     what = (
         f"{len(through)} hostile messages delivered, {len(account['refused'])} refusals noted, "
         f"{account['most_mib']} MiB of memory at most (limit {MOST_MIB})"
