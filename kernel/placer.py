@@ -38,6 +38,7 @@ from kernel.strays import descendants, kill_all, read_processes
 
 TOKEN_FILE = "ray.token"
 _END_S = 3.0
+_READY_S = 6.0
 
 
 class Lifeline(threading.Thread):
@@ -166,24 +167,45 @@ class Placer:
         return {"version": self._ray.__version__, "address": address, "os_pids": os_pids}
 
     def _start(self, cell: str, token: str) -> None:
-        made = self._actor_class
-        if self._shared:
-            made = made.options(name=f"{self._boot:016x}-{cell}", scheduling_strategy="SPREAD")
-        actor = self._actors[cell] = made.remote()
-        task = asyncio.get_running_loop().create_task(
-            self._watch(cell, actor.join.remote(self._dial, token, self._boot))
-        )
+        task = asyncio.get_running_loop().create_task(self._run(cell, token))
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
 
-    async def _watch(self, cell: str, joined: Any) -> None:
+    async def _run(self, cell: str, token: str) -> None:
+        """Start an actor, tell of its end."""
         why = "it returned"
+        actor = self._actors[cell] = self._made(cell, 1)
         try:
-            await joined
+            if self._shared:
+                actor = await self._answering(cell, actor)
+            if self._actors.get(cell) is actor:
+                await actor.join.remote(self._dial, token, self._boot)
         except Exception as error:  # whatever Ray reports, it is the end of this cell and of nothing else
             why = type(error).__name__
         self._actors.pop(cell, None)
         self._notify("exit", {"cell": cell, "why": why})
+
+    async def _answering(self, cell: str, actor: Any) -> Any:
+        """An actor that answers. Ray goes on for some 12 s to place actors on a machine that has just died, so one
+        that is silent is given up for another, until the node has had enough of it and kills the cell.
+        """
+        attempt = 1
+        while self._actors.get(cell) is actor:
+            try:
+                await asyncio.wait_for(actor.ready.remote(), _READY_S)
+                break
+            except (TimeoutError, self._ray.exceptions.RayError):
+                self._ray.kill(actor, no_restart=True)
+                if self._actors.get(cell) is actor:
+                    attempt += 1
+                    actor = self._actors[cell] = self._made(cell, attempt)
+        return actor
+
+    def _made(self, cell: str, attempt: int) -> Any:
+        if not self._shared:
+            return self._actor_class.remote()
+        name = f"{self._boot:016x}-{cell}-{attempt}"
+        return self._actor_class.options(name=name, scheduling_strategy="SPREAD").remote()
 
     def _kill(self, cell: str) -> None:
         actor = self._actors.pop(cell, None)

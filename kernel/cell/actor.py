@@ -1,4 +1,4 @@
-"""A cell of the Ray engine: an actor with one method, which does not return while the node is there."""
+"""A cell of the Ray engine: an actor whose one long call does not return while the node is there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ class CellActor:
     """Made an actor by the placer. It gets its token as an argument and gives nothing back: the link says it
     all.
     """
+
+    def ready(self) -> None:
+        """Answers when the actor is there."""
 
     def join(self, dial: dict[str, Any], token: str, boot: int) -> None:
         die_with_parent()

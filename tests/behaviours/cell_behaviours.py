@@ -164,3 +164,13 @@ class Modules(Base):
 
 class NotABehaviour:
     pass
+
+
+class Steps(Base):
+    """Asks for the time again and again, as often as the message says, with a pause between."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        for _ in range(int(message.text)):
+            await sys.now()
+            await asyncio.sleep(0.1)
+        return f"took {message.text} steps"

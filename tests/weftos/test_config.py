@@ -332,3 +332,26 @@ def test_the_archive_is_told_who_makes_its_vectors_and_the_agents_their_budget(t
     config = validate_file(written(tmp_path, f'{own}[memory]\nembedder = "local"\n'))
     argv = list(archive_command(config, tmp_path, tmp_path, tmp_path).argv)
     assert argv[-2:] == ["--embedding-model", "both"]
+
+
+def test_a_ray_cluster_is_attached_to_with_its_token_and_the_engine_ray(tmp_path: Path) -> None:
+    address = '[node]\nray_address = "127.0.0.1:6379"\n'
+    assert "ray_address needs ray_token" in refused(tmp_path, address)[0]
+    token = {"WEFTOS_RAY_TOKEN_PATH": "/run/ray.token"}
+    config = load(tmp_path, environment=token)
+    assert config.settings.node.ray_token == "/run/ray.token"
+    assert origin(config, "node.ray_token") == "variable WEFTOS_RAY_TOKEN_PATH"
+    local = refused(tmp_path, address, environment=token, flags={"node.engine": "local"})
+    assert 'ray_address needs engine "ray"' in local[0]
+
+
+@pytest.mark.parametrize("address", ["auto", "ray://127.0.0.1:6379", "127.0.0.1", "127.0.0.1:0", "a b:6379"])
+def test_an_address_of_ray_that_is_no_host_and_port_is_refused(tmp_path: Path, address: str) -> None:
+    assert "must be HOST:PORT" in refused(tmp_path, f'[node]\nray_address = "{address}"\n')[0]
+
+
+def test_addresses_of_the_mesh_may_be_written_short(tmp_path: Path) -> None:
+    written(tmp_path, '[mesh]\nlisten = "127.0.0.1:7000"\njoin = "tcp://[::1]:7001"\n')
+    mesh = load(tmp_path).settings.mesh
+    assert (mesh.listen, mesh.join) == ("tcp://127.0.0.1:7000", "tcp://[::1]:7001")
+    assert "must be HOST:PORT" in refused(tmp_path, '[mesh]\nlisten = "udp://a:1"\n')[0]
