@@ -36,6 +36,7 @@ _ORDINAL = "round and index of the syscall in its turn"
 _CALL_HASH = "SHA-256 of the canonical call"
 _ADDRESS = "address of the process"
 _MESSAGE = "id of the message"
+_ORIGIN = "true name of the other node"
 
 _TABLE = (
     _kind(
@@ -110,6 +111,44 @@ _TABLE = (
         wants_reply="whether the sender waits for an answer",
         deadline_us="microseconds since 1970 after which it is dead, 0 for none",
         rights="names of the tools the sender could use, nil for a person",
+        waiting="processes of other nodes that wait for its answer, ADDRESS@ORIGIN, the asker last",
+    ),
+    _kind(
+        "message.sent",
+        "a message to another node was accepted for carriage, and will be answered for",
+        durable=True,
+        id=_MESSAGE,
+        sender="address, or operator",
+        to="PID, name or address as asked for, and @ORIGIN",
+        peer=_ORIGIN,
+        text="text of the message",
+        session="session it belongs to",
+        reply_to="turn and ordinal of the ask that it is, empty for none",
+        wants_reply="whether somebody waits for an answer",
+        deadline_us="microseconds since 1970 after which it is dead unless the node has taken it",
+        answer_by_us="microseconds since 1970 after which its answer is of no use, 0 for never",
+        rights="names of the tools the sender could use, nil for a person",
+        waiting="processes that wait for its answer, ADDRESS@ORIGIN, the asker last",
+        answers="message of that node which it answers, empty for none",
+        status="of an answer: ok or error; else empty",
+    ),
+    _kind("message.acknowledged", "the other node has taken a message, durably", id=_MESSAGE, peer=_ORIGIN),
+    _kind(
+        "message.replied",
+        "the answer to a message that went to another node",
+        durable=True,
+        id=_MESSAGE,
+        peer=_ORIGIN,
+        status="ok or error",
+        reply="text of the reply",
+        reply_hash="SHA-256 of the whole reply",
+    ),
+    _kind(
+        "message.unanswered",
+        "a message that another node has taken gets no answer",
+        id=_MESSAGE,
+        peer=_ORIGIN,
+        why="why not",
     ),
     _kind(
         "message.refused",
@@ -253,6 +292,43 @@ _TABLE = (
         durable=True,
         id="id of the document",
         by="who asked for it",
+    ),
+    _kind(
+        "peer.added",
+        "a node is in the allow list from now on",
+        durable=True,
+        origin=_ORIGIN,
+        name="petname",
+        address="where it is dialled, empty when it dials",
+        may="what it may: of send, ps, spawn and kill",
+        how="operator, or the join token by its id",
+    ),
+    _kind(
+        "peer.removed", "a node is in the allow list no longer", durable=True, origin=_ORIGIN, name="petname"
+    ),
+    _kind("peer.up", "there is a link with a peer", origin=_ORIGIN, name="petname", boot="its boot id"),
+    _kind("peer.down", "a peer is lost", origin=_ORIGIN, name="petname", why="what ended the link"),
+    _kind(
+        "peer.refused",
+        "a link or a word of another node was refused; written at most once a second",
+        who="origin when it was proved, else an address",
+        why="which rule it broke",
+        more="how many refusals before this one were not written",
+    ),
+    _kind(
+        "peer.head",
+        "a newer tree head of a peer is kept; written at most once a minute for each",
+        origin=_ORIGIN,
+        size="entries that it covers",
+        root="root hash",
+    ),
+    _kind(
+        "peer.command",
+        "a peer asked for something that it is granted",
+        principal="peer: and its origin",
+        name="petname",
+        operation="spawn or kill",
+        arguments="JSON",
     ),
 )
 

@@ -29,6 +29,16 @@ class Bounds:
     ask_timeout_s: float = 30.0
     watchers: int = 256
 
+    # Other nodes, each count for one peer
+    carriage_s: float = 60.0
+    outbox_messages: int = 10_000
+    outbox_bytes: int = 64 * MIB
+    peer_calls: int = 64
+    peer_monitors: int = 1_000
+    peer_sessions: int = 1_000
+    peer_refusals: int = 1_000
+    peer_refusals_per_s: float = 100.0
+
     # Turns
     turn_attempts: int = 5
     calls_per_round: int = 64
@@ -68,6 +78,7 @@ def check(bounds: Bounds) -> list[str]:
     for part, whole in (
         ("message_bytes", "mailbox_bytes"),
         ("message_bytes", "body_bytes"),
+        ("message_bytes", "outbox_bytes"),
         ("reply_bytes", "body_bytes"),
         ("tool_arguments_bytes", "body_bytes"),
         ("tool_record_bytes", "body_bytes"),

@@ -32,8 +32,9 @@ from kernel.node_tools import NodeTools
 from kernel.pids import Pids
 from kernel.processes import Processes
 from kernel.recorder import Recorder
+from kernel.remote import Remote, RemoteParts
 from kernel.spec import Isolation
-from kernel.state import DeadLetter, Turn
+from kernel.state import DeadLetter, Mail, Turn
 from kernel.tool_calls import ToolCalls, ToolParts
 from kernel.tools.registry import Registry
 from kernel.tools.workers import Workers
@@ -96,14 +97,27 @@ class Kernel:
         self.helpers = Helpers(recorder, self.processes, env.log)
         self.turns = Turns(recorder, self.live, self, env.bounds, self.watchers)
         self.post = Post(recorder, self.live, env.bounds, self.turns.pump, self._died_letter)
-        node_tools = NodeTools(self.state, self.post, self.processes, env.bounds)
+        self.remote = Remote(
+            RemoteParts(
+                recorder,
+                self.post,
+                self.processes,
+                self.live,
+                env.bounds,
+                lambda: list(self.registry),
+                lambda reply_to, status, reply: self.tool_calls.replied(reply_to, status, reply),
+                self.watchers.ended,
+            )
+        )
+        self.post.abroad = self.remote.draft
+        node_tools = NodeTools(self.state, self.post, self.processes, self.remote, env.bounds)
         self.memory = Memory(recorder, env.bounds, env.archive)
         memory_tools = MemoryTools(self.memory, env.bounds)
         parts = ToolParts(workers, node_tools, memory_tools, env.bounds, f"{env.boot:016x}")
         self.tool_calls = ToolCalls(recorder, self.live, self.turns, registry, parts)
         self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, env.bounds)
         self.turns.bury = self.post.bury
-        self.turns.replied = self.tool_calls.replied
+        self.turns.replied = self._replied
         self.turns.settle = self._settle
         self.turns.drained = self.processes.drained
         self.processes.on_running = self.turns.pump
@@ -257,7 +271,16 @@ class Kernel:
         self.model_calls.stop(turn.id)
         return self.tool_calls.settle(turn)
 
+    def _replied(
+        self, mail: Mail, status: str, reply: str, seq: int
+    ) -> tuple[list[Draft], Callable[[], None]]:
+        """The records that hand over the answer to ``mail``: to an ask of this node, or to another node."""
+        if "@" in mail.reply_to:
+            return self.remote.reply(mail, status, reply, seq)
+        return self.tool_calls.replied(mail.reply_to, status, reply)
+
     def _exited(self, process: LiveProcess, reason: str) -> None:
+        self.remote.monitors.exited(process.pid, reason)
         turn = self.state.turns.get(process.turn)
         if turn is not None:
             self.watchers.emit(turn.mail.id, {"event": "exit", "pid": process.pid, "reason": reason})
@@ -268,7 +291,9 @@ class Kernel:
     def _died_letter(self, letter: DeadLetter) -> None:
         mail = letter.mail
         self.watchers.ended(mail.id, {"status": "dead", "reply": letter.why, "turn": ""})
-        if mail.reply_to:
+        if "@" in mail.reply_to:
+            self.remote.reply_dead(mail, letter.why)
+        elif mail.reply_to:
             records, after = self.tool_calls.replied(mail.reply_to, "error", f"dead letter: {letter.why}")
             self.recorder.commit_later(records)
             after()
@@ -282,6 +307,7 @@ class Kernel:
 
     async def close(self) -> None:
         """Stop everything that runs; mail, turns and slots stay as they are for the next boot."""
+        await self.remote.close()
         await self.processes.close()
         await self.model_calls.close()
         await self.tool_calls.close()

@@ -25,7 +25,10 @@ RETRY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message before acceptance. ``rights`` None: the sender is a person. ``cause`` is a sequence number."""
+    """A message before acceptance. ``rights`` None: the sender is a person. ``cause`` is a sequence number.
+
+    ``answers``, ``status`` and ``waiting`` as in :class:`kernel.state.Mail`.
+    """
 
     sender: str
     target: str
@@ -38,10 +41,16 @@ class Outgoing:
     reply_to: str = ""
     deadline_us: int = 0
     pid: int = 0
+    answers: str = ""
+    status: str = ""
+    waiting: tuple[str, ...] = ()
 
 
 class Post:
-    """The node's post office. ``on_arrival(address)`` is called after each acceptance, ``on_dead`` after each death."""
+    """The node's post office. ``on_arrival(address)`` is called after each acceptance, ``on_dead`` after each death.
+
+    ``abroad(out, seq)`` drafts a message whose target names another node, as :meth:`draft` does.
+    """
 
     def __init__(
         self,
@@ -57,6 +66,7 @@ class Post:
         self._bounds = bounds
         self._on_arrival = on_arrival
         self._on_dead = on_dead
+        self.abroad: Callable[[Outgoing, int], tuple[Draft, str, str]]
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -101,6 +111,8 @@ class Post:
 
         Returns the draft, the message id and the address. Raises NotFound, Refused, Busy or Invalid.
         """
+        if "@" in out.target:
+            return self.abroad(out, seq)
         address = self.resolve(out.target)
         slot = self._state.slots[address]
         if slot.spec.type != "worker":
@@ -129,6 +141,7 @@ class Post:
             "wants_reply": out.wants_reply,
             "deadline_us": out.deadline_us,
             "rights": None if out.rights is None else sorted(out.rights),
+            "waiting": list(out.waiting),
         }
         draft = Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
         return draft, ident, address
@@ -151,14 +164,14 @@ class Post:
 
     # -- death and replay ----------------------------------------------------------------------------------------
 
-    def bury(self, ident: str, why: str, extra: tuple[Draft, ...] = ()) -> None:
-        """Turn an accepted message into a dead letter, after the records in ``extra``."""
+    def bury(self, ident: str, why: str, extra: tuple[Draft, ...] = ()) -> Ticket | None:
+        """Turn an accepted message into a dead letter, after the records in ``extra``; None when there is none."""
         mail = self._state.find_mail(ident)
         if mail is None:
-            return
+            return None
         body = {"id": ident, "to": mail.to, "why": why}
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
-        self._recorder.commit([*extra, draft], durable=True)
+        ticket = self._recorder.commit([*extra, draft], durable=True)
         self._on_dead(self._state.dead[ident])
         if len(self._state.dead) > self._bounds.dead_letters:
             oldest = next(iter(self._state.dead.values()))
@@ -167,6 +180,7 @@ class Post:
                 "message.dropped", body, subject=oldest.mail.id, trace=oldest.mail.trace, cause=oldest.seq
             )
             self._recorder.commit([drop])
+        return ticket
 
     def bury_all(self, address: str, why: str) -> None:
         """Bury everything in a mailbox; later, while the ledger takes nothing and the slot stays down."""
@@ -194,6 +208,8 @@ class Post:
             trace=old.trace,
             cause=cause,
             rights=old.rights,
+            answers=old.answers,
+            status=old.status,
         )
         seq = self._recorder.ledger.next_seq
         draft, new, address = self.draft(out, seq)

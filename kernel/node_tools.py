@@ -22,6 +22,7 @@ from kernel.errors import KernelError, Refused
 from kernel.live import LiveProcess
 from kernel.mail import Outgoing, Post
 from kernel.processes import Processes
+from kernel.remote import Remote
 from kernel.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.state import State, Turn
 from kernel.tool_records import CallSite
@@ -50,10 +51,13 @@ class Pending:
 class NodeTools:
     """The handlers, by tool name."""
 
-    def __init__(self, state: State, post: Post, processes: Processes, bounds: Bounds) -> None:
+    def __init__(
+        self, state: State, post: Post, processes: Processes, remote: Remote, bounds: Bounds
+    ) -> None:
         self._state = state
         self._post = post
         self._processes = processes
+        self._remote = remote
         self._bounds = bounds
 
     def run(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Done | Pending:
@@ -94,10 +98,7 @@ class NodeTools:
         return Done("ok", f"accepted as {ident} for {address}", (draft,), lambda: self._post.arrived(address))
 
     def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Pending:
-        target = self._post.resolve(str(args["to"]))
-        path = would_cycle(self._waiting(), process.address, target)
-        if path is not None:
-            raise Refused(f"asking {target} would wait for itself: {' -> '.join(path)}")
+        target, waiting = self._asked(process, site.turn, str(args["to"]))
         deadline_s = float(args.get("timeout_s", self._bounds.ask_timeout_s))
         out = self._outgoing(process, site.turn, args, seq)
         question = Outgoing(
@@ -112,9 +113,33 @@ class NodeTools:
             reply_to=f"{site.turn.id}:{site.ordinal}",
             deadline_us=time.time_ns() // 1000 + int(deadline_s * 1e6),
             pid=out.pid,
+            waiting=waiting,
         )
         draft, _, address = self._post.draft(question, seq)
         return Pending((draft,), deadline_s, lambda: self._post.arrived(address))
+
+    def _asked(self, process: LiveProcess, turn: Turn, to: str) -> tuple[str, tuple[str, ...]]:
+        """Whom an ask goes to, and who waits for its answer over nodes. Raises Refused for one that would wait for
+        itself, as far as the chain of causes tells: two asks that meet without one having led to the other end by
+        their timeouts.
+        """
+        here = self._remote.mesh.origin
+        chain = self._remote.chain(turn)
+        local, peer = self._remote.split(to) if "@" in to else (to, None)
+        if peer is not None:
+            self._remote.must_be_up(peer)
+            there = f"{local}@{peer.origin}"
+            chain = (*chain, f"{process.address}@{here}")
+        else:
+            local = self._post.resolve(local)
+            path = would_cycle(self._waiting(), process.address, local)
+            if path is not None:
+                raise Refused(f"asking {local} would wait for itself: {' -> '.join(path)}")
+            there = f"{local}@{here}"
+        if there in chain:
+            path = [*chain[chain.index(there) :], there]
+            raise Refused(f"asking {there} would wait for itself: {' -> '.join(path)}")
+        return (local, ()) if peer is None else (there, chain)
 
     def _waiting(self) -> dict[str, list[str]]:
         """Who waits for whose replies: by each unanswered question, asker to asked."""

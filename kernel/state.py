@@ -19,6 +19,7 @@ from typing import Any
 
 import msgpack
 
+from kernel.crossings import Crossings
 from kernel.documents import Documents
 from kernel.spec import ProcessSpec
 
@@ -42,7 +43,11 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """An accepted message. ``rights`` are the tools its sender could use, None for a person (all)."""
+    """An accepted message. ``rights`` are the tools its sender could use, None for a person (all).
+
+    One to another node has its origin as ``peer``; ``answers`` (and ``status``) when it is the answer to a message of
+    that node. ``waiting``: processes of other nodes that wait for its answer, the asker last.
+    """
 
     id: str
     seq: int
@@ -56,6 +61,11 @@ class Mail:
     trace: bytes
     rights: frozenset[str] | None
     time_us: int
+    peer: str = ""
+    answers: str = ""
+    status: str = ""
+    answer_by_us: int = 0
+    waiting: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -108,7 +118,11 @@ class DeadLetter:
 
 @dataclass(slots=True)
 class Tally:
-    """Messages of this ledger: accepted = acknowledged + dead + dropped + in flight."""
+    """Messages of this ledger: accepted = acknowledged + dead + dropped + in flight.
+
+    A message to another node counts here too: accepted when it is sent, acknowledged when that node has taken it (and
+    counts it as accepted in its own tally). So a message that crosses counts once on each side.
+    """
 
     accepted: int = 0
     acknowledged: int = 0
@@ -159,6 +173,7 @@ class State:
         self.boots = 0
         self.tally = Tally()
         self.documents = Documents()
+        self.crossings = Crossings()
         self._handlers = {
             "node.booted": self._booted,
             "process.spawned": self._spawned,
@@ -166,6 +181,10 @@ class State:
             "process.exited": self._exited,
             "process.slot": self._slot,
             "message.accepted": self._accepted,
+            "message.sent": self._sent,
+            "message.acknowledged": self._acknowledged,
+            "message.replied": self._answered,
+            "message.unanswered": self._answered,
             "message.dead": self._dead,
             "message.replayed": self._replayed,
             "message.dropped": self._dropped,
@@ -203,6 +222,8 @@ class State:
             if kept is None:
                 kept = self.sessions[address, session] = Session(*self._session_limits)
             kept.add(msgpack.unpackb(value, raw=False), len(value))
+        elif table == "inbox":
+            self.crossings.decided(key, value)
 
     # -- processes -----------------------------------------------------------------------------------------------
 
@@ -256,29 +277,26 @@ class State:
     # -- messages ------------------------------------------------------------------------------------------------
 
     def _accepted(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        rights = body["rights"]
-        mail = Mail(
-            id=body["id"],
-            seq=seq,
-            sender=body["sender"],
-            to=body["to"],
-            text=body["text"],
-            session=body["session"],
-            reply_to=body["reply_to"],
-            wants_reply=body["wants_reply"],
-            deadline_us=body["deadline_us"],
-            trace=trace,
-            rights=None if rights is None else frozenset(rights),
-            time_us=time_us,
-        )
+        mail = _mail(body, seq, time_us, trace)
         self.mail.setdefault(mail.to, OrderedDict())[mail.id] = mail
         self._box_of[mail.id] = mail.to
         self.tally.accepted += 1
 
+    def _sent(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        self.crossings.sent(_mail(body, seq, time_us, trace))
+        self.tally.accepted += 1
+
+    def _acknowledged(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        if self.crossings.take(body["id"]) is not None:
+            self.tally.acknowledged += 1
+
+    def _answered(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        self.crossings.answered(body["id"])
+
     def _take(self, ident: str) -> Mail | None:
         address = self._box_of.pop(ident, None)
         if address is None:
-            return None
+            return self.crossings.take(ident)
         box = self.mail[address]
         mail = box.pop(ident)
         if not box:
@@ -289,6 +307,7 @@ class State:
         mail = self._take(body["id"])
         if mail is not None:
             self.dead[mail.id] = DeadLetter(mail, body["why"], seq, time_us)
+            self.crossings.answered(mail.id)
             self.tally.dead += 1
             self.turns.pop(turn_id(mail.id), None)
 
@@ -301,14 +320,14 @@ class State:
             self.tally.dropped += 1
 
     def find_mail(self, ident: str) -> Mail | None:
-        """The accepted and unanswered message of this id."""
+        """The accepted and unanswered message of this id, or the one on its way to another node."""
         address = self._box_of.get(ident)
-        return None if address is None else self.mail[address][ident]
+        return self.crossings.find(ident) if address is None else self.mail[address][ident]
 
     @property
     def in_flight(self) -> int:
         """Messages accepted and not yet acknowledged, dead or dropped."""
-        return len(self._box_of)
+        return len(self._box_of) + len(self.crossings)
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -330,6 +349,8 @@ class State:
 
     def _turn_ended(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         turn = self.turns.pop(body["turn"], None)
+        for ordinal in () if turn is None else turn.calls:
+            self.crossings.ended(f"{body['turn']}:{ordinal}")
         if turn is not None and body["status"] in ("ok", "error", "cancelled") and self._take(turn.mail.id):
             self.tally.acknowledged += 1
 
@@ -394,6 +415,7 @@ class State:
                 "truncated": body["truncated"],
             }
             call.outcome_seq = seq
+            self.crossings.ended(f"{body['turn']}:{body['ordinal']}")
 
     def _resolved(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
@@ -411,6 +433,30 @@ class State:
 
     def _memory_forgotten(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         self.documents.forgotten(body["id"])
+
+
+def _mail(body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> Mail:
+    """The message in the body of message.accepted or message.sent."""
+    rights = body["rights"]
+    return Mail(
+        id=body["id"],
+        seq=seq,
+        sender=body["sender"],
+        to=body["to"],
+        text=body["text"],
+        session=body["session"],
+        reply_to=body["reply_to"],
+        wants_reply=body["wants_reply"],
+        deadline_us=body["deadline_us"],
+        trace=trace,
+        rights=None if rights is None else frozenset(rights),
+        time_us=time_us,
+        peer=body.get("peer", ""),
+        answers=body.get("answers", ""),
+        status=body.get("status", ""),
+        answer_by_us=body.get("answer_by_us", 0),
+        waiting=tuple(body.get("waiting", ())),
+    )
 
 
 def turn_id(message_id: str) -> str:

@@ -41,15 +41,15 @@ class CellPort(Protocol):
     def end_turn(self, pid: int, turn: str, why: str) -> None: ...
 
 
-AskReplied = Callable[[str, str, str], tuple[list[Draft], Callable[[], None]]]
+Replied = Callable[[Mail, str, str, int], tuple[list[Draft], Callable[[], None]]]
 
 
 class Turns:
     """Opens, answers and ends turns.
 
-    ``bury(message id, why, records before)`` writes a dead letter; ``replied(reply_to, status, reply)`` gives the
-    records that end an ``ask`` and what to do once they are written; ``settle(turn)`` the records that close the open
-    intents of a turn that ends.
+    ``bury(message id, why, records before)`` writes a dead letter; ``replied(mail, status, reply, seq)`` gives the
+    records that hand over the answer to ``mail``, the first to be written as sequence ``seq``, and what to do once
+    they are written; ``settle(turn)`` the records that close the open intents of a turn that ends.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class Turns:
         self._cells = cells
         self._bounds = bounds
         self._watchers = watchers
-        self.bury: Callable[[str, str, tuple[Draft, ...]], None]
-        self.replied: AskReplied
+        self.bury: Callable[[str, str, tuple[Draft, ...]], object]
+        self.replied: Replied
         self.settle: Callable[[Turn], list[Draft]]
         self.drained: Callable[[int], None]
 
@@ -168,7 +168,8 @@ class Turns:
             records.append(StateChange("session", key, msgpack.packb(remember)))
         after: Callable[[], None] | None = None
         if turn.mail.reply_to:
-            extra, after = self.replied(turn.mail.reply_to, status, reply)
+            seq = self._recorder.ledger.next_seq + sum(isinstance(record, Draft) for record in records)
+            extra, after = self.replied(turn.mail, status, reply, seq)
             records += extra
         try:
             ticket = self._recorder.commit(records, durable=True)

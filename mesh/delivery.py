@@ -16,6 +16,7 @@ sender: its data is older than what it sent (restored from a copy), and the mess
       up()           -> effects      down()                         decide(number, why) -> Decision
       answer(answer) -> effects                                     stored(number)      -> Answer
       expire(now_us) -> effects                                     forfeit()
+      withdraw(number, why) -> effects
       clear(why)     -> effects
     effects: Send(op)  Delivered(parcel)  DeadLetter(parcel, why, maybe_delivered)
     wire:    read_message(op) -> Message    read_answer(op) -> Answer    Message.op()    Answer.op()
@@ -167,6 +168,11 @@ class Outbox:
         """Give up what is past its deadline."""
         late = [parcel for parcel in self._waiting.values() if parcel.deadline_us <= now_us]
         return [*(self._give_up(parcel, "deadline passed") for parcel in late), *self._fill()]
+
+    def withdraw(self, number: int, why: str) -> list[Effect]:
+        """Give up one message, as when nobody waits for it any more."""
+        parcel = self._waiting.get(number)
+        return [] if parcel is None else [self._give_up(parcel, why), *self._fill()]
 
     def clear(self, why: str) -> list[Effect]:
         """Give up everything, as when the peer is removed."""

@@ -147,7 +147,7 @@ def _worker_tools() -> list[ToolDeclaration]:
 
 
 def _node_tools() -> list[ToolDeclaration]:
-    to = _text("Name, address or PID of the receiver.", 1, 1024)
+    to = _text("Name, address or PID of the receiver; with @NODE behind it on another node.", 1, 1024)
     text = _text("What to say.", 1, 256 * 2**10)
     return [
         ToolDeclaration(

@@ -12,12 +12,16 @@ def test_what_must_be_on_disk_before_anything_follows():
         "node.stopped",
         "process.spawned",
         "message.accepted",
+        "message.sent",
+        "message.replied",
         "message.replayed",
         "turn.ended",
         "tool.intent",
         "tool.resolved",
         "memory.written",
         "memory.forgotten",
+        "peer.added",
+        "peer.removed",
     }
 
 
