@@ -40,7 +40,7 @@ setup: $(STAMP)
 
 # pip first, by its own hash: the one bundled with a Python may be too old. Then everything else by hash, hnswlib last of
 # it: it comes as source alone, and is compiled with what was just installed by hash instead of whatever build isolation
-# would fetch. `make HNSWLIB_NO_NATIVE=1 setup` compiles it for any processor of the kind, not just this machine's. Then
+# would fetch. `make setup HNSWLIB_NO_NATIVE=1` compiles it for any processor of the kind, not just this machine's. Then
 # this project, editable, which by itself has no hash.
 $(STAMP): constraints.txt pyproject.toml | requirements
 	[ -x $(PY) ] || "$(PYTHON)" -m venv .venv

@@ -30,7 +30,7 @@ STEP_DOCUMENTS = 256
 EMBED_TEXTS = 32
 EMBED_CHARACTERS = 8_000
 EXCERPT = 2_000
-LEAST_SIMILARITY = {True: 0.15, False: 0.0}
+LEAST_LEXICAL_SIMILARITY = 0.1
 SAVE_AFTER = 1_000
 
 _FOLDER = re.compile(r"(?P<embedder>.+)-(?P<dimensions>[1-9][0-9]{0,4})")
@@ -127,8 +127,8 @@ class MemoryIndex:
             self._settle()
         return bool(self._to_do)
 
-    def search(self, question: Question) -> list[dict[str, Any]]:
-        """The results, best first. Raises ChainError."""
+    def search(self, question: Question) -> tuple[list[dict[str, Any]], int]:
+        """The results, best first, and how many documents are pending. Raises ChainError."""
         visible = self._catalog.visible(question.reader)
         depth = max(4 * question.k, 40)
         lists: dict[str, list[tuple[int, float]]] = {}
@@ -138,13 +138,14 @@ class MemoryIndex:
         vector = self._query_vector(question)
         if vector is not None and self._vectors is not None:
             found = self._vectors.search(vector, depth, None if visible is None else visible.numbers)
-            least = LEAST_SIMILARITY[self.embedder.lexical]
+            least = LEAST_LEXICAL_SIMILARITY if self.embedder.lexical else 0.0
             lists["vector"] = [
                 (number, score)
                 for number, score in found
-                if score >= least and number in self._catalog.by_number
+                if score > least and number in self._catalog.by_number
             ]
-        return self._results(reciprocal_rank(lists)[: question.k])
+        weights = {"bm25": self._bm25.known(question.query)}
+        return self._results(reciprocal_rank(lists, weights)[: question.k]), self.pending
 
     def read(self, document_id: str, reader: str | None) -> dict[str, Any] | None:
         """One document with its whole text; None when there is none that ``reader`` may read."""

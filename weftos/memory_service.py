@@ -113,8 +113,10 @@ class MemoryService:
             case "read":
                 return await self._read(args)
             case "stats":
+                await self._catch_up()
                 return {**await self._in_thread(self._index.stats), "fault": self._fault}
             case "reindex":
+                await self._catch_up()
                 count = await self._in_thread(self._index.reindex, args.get("fresh") is True)
                 self._fault = ""
                 self._embed_again()
@@ -139,12 +141,12 @@ class MemoryService:
             except EmbedFault as fault:
                 degraded = f"found by words only: {fault}"
         question = Question(query, k, reader, mode, vector)
-        results = await self._in_thread(self._index.search, question)
+        results, pending = await self._in_thread(self._index.search, question)
         return {
             "results": results,
             "mode": mode,
             "degraded": degraded,
-            "pending": self._index.pending,
+            "pending": pending,
             "embedder": self._index.embedder.name,
         }
 

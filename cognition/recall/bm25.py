@@ -111,6 +111,23 @@ class Bm25Index:
         order = np.lexsort((found, -scores[found]))[:k]
         return [(int(found[at]), float(scores[found[at]])) for at in order]
 
+    def known(self, query: str) -> float:
+        """How much of ``query`` its words can see, 0 to 1: the share of the words that some document holds, each by its
+        idf. A misspelt word or a synonym is held by none, and a word that most documents hold says little.
+        """
+        held = missing = 0.0
+        for word in set(words(query)):
+            term = self._terms.get(word)
+            found = 0 if term is None else len(self._postings[term].documents)
+            if found:
+                held += self._idf(found)
+            else:
+                missing += self._idf(0)
+        return held / (held + missing) if held else 0.0
+
+    def _idf(self, holding: int) -> float:
+        return math.log(1 + (len(self._words_of) - holding + 0.5) / (holding + 0.5))
+
     def _scores(self, query: str) -> npt.NDArray[np.float32] | None:
         known = [self._terms[word] for word in sorted(set(words(query))) if word in self._terms]
         postings = [self._postings[term] for term in known if self._postings[term].documents]
@@ -122,8 +139,7 @@ class Bm25Index:
         for posting in postings[:MAX_QUERY_WORDS]:
             documents = np.frombuffer(posting.documents, np.int32)
             counts = np.frombuffer(posting.counts, np.uint16).astype(np.float32)
-            held = len(documents)
-            idf = math.log(1 + (len(self._words_of) - held + 0.5) / (held + 0.5))
+            idf = self._idf(len(documents))
             norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B / mean) * self._lengths[documents]
             scores[documents] += np.float32(idf * (K1 + 1)) * counts / (counts + norms)
         return scores

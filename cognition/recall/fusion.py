@@ -1,7 +1,8 @@
 """Reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): several ranked lists become one.
 
 Only ranks count, so lists with scores of different kinds need no common scale. A document's score is the sum of
-``1 / (k + rank)`` over the lists that hold it, rank from 1.
+``weight / (k + rank)`` over the lists that hold it, rank from 1. A list's weight says how much of the query it
+could see at all; 1 unless given.
 """
 
 from __future__ import annotations
@@ -29,17 +30,22 @@ class Fused:
     parts: Mapping[str, Part]
 
 
-def reciprocal_rank(lists: Mapping[str, Sequence[tuple[int, float]]], k: int = RANK_CONSTANT) -> list[Fused]:
+def reciprocal_rank(
+    lists: Mapping[str, Sequence[tuple[int, float]]],
+    weights: Mapping[str, float] | None = None,
+    k: int = RANK_CONSTANT,
+) -> list[Fused]:
     """``lists`` (name to documents with scores, best first) as one, best first; equal scores by document number.
 
     The order of ``lists`` does not matter.
     """
+    weight = weights or {}
     parts: dict[int, dict[str, Part]] = {}
     for name in sorted(lists):
         for rank, (document, score) in enumerate(lists[name], 1):
             parts.setdefault(document, {}).setdefault(name, Part(rank, score))
     fused = [
-        Fused(document, sum(1 / (k + part.rank) for part in held.values()), held)
+        Fused(document, sum(weight.get(name, 1.0) / (k + part.rank) for name, part in held.items()), held)
         for document, held in parts.items()
     ]
     return sorted(fused, key=lambda one: (-one.score, one.document))

@@ -4,10 +4,10 @@ It knows *spelling*, not meaning: two texts are near when they share words or pi
 errors and inflection, and finds no synonyms. No model, no download, no state: the same text gives the same vector on
 every machine.
 
-Each word (weight 2) and each run of 3 to 5 characters inside a word, its boundaries included as a blank (weight 1), is
-hashed; the hash picks one of 384 places and a sign ("feature hashing", Weinberger et al. 2009). The sum is damped by a
-signed square root, so that a run of frequent pieces does not drown the rare ones, and scaled to length 1. Word and
-n-gram hashes are differences of one polynomial prefix hash modulo 2**64, so a whole batch is a few array operations.
+Each word, and each run of 3 to 5 characters of it with its two ends as blanks, is hashed; the hash picks one of 384
+places and a sign ("feature hashing", Weinberger et al. 2009). The sum is damped by a signed square root, so that a run
+of frequent pieces does not drown the rare ones, and scaled to length 1. All hashes are differences of one polynomial
+prefix hash modulo 2**64, so a whole batch is a few array operations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from cognition.recall.words import words
 LEXICAL = "lexical-384-v1"
 DIMENSIONS = 384
 SIZES = (3, 4, 5)
-WORD_WEIGHT = 2.0
 BATCH_CHARACTERS = 500_000
 
 Vectors = npt.NDArray[np.float32]
@@ -61,10 +60,10 @@ def _embed_batch(parts: Sequence[str]) -> Vectors:
     )
     blank = codes == _BLANK
     sums = np.zeros(len(parts) * DIMENSIONS, np.float64)
-    for starts, ends, weight in _features(blank):
+    for starts, ends in _features(blank):
         hashes = _mix((prefix[ends] - prefix[starts]) * inverses[starts])
         places = owners[starts] * DIMENSIONS + (hashes % np.uint64(DIMENSIONS)).astype(np.int64)
-        signed = np.where(hashes >> np.uint64(63), weight, -weight)
+        signed = np.where(hashes >> np.uint64(63), 1.0, -1.0)
         sums += np.bincount(places, signed, len(sums))
     rows = sums.reshape(len(parts), DIMENSIONS)
     rows = np.sign(rows) * np.sqrt(np.abs(rows))
@@ -72,17 +71,17 @@ def _embed_batch(parts: Sequence[str]) -> Vectors:
     return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32)
 
 
-def _features(blank: npt.NDArray[np.bool_]) -> list[tuple[_Places, _Places, float]]:
+def _features(blank: npt.NDArray[np.bool_]) -> list[tuple[_Places, _Places]]:
     """Starts and ends of the words, and of the n-grams of each size that hold no blank inside."""
     starts = np.flatnonzero(blank[:-1] & ~blank[1:]) + 1
     ends = np.flatnonzero(~blank[:-1] & blank[1:]) + 1
-    features = [(starts, ends, WORD_WEIGHT)]
+    features = [(starts, ends)]
     blanks: _Places = np.concatenate((np.zeros(1, np.int64), np.cumsum(blank, dtype=np.int64)))
     for size in SIZES:
         at = np.arange(max(0, len(blank) - size + 1))
         inside = blanks[at + size - 1] - blanks[at + 1]
         at = at[inside == 0]
-        features.append((at, at + size, 1.0))
+        features.append((at, at + size))
     return features
 
 

@@ -85,3 +85,12 @@ def test_of_a_query_of_many_words_the_rarest_count() -> None:
     whole = " ".join(f"w{k}" for k in range(300))
     rare = " ".join(f"w{k}" for k in range(MAX_QUERY_WORDS))
     assert index.search(whole, 5) == index.search(rare, 5)
+
+
+def test_it_says_how_much_of_a_query_it_knows() -> None:
+    index = index_of({1: "the red fox", 2: "the ox", 3: "the wolf", 4: "the end"})
+    index.remove(3)
+    assert index.known("fox red Fox") == 1.0
+    assert 0.3 < index.known("fox foxx") < 0.5
+    assert 0 < index.known("the foxx") < 0.1, "a word that all hold says little"
+    assert index.known("wolf") == index.known("…") == Bm25Index().known("fox") == 0.0

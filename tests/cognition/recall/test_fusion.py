@@ -32,3 +32,13 @@ def test_one_list_keeps_its_order_and_none_is_nothing() -> None:
     assert [one.document for one in reciprocal_rank({"bm25": WORDS})] == [4, 2, 7]
     assert reciprocal_rank({}) == []
     assert reciprocal_rank({"bm25": [], "vector": []}) == []
+
+
+def test_a_list_weighs_as_much_as_is_said() -> None:
+    fused = reciprocal_rank({"bm25": WORDS, "vector": NEAR}, {"bm25": 0.5})
+    assert [one.document for one in fused] == [2, 4, 5, 7]
+    assert fused[1].score == pytest.approx(0.5 / 61 + 1 / 63)
+    assert [one.document for one in reciprocal_rank({"bm25": WORDS, "vector": NEAR}, {"bm25": 0.0})[:2]] == [
+        2,
+        5,
+    ]

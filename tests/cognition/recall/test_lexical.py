@@ -22,19 +22,19 @@ def reference(text: str) -> np.ndarray:
     base = 0x9E3779B97F4A7C15
     sums = np.zeros(DIMENSIONS)
 
-    def add(piece: str, weight: float) -> None:
+    def add(piece: str) -> None:
         hashed = sum((ord(c) + 1) * base**i for i, c in enumerate(piece)) % 2**64
         hashed = (hashed ^ (hashed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
         hashed = (hashed ^ (hashed >> 27)) * 0x94D049BB133111EB % 2**64
         hashed ^= hashed >> 31
-        sums[hashed % DIMENSIONS] += weight if hashed >> 63 else -weight
+        sums[hashed % DIMENSIONS] += 1 if hashed >> 63 else -1
 
     for word in words(text):
-        add(word, 2.0)
+        add(word)
         bounded = f" {word} "
         for size in SIZES:
             for start in range(len(bounded) - size + 1):
-                add(bounded[start : start + size], 1.0)
+                add(bounded[start : start + size])
     damped = np.sign(sums) * np.sqrt(np.abs(sums))
     length = np.linalg.norm(damped)
     return damped / length if length else damped
