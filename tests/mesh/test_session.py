@@ -194,7 +194,7 @@ def test_a_stolen_proof_fails_in_the_thiefs_own_session() -> None:
 
 @pytest.mark.parametrize(
     "enter",
-    [{"op": "welcome"}, {"op": "enter", "id": "x"}, {"op": "enter", "issuer": 1, "id": "x", "proof": b""},
+    [{"op": "welcome"}, {"op": "welcome", "issuer": "x", "id": "x", "proof": b""}, {"op": "enter", "id": "x"}, {"op": "enter", "issuer": 1, "id": "x", "proof": b""},
      {"op": "enter", "issuer": "x", "id": "x", "proof": "text"}, {}, {"op": "enter", "a": 1, "b": 1, "c": 1}],
 )  # fmt: skip
 def test_an_enter_of_another_form_is_refused(enter: dict[str, object]) -> None:
@@ -360,6 +360,12 @@ def test_a_frame_is_a_broken_session_when_it_is(fault: str) -> None:
     with pytest.raises(SessionBroken):
         feed(bob, FAULTS[fault](frames))
     assert bob.state == "closed"
+
+
+def test_a_reset_is_known_from_a_broken_frame_in_every_state() -> None:
+    first, second = opened()
+    for session in (first, second, met()[0], identified()[1], Session(False, BOB)):
+        assert broken(session, RESET_FRAME).rule == "reset"
 
 
 def test_frames_of_another_session_between_the_same_nodes_are_refused() -> None:
