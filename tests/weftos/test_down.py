@@ -11,7 +11,7 @@ import pytest
 
 from kernel.session import session_members
 from tests.weftos.test_cli import Shell
-from weftos.cli import nodes
+from weftos import stopping
 from weftos.initialise import initialise
 
 STAND_IN = """
@@ -69,7 +69,7 @@ def test_a_node_that_does_not_is_killed_with_its_session_and_that_is_said(
     shell: Shell, stand_in: Callable[[str, str], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = stand_in("holds", "ignores")
-    monkeypatch.setattr(nodes, "STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(stopping, "STOP_TIMEOUT_S", 0.2)
     status, out, _ = shell.run("down")
     assert status == 0
     assert "did not stop within 0.2 s: killed 2 processes" in out

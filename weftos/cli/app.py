@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from weftos import __version__
-from weftos.cli import configuration, doctor, ledger, letters, memory, nodes, processes, talk
+from weftos.cli import clusters, configuration, doctor, ledger, letters, memory, nodes, processes, talk
 from weftos.cli.options import group
 
 app = group("A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act.")
@@ -36,6 +36,7 @@ _RULE: tuple[Callable[..., None], ...] = (processes.stop, processes.start, proce
 
 for _command in (*_NODE, *_LOOK, *_TALK, *_RULE):
     app.command()(_command)
+app.add_typer(clusters.cluster, name="cluster")
 app.add_typer(letters.deadletters, name="deadletters")
 app.add_typer(letters.doubts, name="doubts")
 app.add_typer(memory.memory, name="memory")

@@ -35,12 +35,20 @@ def node_command(data: Path, flags: Mapping[str, str | None]) -> list[str]:
 
 
 class NodeProcess:
-    """A started node: ``command`` with ``--ready-fd N`` behind it. Use as a context manager: it holds
-    descriptors and, in the main thread, signal handlers."""
+    """A started node, or ``what`` else speaks like one: ``command`` with ``--ready-fd N`` behind it.
 
-    def __init__(self, data: Path, command: Sequence[str], stop_timeout_s: float = STOP_TIMEOUT_S) -> None:
+    Use as a context manager: it holds descriptors and, in the main thread, signal handlers."""
+
+    def __init__(
+        self,
+        data: Path,
+        command: Sequence[str],
+        stop_timeout_s: float = STOP_TIMEOUT_S,
+        what: str = "node",
+    ) -> None:
         self._data = data
-        self._log = data / "logs" / "node.out"
+        self._what = what
+        self._log = data / "logs" / f"{what}.out"
         self._stack = contextlib.ExitStack()
         self._stop_timeout_s = stop_timeout_s
         self._stop_by: float | None = None
@@ -93,12 +101,14 @@ class NodeProcess:
             self.stop()
             self.wait()
             raise WeftosError(
-                f"the node was not ready after {BOOT_TIMEOUT_S:.0f} s and was stopped; {self._last_words()}"
+                f"the {self._what} was not ready after {BOOT_TIMEOUT_S:.0f} s and was stopped; {self._last_words()}"
             )
         status = self.wait()
         if self.interrupted:
-            raise WeftosError("stopped before the node was ready", "refused")
-        raise WeftosError(f"the node ended with status {status} before it was ready; {self._last_words()}")
+            raise WeftosError(f"stopped before the {self._what} was ready", "refused")
+        raise WeftosError(
+            f"the {self._what} ended with status {status} before it was ready; {self._last_words()}"
+        )
 
     def stop(self) -> None:
         """Ask the node to stop; :meth:`wait` kills its session when it takes too long."""
@@ -130,7 +140,7 @@ class NodeProcess:
             *lines, held = (held + piece).split(b"\n")
             if len(held) > _LINE_BYTES:
                 raise WeftosError(
-                    f"the node sent a line of more than {_LINE_BYTES} bytes while booting", "internal"
+                    f"the {self._what} sent a line of more than {_LINE_BYTES} bytes while booting", "internal"
                 )
             for line in lines:
                 document = json.loads(line)

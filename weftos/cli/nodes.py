@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,9 +16,6 @@ from weftos.paths import data_directory
 
 if TYPE_CHECKING:
     from weftos.cli.launch import NodeProcess
-
-_POLL_S = 0.05
-STOP_TIMEOUT_S = 15.0
 
 
 def init(
@@ -131,74 +124,23 @@ def _called(facts: Json) -> str:
 
 def down(data: Data = None, as_json: AsJson = False) -> None:
     """Stop the node; returns when all of it is gone."""
+    from weftos import stopping
+
     out = Output(as_json)
     place = data_directory(data)
     if not (place / "format").exists():
         raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
     with out.waiting(f"stopping the node on {place}"):
-        answer = _stop(place)
+        answer = stopping.stop_node(place)
     out.document(answer)
     if not answer["was_running"]:
         left = f"; ended {answer['killed']} processes that its last run had left" if answer["killed"] else ""
         out.say(f"no node was running on {place}{left}")
     elif answer["killed"]:
-        waited = f"{STOP_TIMEOUT_S:g} s"
+        waited = f"{stopping.STOP_TIMEOUT_S:g} s"
         out.say(f"the node on {place} did not stop within {waited}: killed {answer['killed']} processes")
     else:
         out.say(f"the node on {place} has stopped")
-
-
-def _stop(place: Path) -> Json:
-    from kernel.errors import LockedError
-    from kernel.session import end_old_session, lock
-
-    try:
-        held = lock(place)
-    except LockedError as error:
-        holder = error.pid
-    else:
-        try:
-            return {"was_running": False, "killed": end_old_session(place)}
-        finally:
-            held.close()
-    members = _session_of(holder)
-    _ask_to_stop(place, holder)
-    deadline = time.monotonic() + STOP_TIMEOUT_S
-    while members():
-        if time.monotonic() >= deadline:
-            killed = end_old_session(place)
-            if left := members():
-                raise WeftosError(
-                    f"processes {left} of the node on {place} do not end: see what holds them", "timeout"
-                )
-            return {"was_running": True, "killed": killed}
-        time.sleep(_POLL_S)
-    return {"was_running": True, "killed": 0}
-
-
-def _session_of(holder: int) -> Callable[[], list[int]]:
-    """What asks which processes of the node's session live; of a node inside our own session only itself."""
-    from kernel.session import session_members
-
-    try:
-        session = os.getsid(holder)
-    except ProcessLookupError:
-        return list
-    if session == os.getsid(0):
-        return lambda: [pid for pid in session_members(session) if pid == holder]
-    return lambda: session_members(session)
-
-
-def _ask_to_stop(place: Path, holder: int) -> None:
-    """Ask by the control API; a node that does not listen (yet, or any more) is asked by signal."""
-    try:
-        with client(place) as node:
-            node.shutdown()
-    except WeftosError as error:
-        if error.code not in ("not_running", "unavailable", "timeout"):
-            raise
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(holder, signal.SIGTERM)
 
 
 def status(data: Data = None, as_json: AsJson = False) -> None:

@@ -1,0 +1,255 @@
+"""The launcher of a cluster: ``python -P -m weftos.launcher --data DIR --nodes N --engine E [--ready-fd F]``.
+
+Started by ``weftos cluster up`` as the leader of a session of its own. It owns the one Ray that the nodes share, and
+starts the nodes, which lead sessions of their own: one that dies leaves the others as they are, and is started again
+by the next ``cluster up``. When Ray dies it is started again at the same address. SIGTERM stops the nodes, then Ray.
+
+Says on the ready descriptor what it is doing, as a node does (:mod:`weftos.node`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from chain.errors import ChainError
+from kernel.engine import EngineError
+from kernel.engine_ray import RayEngine
+from kernel.errors import KernelError
+from kernel.session import end_old_session, lock, read_boot, write_boot
+from mesh.errors import MeshError
+from weftos.cluster import Plan, PlannedNode, introduce, load_plan, make_plan, node_places, save_plan
+from weftos.errors import WeftosError
+from weftos.helper_commands import placer_command
+from weftos.runtime import make_runtime, remove_runtime
+from weftos.stopping import stop_node
+
+Say = Callable[[dict[str, Any]], None]
+RAY_RESTART_S = 1.0
+RAY_TOKEN_FILE = "ray.token"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What ``weftos cluster up`` was told."""
+
+    data: Path
+    nodes: int
+    engine: Any
+
+
+class SharedRayOwner:
+    """The Ray that the nodes attach to: a placer that starts no cell. Started again when it dies."""
+
+    def __init__(self, runtime: Path, logs: Path, boot: int, port: int) -> None:
+        command = placer_command(runtime, logs)
+        command = replace(command, env={**command.env, "RAY_GCS_SERVER_PORT": str(port)})
+        self._engine = RayEngine(command, boot, {}, runtime)
+        self._again: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Raises EngineError."""
+        await self._engine.open(self._lost, lambda cell, why: None)
+
+    def _lost(self, why: str) -> None:
+        print(f"launcher: Ray has ended ({why}) and is started again", file=sys.stderr, flush=True)
+        self._again = asyncio.ensure_future(self._reopen())
+
+    async def _reopen(self) -> None:
+        while True:
+            try:
+                await self.open()
+                return
+            except EngineError as error:
+                print(f"launcher: {error}", file=sys.stderr, flush=True)
+                await asyncio.sleep(RAY_RESTART_S)
+
+    async def close(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+        await self._engine.close()
+
+
+class Launcher:
+    """One cluster from its start to its end."""
+
+    def __init__(self, order: Order, say: Say) -> None:
+        self._order = order
+        self._say = say
+        self._data = order.data
+        self._logs = order.data / "logs"
+        self._ray: SharedRayOwner | None = None
+        self._children: list[asyncio.subprocess.Process] = []
+
+    def step(self, text: str) -> None:
+        self._say({"step": text})
+
+    async def run(self) -> None:
+        """Boot, say that all are ready, serve until asked to stop. Raises what a boot raises; then nothing is left."""
+        self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (self._data / "format").exists():
+            raise WeftosError(f"{self._data} is a node's data directory: a cluster needs its own", "conflict")
+        held = lock(self._data)
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        try:
+            boot = asyncio.ensure_future(self._boot())
+            stopped = asyncio.ensure_future(stop.wait())
+            await asyncio.wait((boot, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not boot.done():
+                boot.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                self._say(await boot)
+                await stopped
+        finally:
+            await self._end()
+            held.close()
+
+    async def _boot(self) -> dict[str, Any]:
+        await self._end_what_was_left()
+        self._logs.mkdir(mode=0o700, exist_ok=True)
+        runtime = make_runtime(self._data)
+        boot = secrets.randbits(63)
+        write_boot(self._data, boot, runtime)
+        plan = make_plan(self._data, self._order.nodes, self._order.engine, load_plan(self._data))
+        self.step(f"introducing {len(plan.nodes)} nodes to each other")
+        origins = await asyncio.to_thread(introduce, plan)
+        if plan.engine == "ray":
+            self.step("starting the Ray that they share")
+            self._ray = SharedRayOwner(runtime, self._logs, boot, plan.ray_port)
+            await self._ray.open()
+            plan = replace(plan, ray_token=str(runtime / RAY_TOKEN_FILE))
+        save_plan(plan)
+        self.step("starting the nodes")
+        nodes = await asyncio.gather(*(self._start(plan, node) for node in plan.nodes))
+        assert [node["origin"] for node in nodes] == list(origins.values())
+        return {
+            "ready": True,
+            "data": str(self._data),
+            "engine": plan.engine,
+            "os_pid": os.getpid(),
+            "nodes": nodes,
+        }
+
+    async def _end_what_was_left(self) -> None:
+        """A launcher that died has left its session, and the nodes it had started."""
+        before = read_boot(self._data)
+        killed = end_old_session(self._data)
+        if before is not None:
+            remove_runtime(Path(before.runtime))
+        answers = await asyncio.gather(
+            *(asyncio.to_thread(stop_node, place) for place in node_places(self._data))
+        )
+        running = sum(answer["was_running"] for answer in answers)
+        if killed or running:
+            self.step(f"ended {running} nodes and {killed} other processes of the last run")
+
+    async def _start(self, plan: Plan, node: PlannedNode) -> dict[str, Any]:
+        """Start one node and wait until it is ready. Raises WeftosError."""
+        from weftos.cli.launch import node_command
+
+        place = plan.place(node)
+        ready, theirs = os.pipe()
+        try:
+            log = os.open(place / "logs" / "node.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *node_command(place, plan.flags(node)),
+                    "--ready-fd",
+                    str(theirs),
+                    cwd=place,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(theirs,),
+                    start_new_session=True,
+                )
+            finally:
+                os.close(log)
+        except BaseException:
+            os.close(ready)
+            raise
+        finally:
+            os.close(theirs)
+        self._children.append(process)
+        facts = await self._until_ready(node.name, ready, place)
+        self.step(f"{node.name} is ready")
+        return {
+            "name": node.name,
+            "data": str(place),
+            "origin": facts["origin"],
+            "listen": node.address,
+            "os_pid": process.pid,
+        }
+
+    async def _until_ready(self, name: str, ready: int, place: Path) -> dict[str, Any]:
+        lines = asyncio.StreamReader()
+        pipe = os.fdopen(ready, "rb", 0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(lines), pipe
+        )
+        try:
+            while line := await lines.readline():
+                document: dict[str, Any] = json.loads(line)
+                if document.get("ready"):
+                    return document
+                if "error" in document:
+                    raise WeftosError(f"{name}: {document['error']}", str(document.get("code", "error")))
+        finally:
+            transport.close()
+        raise WeftosError(f"{name} ended before it was ready; look at {place / 'logs' / 'node.out'}")
+
+    async def _end(self) -> None:
+        """Stop the nodes, then Ray; remove the runtime directory."""
+        places = node_places(self._data)
+        await asyncio.gather(
+            *(asyncio.to_thread(stop_node, place) for place in places), return_exceptions=True
+        )
+        await asyncio.gather(*(child.wait() for child in self._children))
+        if self._ray is not None:
+            await self._ray.close()
+        record = read_boot(self._data)
+        if record is not None and record.session_leader == os.getpid():
+            shutil.rmtree(record.runtime, ignore_errors=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a cluster. Exit status 1 with the error on the ready descriptor when it cannot boot."""
+    parser = argparse.ArgumentParser(prog="weftos.launcher")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--engine", choices=("ray", "local"), default="ray")
+    parser.add_argument("--ready-fd", type=int, default=1)
+    args = parser.parse_args(argv)
+    os.umask(0o077)
+    os.set_inheritable(args.ready_fd, False)
+
+    def say(document: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # whoever started the cluster may have gone; the cluster stays
+            os.write(args.ready_fd, json.dumps(document).encode() + b"\n")
+
+    try:
+        asyncio.run(Launcher(Order(args.data.absolute(), args.nodes, args.engine), say).run())
+    except (WeftosError, KernelError, ChainError, MeshError) as error:
+        say({"error": str(error), "code": getattr(error, "code", "conflict")})
+        return 1
+    except OSError as error:
+        say({"error": f"the cluster cannot boot: {error}", "code": "unavailable"})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
