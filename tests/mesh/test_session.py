@@ -194,7 +194,8 @@ def test_a_stolen_proof_fails_in_the_thiefs_own_session() -> None:
 
 @pytest.mark.parametrize(
     "enter",
-    [{"op": "welcome"}, {"op": "welcome", "issuer": "x", "id": "x", "proof": b""}, {"op": "enter", "id": "x"}, {"op": "enter", "issuer": 1, "id": "x", "proof": b""},
+    [{"op": "welcome"}, {"op": "welcome", "issuer": "x", "id": "x", "proof": b""},
+     {"op": "enter", "id": "x"}, {"op": "enter", "issuer": 1, "id": "x", "proof": b""},
      {"op": "enter", "issuer": "x", "id": "x", "proof": "text"}, {}, {"op": "enter", "a": 1, "b": 1, "c": 1}],
 )  # fmt: skip
 def test_an_enter_of_another_form_is_refused(enter: dict[str, object]) -> None:
