@@ -47,12 +47,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgpack
-
-from mesh.bounds import MAX_HELLO_BYTES, MAX_WHY_BYTES, ReassemblyBudget
+from mesh.bounds import MAX_HELLO_BYTES, ReassemblyBudget
 from mesh.errors import HelloError, NoiseError, PeerRefused, SessionBroken, SessionMisuse
 from mesh.frames import (
-    CONTROL,
     END,
     HANDSHAKE,
     PART,
@@ -69,6 +66,7 @@ from mesh.frames import (
 from mesh.identity import Identity, PeerIdentity, check_hello
 from mesh.noise import KEY_BYTES, TAG_BYTES, NoiseXX
 from mesh.tokens import JoinClaim, JoinToken
+from mesh.words import claim_in, cut_text, read_word, why_in, write_word
 
 __all__ = [
     "RESET_FRAME", "Closed", "Event", "Identified", "Message", "Opened", "Send", "Session", "begins_session",
@@ -213,7 +211,7 @@ class Session:
     def refuse(self, why: str) -> list[bytes]:
         """Say no. The initiator says it by silence: it has not shown who it is."""
         self._must_decide()
-        frames = [] if self.initiator else [self._control({"op": "refused", "why": _cut_text(why)})]
+        frames = [] if self.initiator else [self._control({"op": "refused", "why": cut_text(why)})]
         self.abandon()
         return frames
 
@@ -241,7 +239,7 @@ class Session:
 
     def close(self, why: str) -> list[bytes]:
         """End an open session in order."""
-        frames = [self._control({"op": "close", "why": _cut_text(why)})] if self.state == "open" else []
+        frames = [self._control({"op": "close", "why": cut_text(why)})] if self.state == "open" else []
         self.abandon()
         return frames
 
@@ -265,7 +263,7 @@ class Session:
         return pack_frame(SEALED, number, self._noise.encrypt(plaintext))
 
     def _control(self, value: dict[str, Any]) -> bytes:
-        return self._seal(bytes((CONTROL,)) + msgpack.packb(value))
+        return self._seal(write_word(value))
 
     def _must_decide(self) -> None:
         if self.state != "deciding":
@@ -292,17 +290,17 @@ class Session:
         return []
 
     def _read_enter(self, plaintext: bytes) -> list[Event]:
-        value = _control_in(plaintext)
+        value = read_word(plaintext)
         if value.get("op") != "enter":
             raise SessionBroken("enter", "the initiator's first word is not enter")
         self.state = "deciding"
         assert self.peer is not None
-        return [Identified(self.peer, _claim_in(value))]
+        return [Identified(self.peer, claim_in(value))]
 
     def _read_verdict(self, plaintext: bytes) -> list[Event]:
-        value = _control_in(plaintext)
+        value = read_word(plaintext)
         if value.get("op") == "refused":
-            raise PeerRefused(_why_in(value))
+            raise PeerRefused(why_in(value))
         if value != {"op": "welcome"}:
             raise SessionBroken("verdict", "the responder's first word is neither welcome nor refused")
         self.state = "open"
@@ -316,10 +314,10 @@ class Session:
         if flag in (PART, END):
             message = self._reassembly.add(flag, plaintext[1:])
             return [] if message is None else [Message(message)]
-        value = _control_in(plaintext)
+        value = read_word(plaintext)
         if value.get("op") != "close":
             raise SessionBroken("control", "an open session knows no control word but close")
-        why = _why_in(value)
+        why = why_in(value)
         self.abandon()
         return [Closed(why)]
 
@@ -346,36 +344,3 @@ def _check_handshake_size(body: bytes, least: int) -> None:
             "handshake.size",
             f"message of {len(body)} bytes, it has {least} and a hello of at most {MAX_HELLO_BYTES}",
         )
-
-
-def _control_in(plaintext: bytes) -> dict[str, Any]:
-    if plaintext[:1] == bytes((CONTROL,)):
-        try:
-            value = msgpack.unpackb(plaintext[1:1025], max_map_len=8, max_array_len=0)
-        except (ValueError, msgpack.UnpackException):
-            value = None
-        if isinstance(value, dict):
-            return value
-    raise SessionBroken(
-        "control", f"{len(plaintext)} bytes are no message of a session that is open, nor its word"
-    )
-
-
-def _claim_in(value: dict[str, Any]) -> JoinClaim | None:
-    if value == {"op": "enter"}:
-        return None
-    issuer, token_id, proof = value.get("issuer"), value.get("id"), value.get("proof")
-    if len(value) != 4 or not (
-        isinstance(issuer, str) and isinstance(token_id, str) and isinstance(proof, bytes)
-    ):
-        raise SessionBroken("enter", "a claim to a token is its issuer, its id and a proof")
-    return JoinClaim(issuer, token_id, proof)
-
-
-def _why_in(value: dict[str, Any]) -> str:
-    why = value.get("why")
-    return _cut_text(why) if isinstance(why, str) else ""
-
-
-def _cut_text(text: str) -> str:
-    return text.encode(errors="replace")[:MAX_WHY_BYTES].decode(errors="ignore")
