@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from chain.ledger import Draft
 from kernel.address import validate_address
+from kernel.cluster_control import ClusterControl
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost, HelperRefused
 from kernel.helpers import KERNEL
@@ -24,6 +25,7 @@ from kernel.kernel import Kernel
 from kernel.live import LiveProcess
 from kernel.mail import OPERATOR, Outgoing
 from kernel.memory_control import MemoryControl
+from kernel.peer_services import PeerServices, Recorded
 from kernel.recorder import ledger_errors
 from kernel.spec import DEFAULT_TOOLS, Isolation, ProcessSpec, Restart
 from kernel.state import DeadLetter, Mail
@@ -63,6 +65,13 @@ class SpawnRequest(Protocol):
     def intensity(self) -> tuple[int, float] | None: ...
 
 
+class PlacedSpawnRequest(SpawnRequest, Protocol):
+    """A spawn that says on which node; empty: on this one."""
+
+    @property
+    def on(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What the node is, for status."""
@@ -84,7 +93,7 @@ class NodeFacts:
 class Control:
     """The facade. Every method that changes something writes ``operator.command`` first.
 
-    ``memory`` holds what concerns memory.
+    ``memory`` holds what concerns memory, ``cluster`` what concerns other nodes.
     """
 
     def __init__(self, kernel: Kernel, facts: NodeFacts) -> None:
@@ -92,6 +101,8 @@ class Control:
         self._facts = facts
         self._state = kernel.state
         self.memory = MemoryControl(kernel, self._command)
+        self.cluster = ClusterControl(kernel, self._command)
+        kernel.remote.calls.services = PeerServices(kernel, self._spawn).services()
         self._started = time.monotonic()
 
     def _command(self, op: Mapping[str, object], operation: str, **arguments: Any) -> tuple[int, bytes]:
@@ -194,12 +205,19 @@ class Control:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    async def spawn(self, op: Mapping[str, object], request: SpawnRequest) -> dict[str, Any]:
+    async def spawn(self, op: Mapping[str, object], request: PlacedSpawnRequest) -> dict[str, Any]:
+        peer = self._kernel.remote.split(f"@{request.on}")[1] if request.on else None
+        if peer is not None:
+            return await self.cluster.spawn(op, request, peer)
+        return await self._spawn(request, lambda operation, told: self._command(op, operation, **told))
+
+    async def _spawn(self, request: SpawnRequest, record: Recorded) -> dict[str, Any]:
+        """Make a child of this node, and wait until it runs. ``record`` says who asked for it."""
         parent = self._address(request.under)
         spec = self._spec(request, parent)
         self._kernel.processes.check_spawn(spec, parent)
         self._make_workspace(spec)
-        seq, trace = self._command(op, "spawn", name=spec.name, under=parent, spec=spec.to_json())
+        seq, trace = record("spawn", {"name": spec.name, "under": parent, "spec": spec.to_json()})
         processes = self._kernel.processes
         with ledger_errors():
             draft = processes.draft_spawn(spec, parent, 0, trace, seq)
@@ -300,6 +318,10 @@ class Control:
         return {"address": address, "pid": pid, "state": self._slot_state(address)}
 
     async def kill(self, op: Mapping[str, object], target: str, signal: str) -> dict[str, Any]:
+        if "@" in target:
+            target, peer = self._kernel.remote.split(target)
+            if peer is not None:
+                return await self.cluster.kill(op, target, peer, signal)
         address = self._kernel.post.resolve(target)
         self._command(op, "kill", target=target, address=address, signal=signal)
         pid = self._state.slots[address].pid
@@ -328,13 +350,19 @@ class Control:
 
     # -- messages ------------------------------------------------------------------------------------------------
 
-    def _accept(self, op: Mapping[str, object], target: str, text: str, session: str) -> tuple[Mail, Any]:
+    def _accept(
+        self, op: Mapping[str, object], target: str, text: str, session: str, wants_reply: bool
+    ) -> tuple[Mail, Any]:
+        """``wants_reply`` matters to another node alone: here every reply can be waited for."""
         session = session or "main"
         if len(session) > MAX_SESSION or not session.isprintable() or "\n" in session:
             raise Invalid(f"session must be at most {MAX_SESSION} printable characters")
-        self._kernel.post.resolve(target)
+        abroad = "@" in target and self._kernel.remote.split(target)[1] is not None
+        if "@" not in target:
+            self._kernel.post.resolve(target)
         seq, trace = self._command(op, "send", target=target, session=session, text=text)
-        out = Outgoing(OPERATOR, target, clean(text), clean(session), trace, seq)
+        asks = wants_reply and abroad
+        out = Outgoing(OPERATOR, target, clean(text), clean(session), trace, seq, wants_reply=asks)
         with ledger_errors():
             try:
                 return self._kernel.post.accept(out)
@@ -346,7 +374,7 @@ class Control:
     async def send(
         self, op: Mapping[str, object], target: str, text: str, session: str, wait_s: float | None
     ) -> dict[str, Any]:
-        mail, ticket = self._accept(op, target, text, session)
+        mail, ticket = self._accept(op, target, text, session, wait_s is not None)
         end = self._kernel.watchers.wait(mail.id) if wait_s is not None else None
         with ledger_errors():
             await ticket.durable()
@@ -365,7 +393,7 @@ class Control:
     ) -> AsyncIterator[dict[str, Any]]:
         if self._kernel.watchers.count >= self._kernel.env.bounds.watchers:
             raise Busy(f"{self._kernel.env.bounds.watchers} messages are being watched, the limit")
-        mail, ticket = self._accept(op, target, text, session)
+        mail, ticket = self._accept(op, target, text, session, True)
         queue = self._kernel.watchers.watch(mail.id)
         try:
             with ledger_errors():

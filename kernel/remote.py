@@ -67,14 +67,16 @@ class RemoteParts:
 
 
 class Remote:
-    """The kernel's side of the cluster. ``mesh`` is the node's own, once it has joined one."""
+    """The kernel's side of the cluster. ``mesh`` is the node's own, once it has joined one; ``name`` and ``address``
+    are what the node is called and where it listens.
+    """
 
     def __init__(self, parts: RemoteParts) -> None:
         self._parts = parts
         self._recorder = parts.recorder
         self._state = parts.recorder.state
         self.mesh: MeshPort = NoMesh()
-        self.name = ""
+        self.name = self.address = ""
         way = Way(
             parts.recorder, parts.post, parts.bounds, AfterDurable(parts.recorder.ledger), lambda: self.mesh
         )
@@ -88,6 +90,7 @@ class Remote:
         self._boot_size = parts.recorder.ledger.next_seq
         self._published = b""
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def join_mesh(self, mesh: MeshPort, name: str) -> None:
         """Take up the node's mesh, before it is opened. ``name``: the node's own petname."""
@@ -97,6 +100,7 @@ class Remote:
 
     async def close(self) -> None:
         """Stop serving; what is in the outboxes waits for the next boot."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         await self.calls.close()
@@ -179,6 +183,8 @@ class Remote:
         self.outboxes.up(peer.origin)
 
     def on_down(self, peer: Peer, why: str) -> None:
+        if self._closed:  # the node stops: what waits goes on waiting at the next boot
+            return
         why = _line(why)
         body = {"origin": peer.origin, "name": peer.name, "why": why}
         self._recorder.commit_later([Draft("peer.down", body)])
@@ -186,6 +192,8 @@ class Remote:
         self._lose(peer, why)
 
     def on_op(self, peer: Peer, op: dict[str, Any]) -> None:
+        if self._closed:
+            return
         try:
             self._handle(peer, op)
         except (MeshError, KernelError) as error:

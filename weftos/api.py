@@ -2,13 +2,13 @@
 
 Every answer is JSON; every error is ``{"error": {"code", "message"}}`` with a status from
 ``weftos.control.CODES``. What streams is NDJSON, one object a line; an error in the middle of a stream is its
-last line. Long listings are encoded in slices, so that they do not hold up the node's loop.
+last line.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from difflib import get_close_matches
 from typing import Annotated, Any, cast
@@ -21,13 +21,12 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernel.errors import KernelError
-from weftos import api_memory
-from weftos.api_parts import Body, ControlOf, OperatorOf, encode, error_answer, json_answer
+from weftos import api_cluster, api_memory
+from weftos.api_parts import Body, ControlOf, OperatorOf, encode, error_answer, json_answer, json_rows
 from weftos.control import Control, Json, Resolution, Signal, SpawnRequest
 
 MAX_BODY_BYTES = 2**20
 MAX_ROWS = 10_000
-_SLICE_ROWS = 200
 
 router = APIRouter(prefix="/v1")
 
@@ -100,7 +99,7 @@ async def status(control: ControlOf) -> Response:
 
 @router.get("/processes")
 async def ps(control: ControlOf, all: bool = False) -> Response:
-    return _listing(await control.ps(all))
+    return json_rows(await control.ps(all))
 
 
 @router.get("/process")
@@ -147,7 +146,7 @@ async def kill(control: ControlOf, op: OperatorOf, body: KillBody) -> Response:
 
 @router.get("/deadletters")
 async def deadletters(control: ControlOf) -> Response:
-    return _listing(await control.deadletters())
+    return json_rows(await control.deadletters())
 
 
 @router.get("/deadletters/{id:path}")
@@ -162,7 +161,7 @@ async def replay(control: ControlOf, op: OperatorOf, id: str) -> Response:
 
 @router.get("/doubts")
 async def doubts(control: ControlOf) -> Response:
-    return _listing(await control.doubts())
+    return json_rows(await control.doubts())
 
 
 @router.post("/doubts/{id:path}/resolve")
@@ -184,7 +183,7 @@ async def events(control: ControlOf, streams: StreamsOf, follow: bool = False) -
 
 @router.get("/logs")
 async def logs(control: ControlOf, target: Name, limit: Limit = 200) -> Response:
-    return _listing(await control.logs(target, limit))
+    return json_rows(await control.logs(target, limit))
 
 
 @router.get("/config")
@@ -205,6 +204,7 @@ def create_app(control: Control, streams: Streams) -> ASGIApp:
     app.state.streams = streams
     app.include_router(router)
     app.include_router(api_memory.router)
+    app.include_router(api_cluster.router)
     app.add_exception_handler(KernelError, _kernel_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _no_such_operation)
@@ -245,17 +245,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return pending.pop() if pending else await receive()
 
     return next_message
-
-
-def _listing(rows: Sequence[Json]) -> Response:
-    async def slices() -> AsyncIterator[str]:
-        yield "["
-        for first in range(0, len(rows), _SLICE_ROWS):
-            yield ("," if first else "") + encode(rows[first : first + _SLICE_ROWS])[1:-1]
-            await asyncio.sleep(0)
-        yield "]"
-
-    return StreamingResponse(slices(), media_type="application/json")
 
 
 def _error_line(code: str, message: str) -> str:

@@ -34,6 +34,7 @@ from kernel.session import DataLock, end_old_session, lock, read_boot, write_boo
 from kernel.state import State
 from kernel.tools.registry import Registry, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerLimits, Workers, worker_command
+from mesh.mesh import Mesh
 from weftos import __version__
 from weftos.config import Config, load
 from weftos.engines import make_engine
@@ -42,6 +43,7 @@ from weftos.initialise import initialise, is_initialised
 from weftos.listener import Listener
 from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
+from weftos.mesh_wiring import make_mesh, open_mesh
 from weftos.runtime import make_runtime, remove_runtime
 
 ARCHIVE_READY_S = 3.0
@@ -149,6 +151,7 @@ class Node:
 
     ground: Ground
     kernel: Kernel
+    mesh: Mesh
     listener: Listener
     lag: LoopLag
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -172,6 +175,7 @@ class Node:
             "boot": f"{ground.boot:016x}",
             "engine": ground.engine,
             "socket": str(ground.runtime / "control.sock"),
+            "listen": self.kernel.remote.address,
         }
 
     async def close(self) -> None:
@@ -179,6 +183,8 @@ class Node:
         ground = self.ground
         await self.listener.stop()
         self.lag.stop()
+        await self.kernel.remote.close()
+        await self.mesh.close()
         await self.kernel.close()
         if ground.ledger.read_only is None:
             body = {"boot": f"{ground.boot:016x}", "reason": self.why[:200]}
@@ -198,7 +204,7 @@ async def start(options: Options, report: Report) -> Node:
     held = lock(data)
     try:
         ground = await _recover(options, data, held, report)
-        return await _build(ground, report)
+        return await _build(ground, options.token, report)
     except BaseException:
         held.close()
         raise
@@ -249,7 +255,7 @@ def _open_log(config: Config, data: Path) -> JsonLog:
     return log
 
 
-async def _build(ground: Ground, report: Report) -> Node:
+async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     """Everything that runs, in the order in which it may be heard."""
     kernel, gateway, archive = await _kernel(ground, report)
     engine, entrance = make_engine(
@@ -261,7 +267,9 @@ async def _build(ground: Ground, report: Report) -> Node:
     kernel.cells = Cells(engine, ground.boot, entrance, runtime / "slots", kernel, limits)
     lag = LoopLag()
     facts = _facts(ground, archive, lag, lambda why: node.stop(why))
-    node = Node(ground, kernel, Listener(Control(kernel, facts), runtime / "control.sock"), lag)
+    settings = ground.config.settings
+    mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, kernel.remote)
+    node = Node(ground, kernel, mesh, Listener(Control(kernel, facts), runtime / "control.sock"), lag)
     _record_boot(ground, kernel.recorder)
     cells = CellsChild(kernel.cells, engine)
     kernel.on_engine_lost = lambda why: cells.on_death(why)
@@ -272,6 +280,7 @@ async def _build(ground: Ground, report: Report) -> Node:
     report("starting the process tree")
     kernel.boot()
     await ground.ledger.barrier()
+    await open_mesh(mesh, kernel.remote, settings, token)
     await node.listener.start()
     lag.start()
     return node
@@ -307,7 +316,7 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
 
     env = Environment(
         boot,
-        config.settings.limits.bounds(),
+        replace(config.settings.limits.bounds(), carriage_s=config.settings.mesh.deadline_s),
         _behaviours(config),
         note,
         lambda op, args: archive.request(op, args, ARCHIVE_READY_S),

@@ -71,6 +71,7 @@ class Client:
         *,
         behaviour: str = "agent",
         under: str = "/user",
+        on: str = "",
         tools: Sequence[str] | None = None,
         restart: Restart = "permanent",
         isolation: Isolation | None = None,
@@ -79,7 +80,7 @@ class Client:
         system_prompt: str = "",
         workspace: str = "",
     ) -> Json:
-        """Add a process below ``under``, and wait until it runs.
+        """Add a process below ``under``, and wait until it runs. ``on`` names a peer that grants spawn.
 
         ``tools`` None: calculator, file_read, file_list.
         """
@@ -87,6 +88,7 @@ class Client:
             "name": name,
             "behaviour": behaviour,
             "under": under,
+            "on": on,
             "tools": None if tools is None else list(tools),
             "restart": restart,
             "isolation": isolation,
@@ -102,6 +104,7 @@ class Client:
         name: str,
         *,
         under: str = "/user",
+        on: str = "",
         restart: Restart = "permanent",
         intensity: tuple[int, float] | None = None,
     ) -> Json:
@@ -110,6 +113,7 @@ class Client:
         request = {
             "name": name,
             "under": under,
+            "on": on,
             "restart": restart,
             "supervisor": True,
             "intensity": intensity and list(intensity),
@@ -200,6 +204,46 @@ class Client:
     def memory_reindex(self) -> Json:
         """Have the index built anew, in the background."""
         return self._object("POST", "/memory/reindex")
+
+    def node_id(self) -> Json:
+        """``name``, ``origin`` and ``address`` of this node."""
+        return self._object("GET", "/cluster/identity")
+
+    def nodes(self) -> list[Json]:
+        """This node and its peers, as it sees them."""
+        return self._rows("/cluster/nodes")
+
+    def cluster_ps(self) -> list[Json]:
+        """Processes of all nodes, as each has last said; ``stale`` when the node is not up."""
+        return self._rows("/cluster/processes")
+
+    def monitor(self, target: str | int, *, wait_s: float) -> Json:
+        """Wait until a process has ended, here or on another node: ``reason``."""
+        body = {"target": str(target), "wait_s": wait_s}
+        return self._object("POST", "/cluster/monitor", body=body, wait_s=wait_s)
+
+    def peers(self) -> list[Json]:
+        return self._rows("/cluster/peers")
+
+    def peer_add(
+        self, name: str, origin: str, *, address: str = "", may: Sequence[str] | None = None
+    ) -> Json:
+        """Allow a node. ``may`` None: send and ps."""
+        body = {"name": name, "origin": origin, "address": address, "may": None if may is None else list(may)}
+        return self._object("POST", "/cluster/peers", body=body)
+
+    def peer_remove(self, name: str) -> Json:
+        return self._object("POST", "/cluster/peers/remove", body={"name": name})
+
+    def tokens(self) -> list[Json]:
+        return self._rows("/cluster/tokens")
+
+    def token_create(self, *, lifetime_s: int = 86_400) -> Json:
+        """A join token for one node; its ``token`` is shown this once."""
+        return self._object("POST", "/cluster/tokens", body={"lifetime_s": lifetime_s})
+
+    def token_revoke(self, id: str) -> Json:
+        return self._object("POST", f"/cluster/tokens/{_segment(id)}/revoke")
 
     def config(self) -> Json:
         return self._object("GET", "/config")

@@ -5,12 +5,13 @@ outside. All answers are dicts and lists that JSON can carry. Times are microsec
 (``time_us``), durations seconds (``_s``).
 
 A *target* is what a person types: a PID, an address (``/user/boss``), a name, or an unambiguous prefix of a
-name. Errors are ``kernel.errors.KernelError`` with a ``code`` (see :data:`CODES`).
+name; for ``send``, ``watch`` and ``kill`` also with ``@NODE`` behind it. Errors are
+``kernel.errors.KernelError`` with a ``code`` (see :data:`CODES`).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypedDict
 
@@ -47,8 +48,8 @@ class SpawnRequest:
     """A child to add. ``supervisor`` makes a supervisor, which has an ``intensity`` [restarts, seconds] and
     none of the fields that describe a behaviour.
 
-    ``tools`` None: the default set; ``isolation`` None: what suits the behaviour; empty strings: the node's
-    default.
+    ``on``: the peer that is to start it, empty for this node. ``tools`` None: the default set; ``isolation``
+    None: what suits the behaviour; empty strings: the node's default.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {
@@ -58,6 +59,7 @@ class SpawnRequest:
     name: str
     behaviour: str = "agent"
     under: str = "/user"
+    on: str = ""
     tools: tuple[str, ...] | None = None
     restart: Restart = "permanent"
     isolation: Isolation | None = None
@@ -122,12 +124,54 @@ class MemoryControl(Protocol):
         """Begin to build the index anew; documents."""
 
 
+class ClusterControl(Protocol):
+    """What can be asked of the cluster. A node is a peer's petname or its origin."""
+
+    async def identity(self) -> Json:
+        """name, origin, address (where the node listens, empty when it does not)."""
+
+    async def nodes(self) -> list[Json]:
+        """This node, then its peers: name, origin, self, address, may, state (known, connecting, up, lost), why, boot,
+        silence_s, age_s (since it is not up), processes, head (size of its newest tree head kept here), outbox."""
+
+    async def ps(self) -> list[Json]:
+        """Processes of all nodes: node, origin, pid, address, name, state, behaviour, stale, age_s."""
+
+    async def monitor(self, target: str, wait_s: float) -> Json:
+        """target and reason, once the process has ended: noproc when there is none, noconnection when its node is
+        lost."""
+
+    async def peer_add(
+        self, op: Operator, name: str, origin: str, address: str, may: Sequence[str] | None
+    ) -> Json:
+        """name, origin, address, may."""
+
+    async def peer_remove(self, op: Operator, name: str) -> Json:
+        """The same of the peer that was removed."""
+
+    async def peers(self) -> list[Json]:
+        """The allow list."""
+
+    async def token_create(self, op: Operator, lifetime_s: int) -> Json:
+        """id, token (shown this once), lifetime_s."""
+
+    async def tokens(self) -> list[Json]:
+        """id, status (open, used, revoked, expired), created_us, expires_us, used_by."""
+
+    async def token_revoke(self, op: Operator, ident: str) -> Json:
+        """id, status."""
+
+
 class Control(Protocol):
     """Everything that can be asked of a running node."""
 
     @property
     def memory(self) -> MemoryControl:
         """The part that is about memory."""
+
+    @property
+    def cluster(self) -> ClusterControl:
+        """The part that is about other nodes."""
 
     async def status(self) -> Json:
         """name, origin, boot, version, engine, uptime_s, read_only (why, or None), processes, cells, ledger

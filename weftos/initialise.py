@@ -55,6 +55,15 @@ CONFIGURATION = """\
 # model = ""                  # its embedding model
 # budget_tokens = 1500        # what an agent recalls before it asks its model; 0: nothing
 
+# Other nodes: where they may dial this one, and what each may (send, ps, spawn, kill). weftos peer manages them too.
+# [mesh]
+# listen = "127.0.0.1:4300"
+# deadline_s = 60.0           # how long a message to another node is carried before it is a dead letter
+# [peers.n2]
+# origin = "weftos-..."       # what weftos node id prints there
+# address = "127.0.0.1:4301"  # where to dial it; left out: it dials
+# may = ["send", "ps"]
+
 # [limits]
 # mailbox_messages = 1000
 

@@ -30,6 +30,7 @@ LEXICAL = "lexical"
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PETNAME = re.compile(r"[a-zA-Z0-9._-]{0,64}")
 _IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_ORIGIN = re.compile(r"weftos-[a-z2-7]{26}")
 _VARIABLE = re.compile(r"([A-Z_][A-Z0-9_]{0,127})?")
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 
@@ -121,10 +122,22 @@ class NodeSettings(Section):
 
 
 class MeshSettings(Section):
-    """``listen``: where peers may dial this node; empty: it only dials. ``join``: a node to dial at boot."""
+    """``listen``: where peers may dial this node; empty: it only dials. ``join``: a node to dial at boot.
+
+    ``deadline_s``: how long a message to another node is carried before it is a dead letter.
+    """
 
     listen: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] = ""
     join: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] = ""
+    deadline_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 60.0
+
+
+class PeerSettings(Section):
+    """A node of the allow list; what is left out comes from ``weftos peer``. ``may``: send, ps, spawn, kill."""
+
+    origin: Annotated[str, _matches(_ORIGIN, "must be what weftos node id prints on that node")] | None = None
+    address: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] | None = None
+    may: list[Literal["send", "ps", "spawn", "kill"]] | None = Field(default=None, max_length=4)
 
 
 class ProviderSettings(Section):
@@ -212,6 +225,7 @@ class Settings(Section):
 
     node: NodeSettings = NodeSettings()
     mesh: MeshSettings = MeshSettings()
+    peers: dict[Name, PeerSettings] = Field(default_factory=dict, max_length=256)
     providers: dict[Name, ProviderSettings] = Field(default_factory=dict, max_length=64)
     model: ModelSettings = ModelSettings()
     tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)

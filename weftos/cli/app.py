@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from weftos import __version__
-from weftos.cli import clusters, configuration, doctor, ledger, letters, memory, nodes, processes, talk
+from weftos.cli import clusters, configuration, doctor, ledger, letters, memory, mesh, nodes, processes, talk
 from weftos.cli.options import group
 
 app = group("A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act.")
@@ -34,8 +34,13 @@ _LOOK: tuple[Callable[..., None], ...] = (processes.spawn, processes.ps, process
 _TALK: tuple[Callable[..., None], ...] = (talk.send, talk.chat, talk.cancel, talk.logs, talk.events)
 _RULE: tuple[Callable[..., None], ...] = (processes.stop, processes.start, processes.kill)
 
-for _command in (*_NODE, *_LOOK, *_TALK, *_RULE):
+_MESH: tuple[Callable[..., None], ...] = (mesh.nodes, mesh.monitor)
+
+for _command in (*_NODE, *_LOOK, *_TALK, *_RULE, *_MESH):
     app.command()(_command)
+app.add_typer(mesh.node, name="node")
+app.add_typer(mesh.peer, name="peer")
+app.add_typer(mesh.token, name="token")
 app.add_typer(clusters.cluster, name="cluster")
 app.add_typer(letters.deadletters, name="deadletters")
 app.add_typer(letters.doubts, name="doubts")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weftos.cli.mesh import show_cluster
 from weftos.cli.options import AsJson, Data, Target, client
 from weftos.cli.output import Output, duration, joined, moment, shown, styled
 from weftos.control import Isolation, Json, Restart, Signal
@@ -41,6 +42,9 @@ def spawn(
         str, typer.Option(help="What it runs: agent, or a name from the configuration.")
     ] = "agent",
     under: Annotated[str, typer.Option(metavar="ADDRESS", help="The supervisor it belongs to.")] = "/user",
+    on: Annotated[
+        str, typer.Option(metavar="NODE", help="A peer that is to start it, and grants spawn.")
+    ] = "",
     tools: Annotated[
         str | None,
         typer.Option(
@@ -79,21 +83,29 @@ def spawn(
         raise typer.BadParameter("--intensity belongs to a supervisor: add --supervisor, or leave it out")
     with client(data) as node, out.waiting(f"starting {name}"):
         if supervisor:
-            made = node.spawn_supervisor(name, under=under, restart=restart, intensity=allowed)
+            made = node.spawn_supervisor(name, under=under, on=on, restart=restart, intensity=allowed)
         else:
             names = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
-            made = node.spawn(name, under=under, restart=restart, tools=names, **wanted)
+            made = node.spawn(name, under=under, on=on, restart=restart, tools=names, **wanted)
     out.document(made)
     out.say(f"{made['name']} is PID {made['pid']} at {made['address']}")
 
 
 def ps(
     all: Annotated[bool, typer.Option("--all", help="The node's own helpers under /kernel too.")] = False,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Those of the other nodes too, as each has last said.")
+    ] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List processes."""
     out = Output(as_json)
+    if cluster:
+        if all:
+            raise typer.BadParameter("--all is about this node's own helpers: give it without --cluster")
+        show_cluster(out, data)
+        return
     with client(data) as node, out.waiting("asking the node"):
         rows = node.ps(all=all)
     out.document(rows)
