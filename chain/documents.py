@@ -16,6 +16,7 @@ SCHEMA = """
 CREATE TABLE documents (
     id VARCHAR NOT NULL, owner VARCHAR NOT NULL, scope VARCHAR NOT NULL, title VARCHAR NOT NULL,
     text VARCHAR NOT NULL, tags VARCHAR[] NOT NULL, seq BIGINT NOT NULL, time_us BIGINT NOT NULL);
+CREATE INDEX documents_by_seq ON documents (seq);
 """
 _COLUMNS = ("id", "owner", "scope", "title", "text", "tags", "seq", "time_us")
 _TYPES = (*["VARCHAR"] * 5, "VARCHAR[]", "BIGINT", "BIGINT")
@@ -27,12 +28,15 @@ Run = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 class Documents:
     """The table, over ``run``: execute a statement and drain it. Nothing here outlives a failed transaction but
-    the ids in :meth:`take_changed`, which are looked up again.
+    what :meth:`take_changed` tells, which is looked up again.
+
+    Documents are asked for by number, the entry that wrote them: DuckDB's index answers those in a tenth of the time,
+    but only when they are literals.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._changed: dict[str, None] = {}
+        self._changed: dict[str, int] = {}
         self._everything = True
         self.skipped = 0
 
@@ -56,33 +60,31 @@ class Documents:
         rows = [_row(document) for document in final.values() if document is not None]
         if rows:
             self._run(_INSERT, list(map(list, zip(*rows, strict=True))))
-        self._changed.update(dict.fromkeys(final))
+        self._changed.update((key, document.seq if document else -1) for key, document in final.items())
 
-    def take_changed(self) -> tuple[bool, list[str]]:
-        """The ids that changed since the last call. The first time, and after a new start: true, and all there are."""
+    def take_changed(self) -> tuple[bool, dict[str, int]]:
+        """The ids that changed since the last call, each with its number now, -1 when it is gone.
+
+        The first time, and after a new start: true, and all there are.
+        """
         everything = self._everything
         if everything:
-            rows = self._run("SELECT id FROM documents ORDER BY seq, id", ())
-            self._changed = dict.fromkeys(row[0] for row in rows)
+            self._changed = dict(self._run("SELECT id, seq FROM documents ORDER BY seq, id", ()))
             self._everything = False
-        changed, self._changed = list(self._changed), {}
+        changed, self._changed = self._changed, {}
         return everything, changed
 
-    def get(self, ids: Sequence[str]) -> list[Document]:
-        """The documents of these ids that there are, by the entries that wrote them."""
-        if not ids:
-            return []
-        rows = self._run(f"{_SELECT} WHERE id IN (SELECT unnest(?::VARCHAR[])) ORDER BY seq, id", [list(ids)])
-        return [_document(row) for row in rows]
+    def get(self, numbers: Sequence[int]) -> list[Document]:
+        """The documents of these numbers that there are, by number."""
+        return [_document(row) for row in self._run(f"{_SELECT} {_among(numbers)} ORDER BY seq, id", ())]
 
-    def excerpts(self, ids: Sequence[str], characters: int) -> list[tuple[Document, bool]]:
-        """As :meth:`get`, with the text cut to ``characters``, and whether it was."""
-        columns = ", ".join(_COLUMNS).replace("text", "text[1:?] AS text")
-        statement = (
-            f"SELECT {columns}, length(text) > ? FROM documents WHERE id IN (SELECT unnest(?::VARCHAR[]))"
-        )
-        rows = self._run(statement, [characters, characters, list(ids)])
-        return [(_document(row[:-1]), bool(row[-1])) for row in rows]
+    def excerpts(self, numbers: Sequence[int], characters: int) -> list[tuple[Document, bool]]:
+        """As :meth:`get`, with the text cut to ``characters``, and whether it was; in no order."""
+        columns = ", ".join(_COLUMNS).replace("text", "text[1:?]")
+        statement = f"SELECT {columns}, length(text) > ? FROM documents {_among(numbers)}"
+        return [
+            (_document(row[:-1]), bool(row[-1])) for row in self._run(statement, [characters, characters])
+        ]
 
     def _decode(self, record: StateRecord) -> Document | None:
         if record.value is None:
@@ -97,6 +99,10 @@ class Documents:
 def is_document(record: object) -> bool:
     """Whether ``record`` is one of table ``doc``."""
     return isinstance(record, StateRecord) and record.table == TABLE
+
+
+def _among(numbers: Sequence[int]) -> str:
+    return f"WHERE seq IN ({', '.join(map(str, map(int, numbers)))})" if numbers else "WHERE false"
 
 
 def _row(document: Document) -> tuple[Any, ...]:

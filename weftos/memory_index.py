@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from cognition.recall.bm25 import Bm25Index
 from cognition.recall.fusion import Fused, reciprocal_rank
 from cognition.recall.lexical import embed
 from weftos.embedder import Embedder
-from weftos.memory_catalog import Catalog, Held
+from weftos.memory_catalog import Catalog, Held, Numbers
 
 STEP_DOCUMENTS = 256
 EMBED_TEXTS = 32
@@ -32,6 +33,7 @@ EMBED_CHARACTERS = 8_000
 EXCERPT = 2_000
 LEAST_LEXICAL_SIMILARITY = 0.1
 SAVE_AFTER = 1_000
+SPARE_PLACES = 10_000
 
 _FOLDER = re.compile(r"(?P<embedder>.+)-(?P<dimensions>[1-9][0-9]{0,4})")
 
@@ -66,8 +68,8 @@ class MemoryIndex:
         self._catalog = Catalog()
         self._bm25 = Bm25Index()
         self._vectors: VectorIndex | None = None
-        self._to_do: dict[str, None] = {}
-        self._waiting: dict[int, str] = {}
+        self._to_do: dict[str, int] = {}
+        self._waiting: set[int] = set()
         self._settled = False
         self.rebuilt: str | None = None
 
@@ -112,17 +114,17 @@ class MemoryIndex:
     def step(self) -> bool:
         """Do a piece of what is to do; whether more is left. Raises ChainError, OSError."""
         everything, changed = self._archive.ask(self._archive.documents.take_changed)
-        if everything or self._catalog.places > 2 * len(self._catalog) + 10_000:
-            self._begin_again([*([] if everything else self._catalog.by_id), *changed])
+        if everything or self._catalog.places > 2 * len(self._catalog) + SPARE_PLACES:
+            self._begin_again({**({} if everything else self._all()), **changed})
         else:
-            for one in changed:
+            for one, number in changed.items():
                 self._to_do.pop(one, None)
-                self._to_do[one] = None
-        batch = list(self._to_do)[:STEP_DOCUMENTS]
+                self._to_do[one] = number
+        batch = dict(islice(self._to_do.items(), STEP_DOCUMENTS))
         if batch:
             self._settled = False
-            documents = self._archive.ask(lambda: self._archive.documents.get(batch))
-            self._take(batch, documents)
+            numbers = [number for number in batch.values() if number >= 0]
+            self._take(batch, self._archive.ask(lambda: self._archive.documents.get(numbers)))
         if not self._to_do and not self._settled:
             self._settle()
         return bool(self._to_do)
@@ -147,9 +149,16 @@ class MemoryIndex:
         weights = {"bm25": self._bm25.known(question.query)}
         return self._results(reciprocal_rank(lists, weights)[: question.k]), self.pending
 
+    def visible_numbers(self, reader: str | None) -> Numbers | None:
+        """The entries of what ``reader`` may find, rising; None for everything."""
+        visible = self._catalog.visible(reader)
+        return None if visible is None else visible.numbers
+
     def read(self, document_id: str, reader: str | None) -> dict[str, Any] | None:
         """One document with its whole text; None when there is none that ``reader`` may read."""
-        found = self._archive.ask(lambda: self._archive.documents.get([document_id]))
+        held = self._catalog.by_id.get(document_id)
+        numbers = [] if held is None else [held.number]
+        found = self._archive.ask(lambda: self._archive.documents.get(numbers))
         if not found or not may_read(found[0].owner, found[0].scope, reader):
             return None
         return _told(found[0])
@@ -179,19 +188,14 @@ class MemoryIndex:
                 self._vectors.close()
                 shutil.rmtree(self._folder(self._vectors.dimensions))
                 self._vectors = None
-        self._begin_again(list(self._catalog.by_id))
+        self._begin_again(self._all())
         return len(self._to_do)
 
     def wanted(self) -> Wanted:
         """The next documents that wait for a model. Raises ChainError."""
-        numbers = list(self._waiting)[:EMBED_TEXTS]
-        documents = self._archive.ask(
-            lambda: self._archive.documents.get([self._waiting[number] for number in numbers])
-        )
-        held = [document for document in documents if document.seq in self._waiting]
-        if len(held) < len(numbers):
-            for number in set(numbers) - {document.seq for document in held}:
-                self._waiting.pop(number)
+        numbers = list(islice(self._waiting, EMBED_TEXTS))
+        held = self._archive.ask(lambda: self._archive.documents.get(numbers))
+        self._waiting -= set(numbers) - {document.seq for document in held}
         return Wanted(
             tuple(document.seq for document in held),
             tuple(document.text_hash for document in held),
@@ -219,7 +223,7 @@ class MemoryIndex:
         ]
         self._put([wanted.numbers[row] for row in rows], [wanted.hashes[row] for row in rows], vectors[rows])
         for row in rows:
-            self._waiting.pop(wanted.numbers[row])
+            self._waiting.remove(wanted.numbers[row])
         if not self._waiting and not self._to_do:
             self._settle()
 
@@ -229,10 +233,10 @@ class MemoryIndex:
         return embed([question.query])[0] if self.embedder.lexical else question.vector
 
     def _results(self, fused: Sequence[Fused]) -> list[dict[str, Any]]:
-        ids = [self._catalog.by_number[one.document].id for one in fused]
+        numbers = [one.document for one in fused]
         found = {
             document.seq: (document, cut)
-            for document, cut in self._archive.ask(lambda: self._archive.documents.excerpts(ids, EXCERPT))
+            for document, cut in self._archive.ask(lambda: self._archive.documents.excerpts(numbers, EXCERPT))
         }
         return [
             {
@@ -245,7 +249,7 @@ class MemoryIndex:
             if one.document in found
         ]
 
-    def _take(self, ids: Sequence[str], documents: Sequence[Document]) -> None:
+    def _take(self, ids: Iterable[str], documents: Sequence[Document]) -> None:
         """Bring catalog, BM25 and vectors in step with ``documents``, which are all that there is of ``ids``."""
         for one in ids:
             self._to_do.pop(one, None)
@@ -265,7 +269,7 @@ class MemoryIndex:
         """Forget ``old``; its vector too, unless the same document comes back with the same text."""
         self._catalog.remove(old)
         self._bm25.remove(old.place)
-        self._waiting.pop(old.number, None)
+        self._waiting.discard(old.number)
         same = any(one.seq == old.number and one.text_hash == old.text_hash for one in successors)
         if self._vectors is not None and not same:
             self._vectors.remove(old.number)
@@ -282,7 +286,7 @@ class MemoryIndex:
             vectors.put_kept([held.number for held in kept], [held.text_hash for held in kept])
             missing = [(held, text) for held, text in missing if held.text_hash not in vectors.kept]
         if not self.embedder.lexical:
-            self._waiting.update((held.number, held.id) for held, _ in missing)
+            self._waiting.update(held.number for held, _ in missing)
             return
         rows = embed([text for _, text in missing])
         self._put([held.number for held, _ in missing], [held.text_hash for held, _ in missing], rows)
@@ -307,12 +311,15 @@ class MemoryIndex:
         if vectors.unsaved > max(SAVE_AFTER, len(vectors) // 10):
             vectors.save()
 
-    def _begin_again(self, ids: Sequence[str]) -> None:
+    def _all(self) -> dict[str, int]:
+        return {one: held.number for one, held in self._catalog.by_id.items()}
+
+    def _begin_again(self, documents: Mapping[str, int]) -> None:
         """Index the words of all documents anew; vectors are compared one by one, and kept where they still fit."""
         self._catalog = Catalog()
         self._bm25 = Bm25Index()
         self._waiting.clear()
-        self._to_do = dict.fromkeys([*self._to_do, *ids])
+        self._to_do = {**self._to_do, **documents}
         self._settled = False
 
     def _folder(self, dimensions: int) -> Path:

@@ -151,6 +151,7 @@ class MemoryService:
         }
 
     async def _read(self, args: dict[str, Any]) -> dict[str, Any]:
+        await self._catch_up()
         document_id = args.get("id")
         if not isinstance(document_id, str) or len(document_id) > 64:
             raise ValueError("id must be a document's id")
