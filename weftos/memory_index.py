@@ -71,6 +71,7 @@ class MemoryIndex:
         self._to_do: dict[str, int] = {}
         self._waiting: set[int] = set()
         self._settled = False
+        self._other_dimensions = False
         self.rebuilt: str | None = None
 
     @property
@@ -181,7 +182,12 @@ class MemoryIndex:
         }
 
     def reindex(self, fresh: bool) -> int:
-        """Empty the indices, and with ``fresh`` the kept vectors too; how many documents are to do. Raises OSError."""
+        """Empty the indices; how many documents are to do. Raises OSError.
+
+        With ``fresh``, or after an embedder had changed its dimension, the kept vectors go too.
+        """
+        fresh = fresh or self._other_dimensions
+        self._other_dimensions = False
         if self._vectors is not None:
             self._vectors.clear(forget=fresh)
             if fresh and not self.embedder.dimensions:
@@ -206,9 +212,10 @@ class MemoryIndex:
         """Raise VectorError when vectors of ``dimensions`` cannot be compared with those of the index."""
         expected = self.dimensions or self.embedder.dimensions
         if expected and dimensions != expected:
+            self._other_dimensions = True
             raise VectorError(
                 f"embedder {self.embedder.name} answered {dimensions} dimensions, its index has {expected}: "
-                "set the right embedder, or begin anew with `weftos memory reindex --fresh`"
+                "set the right embedder, or begin anew with `weftos memory reindex`"
             )
 
     def embedded(self, wanted: Wanted, vectors: Matrix) -> None:

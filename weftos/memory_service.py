@@ -14,8 +14,8 @@ the archive's thread. Operations of the archive's link:
             there and one that may not be read give the same error.
 ``stats``   ``{}``: ``{"documents", "shared", "owners", "text_bytes", "embedder", "dimensions", "vectors", "pending",
             "kept", "index_bytes", "skipped", "fault", "rebuilt"}``.
-``reindex`` ``{"fresh"?}``: throw the index away and build it again; ``fresh``: the kept vectors too. Answers at once
-            with ``{"documents"}``.
+``reindex`` ``{"fresh"?}``: throw the index away and build it again; with ``fresh``, or after an embedder changed its
+            dimension, the kept vectors too. Answers at once with ``{"documents"}``.
 ``embedded`` ``{"id", "count", "dimensions", "data"}`` (little-endian float32, row by row) or ``{"id", "error"}``: the
             answer to a notice ``embed`` ``{"id", "provider", "model", "texts"}``, which is sent to the node when an
             embedder other than lexical is configured, and which the node forwards to the gateway's operation ``embed``

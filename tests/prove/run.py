@@ -1,7 +1,7 @@
-"""The long proofs: ``python tests/prove/run.py [--quick] [--only kills|agents] [--seed SEED]``.
+"""The long proofs: ``python tests/prove/run.py [--quick] [--only kills|agents|recall] [--seed SEED]``.
 
-(a) kills under load, (b) two hundred agents. Prints tables and PASS or FAIL; exit status 1 on any failure. A failed
-proof keeps its directory and says where it is.
+(a) kills under load, (b) two hundred agents, (c) recall of the memory. Prints tables and PASS or FAIL; exit status 1 on
+any failure. A failed proof keeps its directory and says where it is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rich.console import Console
 
 from tests.prove.agents import prove_agents
 from tests.prove.kills import prove_kills
+from tests.prove.recall import prove_recall
 
 KILLS, QUICK_KILLS = 40, 8
 
@@ -24,16 +25,18 @@ KILLS, QUICK_KILLS = 40, 8
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_KILLS} kills instead of {KILLS}")
-    parser.add_argument("--only", choices=("kills", "agents"))
+    parser.add_argument("--only", choices=("kills", "agents", "recall"))
     parser.add_argument("--seed", default=secrets.token_hex(4), help="repeat the random choices of a run")
     options = parser.parse_args()
     console = Console()
     console.print(f"seed {options.seed}", highlight=False)
     passed = True
-    if options.only != "agents":
+    if options.only in (None, "kills"):
         passed &= prove_kills(console, options.seed, QUICK_KILLS if options.quick else KILLS)
-    if options.only != "kills":
+    if options.only in (None, "agents"):
         passed &= prove_agents(console, options.quick)
+    if options.only in (None, "recall"):
+        passed &= prove_recall(console)
     console.print("PASS" if passed else "FAIL", style="bold green" if passed else "bold red")
     return 0 if passed else 1
 
