@@ -14,15 +14,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import secrets
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kernel.cell.frames import FrameError
 from kernel.cell.lease import NodeLease
-from kernel.cell.slot import SlotFile, ToldSlot
+from kernel.cell.slot import ToldSlot
 from kernel.cell_door import Door, Visitor
 from kernel.cell_entrance import Entrance
 from kernel.cell_events import CellEvents, CellView, Placement
@@ -30,51 +28,13 @@ from kernel.cell_port import CellPort
 from kernel.cell_table import CellLimits, CellTable
 from kernel.engine import Engine, EngineError
 from kernel.errors import StateError
+from kernel.started_cell import StartedCell
 
 log = logging.getLogger(__name__)
 Records = list[dict[str, Any]]
 Names = list[str]
 Lost = tuple[list[int], list[Placement]]
 Views = list[CellView]
-
-
-class _Cell:
-    """One cell from the decision to start it to its end; the surroundings of its port."""
-
-    def __init__(self, cells: Cells, name: str, events: CellEvents, limits: CellLimits) -> None:
-        self.name = name
-        self.token = secrets.token_hex(16)
-        self.slot = ToldSlot() if cells.remote else SlotFile(cells.slots_dir / name)
-        self.lease: NodeLease | None = None
-        self.port = CellPort(name, events, limits, self)
-        self.visitor: Visitor | None = None
-        self.gone = False
-        self.pinged_at: float | None = None
-        self._cells = cells
-
-    @property
-    def os_pid(self) -> int:
-        return self.visitor.os_pid if self.visitor else 0
-
-    def send(self, frame: list[Any]) -> None:
-        if self.visitor is not None:
-            self.visitor.link.send(frame)
-
-    def kill(self, why: str) -> None:
-        self._cells.lose(self, why)
-
-    def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
-        asyncio.get_running_loop().call_later(delay_s, self._unless_gone, call, args)
-
-    def _unless_gone(self, call: Callable[..., None], args: tuple[Any, ...]) -> None:
-        if not self.gone:
-            call(*args)
-
-    def running(self) -> int:
-        return self.slot.read()
-
-    def released(self, pid: int) -> None:
-        self._cells.released(self, pid)
 
 
 class Cells:
@@ -99,9 +59,9 @@ class Cells:
         self._limits = limits or CellLimits()
         self._door = Door(boot, self._limits, self._admit)
         self._table = CellTable(self._limits)
-        self._cells: dict[str, _Cell] = {}
-        self._where: dict[int, _Cell] = {}
-        self._queue: deque[_Cell] = deque()
+        self._cells: dict[str, StartedCell] = {}
+        self._where: dict[int, StartedCell] = {}
+        self._queue: deque[StartedCell] = deque()
         self._starting: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -207,7 +167,7 @@ class Cells:
 
     def _start_all(self, names: Names) -> None:
         for name in names:
-            self._cells[name] = _Cell(self, name, self._events, self._limits)
+            self._cells[name] = StartedCell(self, name, self._events, self._limits)
             self._queue.append(self._cells[name])
         self._pump()
 
@@ -221,23 +181,23 @@ class Cells:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _start(self, cell: _Cell) -> None:
+    async def _start(self, cell: StartedCell) -> None:
         cell.later(self._limits.connect_s, self._check_connected, cell)
         try:
             await self._engine.start_cell(cell.name, cell.token)
         except EngineError as error:
             self._never(cell, str(error))
 
-    def _check_connected(self, cell: _Cell) -> None:
+    def _check_connected(self, cell: StartedCell) -> None:
         if cell.visitor is None:
             self._never(cell, f"it did not connect within {self._limits.connect_s:g} s")
 
-    def _check_waiting(self, pid: int, cell: _Cell) -> None:
+    def _check_waiting(self, pid: int, cell: StartedCell) -> None:
         if self._where.get(pid) is cell and cell.port.waits(pid):
             cell.port.stop(pid, "no cell")
             self._events.cell_lost(cell.name, 0, [pid], f"no cell within {self._limits.wait_s:g} s")
 
-    def _never(self, cell: _Cell, why: str) -> None:
+    def _never(self, cell: StartedCell, why: str) -> None:
         """A cell that could not be started is lost like any other: those that wait for it are not to blame."""
         if cell.gone or cell.visitor is not None:
             return
@@ -264,7 +224,7 @@ class Cells:
 
     # Running
 
-    def _received(self, cell: _Cell, frame: Any) -> None:
+    def _received(self, cell: StartedCell, frame: Any) -> None:
         match frame:
             case ["pong"]:
                 cell.pinged_at = None
@@ -276,7 +236,7 @@ class Cells:
             case _:
                 cell.port.receive(frame)
 
-    def released(self, cell: _Cell, pid: int) -> None:
+    def released(self, cell: StartedCell, pid: int) -> None:
         """A process has left its cell for good."""
         if self._where.get(pid) is cell:
             del self._where[pid]
@@ -315,14 +275,14 @@ class Cells:
 
     # Ending
 
-    def _link_closed(self, cell: _Cell, error: Exception | None) -> None:
+    def _link_closed(self, cell: StartedCell, error: Exception | None) -> None:
         if cell.gone:
             return
         if isinstance(error, FrameError):
             log.warning("cell %s broke the rules and is killed: %s", cell.name, error)
         self.lose(cell, str(error) if error else "end of file")
 
-    def lose(self, cell: _Cell, why: str) -> None:
+    def lose(self, cell: StartedCell, why: str) -> None:
         """The cell is dead, or must die: one event for all that lived in it, a new place for what waited."""
         if cell.gone or self._closed:
             return
@@ -337,7 +297,7 @@ class Cells:
         if not was_spare and self._engine_up:
             self._start_all(self._table.spare())
 
-    def _end(self, cell: _Cell) -> Lost:
+    def _end(self, cell: StartedCell) -> Lost:
         """Kill it and forget it."""
         cell.gone = True
         self._cells.pop(cell.name, None)

@@ -22,6 +22,8 @@ from kernel.strays import end_strays
 
 OBJECT_STORE_BYTES = 80 * 2**20
 OPEN_S = 60.0
+TOKEN_FILE = "ray.token"
+"""In the runtime directory: the token of the Ray that was started there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,10 @@ from pathlib import Path
 from typing import Any
 
 from kernel.cell.actor import CellActor
+from kernel.engine_ray import TOKEN_FILE
 from kernel.helper import serve_link
 from kernel.strays import descendants, kill_all, read_processes
 
-TOKEN_FILE = "ray.token"
 _END_S = 3.0
 _READY_S = 6.0
 
@@ -178,7 +178,7 @@ class Placer:
         try:
             if self._shared:
                 actor = await self._answering(cell, actor)
-            if self._actors.get(cell) is actor:
+            if self._is_wanted(cell, actor):
                 await actor.join.remote(self._dial, token, self._boot)
         except Exception as error:  # whatever Ray reports, it is the end of this cell and of nothing else
             why = type(error).__name__
@@ -190,16 +190,20 @@ class Placer:
         that is silent is given up for another, until the node has had enough of it and kills the cell.
         """
         attempt = 1
-        while self._actors.get(cell) is actor:
+        while self._is_wanted(cell, actor):
             try:
                 await asyncio.wait_for(actor.ready.remote(), _READY_S)
                 break
             except (TimeoutError, self._ray.exceptions.RayError):
                 self._ray.kill(actor, no_restart=True)
-                if self._actors.get(cell) is actor:
+                if self._is_wanted(cell, actor):
                     attempt += 1
                     actor = self._actors[cell] = self._made(cell, attempt)
         return actor
+
+    def _is_wanted(self, cell: str, actor: Any) -> bool:
+        """Whether the node has not killed the cell meanwhile."""
+        return self._actors.get(cell) is actor
 
     def _made(self, cell: str, attempt: int) -> Any:
         if not self._shared:

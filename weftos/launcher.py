@@ -25,19 +25,28 @@ from typing import Any
 
 from chain.errors import ChainError
 from kernel.engine import EngineError
-from kernel.engine_ray import RayEngine
+from kernel.engine_ray import TOKEN_FILE, RayEngine
 from kernel.errors import KernelError
 from kernel.session import end_old_session, lock, read_boot, write_boot
 from mesh.errors import MeshError
-from weftos.cluster import Plan, PlannedNode, introduce, load_plan, make_plan, node_places, save_plan
+from weftos.cli.launch import node_command
+from weftos.cluster import (
+    EngineName,
+    Plan,
+    PlannedNode,
+    introduce,
+    load_plan,
+    make_plan,
+    node_places,
+    save_plan,
+)
 from weftos.errors import WeftosError
 from weftos.helper_commands import placer_command
 from weftos.runtime import make_runtime, remove_runtime
-from weftos.stopping import stop_node
+from weftos.stopping import STOP_TIMEOUT_S, stop_node
 
 Say = Callable[[dict[str, Any]], None]
 RAY_RESTART_S = 1.0
-RAY_TOKEN_FILE = "ray.token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class Order:
 
     data: Path
     nodes: int
-    engine: Any
+    engine: EngineName
 
 
 class SharedRayOwner:
@@ -111,13 +120,14 @@ class Launcher:
             if not boot.done():
                 boot.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                self._say(await boot)
+                await boot
+                self._say({"ready": True, "data": str(self._data), "os_pid": os.getpid()})
                 await stopped
         finally:
             await self._end()
             held.close()
 
-    async def _boot(self) -> dict[str, Any]:
+    async def _boot(self) -> None:
         await self._end_what_was_left()
         self._logs.mkdir(mode=0o700, exist_ok=True)
         runtime = make_runtime(self._data)
@@ -125,23 +135,20 @@ class Launcher:
         write_boot(self._data, boot, runtime)
         plan = make_plan(self._data, self._order.nodes, self._order.engine, load_plan(self._data))
         self.step(f"introducing {len(plan.nodes)} nodes to each other")
-        origins = await asyncio.to_thread(introduce, plan)
+        await asyncio.to_thread(introduce, plan)
         if plan.engine == "ray":
             self.step("starting the Ray that they share")
             self._ray = SharedRayOwner(runtime, self._logs, boot, plan.ray_port)
             await self._ray.open()
-            plan = replace(plan, ray_token=str(runtime / RAY_TOKEN_FILE))
+            plan = replace(plan, ray_token=str(runtime / TOKEN_FILE))
         save_plan(plan)
         self.step("starting the nodes")
-        nodes = await asyncio.gather(*(self._start(plan, node) for node in plan.nodes))
-        assert [node["origin"] for node in nodes] == list(origins.values())
-        return {
-            "ready": True,
-            "data": str(self._data),
-            "engine": plan.engine,
-            "os_pid": os.getpid(),
-            "nodes": nodes,
-        }
+        outcomes = await asyncio.gather(
+            *(self._start(plan, node) for node in plan.nodes), return_exceptions=True
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
 
     async def _end_what_was_left(self) -> None:
         """A launcher that died has left its session, and the nodes it had started."""
@@ -156,10 +163,8 @@ class Launcher:
         if killed or running:
             self.step(f"ended {running} nodes and {killed} other processes of the last run")
 
-    async def _start(self, plan: Plan, node: PlannedNode) -> dict[str, Any]:
+    async def _start(self, plan: Plan, node: PlannedNode) -> None:
         """Start one node and wait until it is ready. Raises WeftosError."""
-        from weftos.cli.launch import node_command
-
         place = plan.place(node)
         ready, theirs = os.pipe()
         try:
@@ -184,17 +189,10 @@ class Launcher:
         finally:
             os.close(theirs)
         self._children.append(process)
-        facts = await self._until_ready(node.name, ready, place)
+        await self._until_ready(node.name, ready, place)
         self.step(f"{node.name} is ready")
-        return {
-            "name": node.name,
-            "data": str(place),
-            "origin": facts["origin"],
-            "listen": node.address,
-            "os_pid": process.pid,
-        }
 
-    async def _until_ready(self, name: str, ready: int, place: Path) -> dict[str, Any]:
+    async def _until_ready(self, name: str, ready: int, place: Path) -> None:
         lines = asyncio.StreamReader()
         pipe = os.fdopen(ready, "rb", 0)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -202,9 +200,9 @@ class Launcher:
         )
         try:
             while line := await lines.readline():
-                document: dict[str, Any] = json.loads(line)
+                document = json.loads(line)
                 if document.get("ready"):
-                    return document
+                    return
                 if "error" in document:
                     raise WeftosError(f"{name}: {document['error']}", str(document.get("code", "error")))
         finally:
@@ -217,12 +215,24 @@ class Launcher:
         await asyncio.gather(
             *(asyncio.to_thread(stop_node, place) for place in places), return_exceptions=True
         )
-        await asyncio.gather(*(child.wait() for child in self._children))
+        await asyncio.gather(*(_wait_for_end(child) for child in self._children))
         if self._ray is not None:
             await self._ray.close()
         record = read_boot(self._data)
         if record is not None and record.session_leader == os.getpid():
             shutil.rmtree(record.runtime, ignore_errors=True)
+
+
+async def _wait_for_end(child: asyncio.subprocess.Process) -> None:
+    """A node that was stopped, or is so young that it had no data directory to be found by."""
+    try:
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.terminate()
+        await asyncio.wait_for(child.wait(), STOP_TIMEOUT_S)
+    except TimeoutError:
+        child.kill()
+        await child.wait()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
