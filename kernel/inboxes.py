@@ -61,6 +61,7 @@ class Inboxes:
         self._local = local
         self._state = way.recorder.state
         self._boxes: dict[str, Inbox] = {}
+        self._spoilt: set[str] = set()
         self._refusals: dict[str, Bucket] = {}
         self._sessions: dict[str, set[tuple[str, str]]] = {}
 
@@ -78,11 +79,12 @@ class Inboxes:
     def _inbox(self, origin: str) -> Inbox:
         inbox = self._boxes.get(origin)
         if inbox is None:
-            if len(self._way.after):
+            if origin in self._spoilt and len(self._way.after):
                 raise Unavailable("what was decided is not on the disk yet")
             kept = self._state.crossings.inbox.get(origin, {})
             inbox = Inbox(origin, [Answer(number, ident, why) for number, (ident, why) in kept.items()])
             self._boxes[origin] = inbox
+            self._spoilt.discard(origin)
         return inbox
 
     def _decide(self, peer: Peer, inbox: Inbox, message: Message) -> None:
@@ -104,6 +106,7 @@ class Inboxes:
             ticket = self._way.recorder.commit(records, durable=True)
         except ChainError as error:
             del self._boxes[peer.origin]  # it knows a decision that is not recorded: made anew from the state
+            self._spoilt.add(peer.origin)
             raise Unavailable(f"the journal takes nothing: {error}") from error
         effect.written()
 
