@@ -9,22 +9,19 @@ Who decides what:
 - Anything heard is a sign of life; a link with nothing to say sends an empty message each ``heartbeat_s`` and is
   lost after ``lost_after_s`` of silence.
 - A fault in a session ends its connection. The next session is a new one; nothing is repaired or resent here.
-
-A message is cut and sealed only when its turn comes, a few frames a turn of the event loop, so that 16 MiB stall
-nobody. What waits for a peer is bounded by ``link_queue_bytes``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from mesh.bounds import DEFAULT_BOUNDS, MAX_MESSAGE_BYTES, MeshBounds, ReassemblyBudget
-from mesh.errors import LinkDown, LinkFull, MessageTooLarge, PeerRefused, SessionBroken, TransportError
+from mesh.errors import LinkDown, MessageTooLarge, PeerRefused, SessionBroken, TransportError
 from mesh.identity import Identity, PeerIdentity
+from mesh.link import Link
 from mesh.membership import Backoff, Pulse, keeps_new_link
 from mesh.session import (
     RESET_FRAME,
@@ -39,35 +36,16 @@ from mesh.session import (
 from mesh.tokens import JoinClaim
 from mesh.transport import Dial, LinkEvents, Wire
 
-FRAMES_A_TURN = 16
-LINK_QUEUE_BYTES = 2 * MAX_MESSAGE_BYTES
 SECOND_LINK = "another link is kept"
 
 
 @dataclass(eq=False, slots=True)
-class _Link:
-    """One connection with its session. ``queue``: whole messages whose turn has not come."""
-
-    conn: int
-    session: Session
-    target: _Target | None
-    began_s: float
-    pulse: Pulse
-    open: bool = False
-    queue: deque[bytes] = field(default_factory=deque)
-    queued_bytes: int = 0
-    parts: Iterator[bytes] | None = None
-    held: deque[bytes] = field(default_factory=deque)
-    pumping: bool = False
-
-
-@dataclass(eq=False, slots=True)
 class _Target:
-    """A node that this one calls."""
+    """A node that this one calls. ``link``: the call under way, or what came of it."""
 
     dial: Dial
     failures: int = 0
-    link: _Link | None = None
+    link: Link | None = None
     timer: asyncio.TimerHandle | None = None
 
 
@@ -90,8 +68,8 @@ class Links:
         self._budget = ReassemblyBudget(bounds.reassembly_bytes)
         self._events: LinkEvents
         self._loop: asyncio.AbstractEventLoop
-        self._links: dict[int, _Link] = {}
-        self._up: dict[str, _Link] = {}
+        self._links: dict[int, Link] = {}
+        self._up: dict[str, Link] = {}
         self._targets: dict[str, _Target] = {}
         self._half_open = 0
         self._ticker: asyncio.TimerHandle | None = None
@@ -129,7 +107,7 @@ class Links:
 
     def silence_s(self, origin: str) -> float | None:
         link = self._up.get(origin)
-        return None if link is None else self._loop.time() - link.pulse.heard_s
+        return None if link is None else self._loop.time() - link.heard_s
 
     def send(self, origin: str, message: bytes) -> None:
         if len(message) > MAX_MESSAGE_BYTES:
@@ -137,12 +115,7 @@ class Links:
         link = self._up.get(origin)
         if link is None:
             raise LinkDown(f"there is no link to {origin}")
-        if link.queued_bytes and link.queued_bytes + len(message) > LINK_QUEUE_BYTES:
-            raise LinkFull(f"{link.queued_bytes} bytes wait for {origin}, limit {LINK_QUEUE_BYTES}")
-        link.queue.append(message)
-        link.queued_bytes += len(message)
-        if not link.pumping:
-            self._pump(link)
+        link.send(message)
 
     async def close(self) -> None:
         if self._closed:
@@ -163,15 +136,15 @@ class Links:
         link = self._links.get(conn) or self._accept(conn, frame)
         if link is None:
             return
-        link.pulse = link.pulse.heard(self._loop.time())
+        link.heard_s = self._loop.time()
         try:
             for event in link.session.receive(frame):
                 match event:
                     case Send(reply):
-                        self._push(link, reply)
+                        link.push(reply)
                     case Message(data):
                         if data:
-                            self._events.on_message(self._origin(link), data)
+                            self._events.on_message(link.origin, data)
                     case Identified(peer, join):
                         self._decide(link, peer, join)
                     case Opened(peer):
@@ -189,17 +162,17 @@ class Links:
         link = self._links.get(conn)
         if link is not None:
             self._end(link, why)
-            if link.target is not None and not link.open:
-                self._events.on_refused(link.target.dial.address, why)
+            if link.dial is not None and not link.open:
+                self._events.on_refused(link.dial.address, why)
 
     def on_writable(self, conn: int) -> None:
         link = self._links.get(conn)
-        if link is not None and not link.pumping:
-            self._pump(link)
+        if link is not None:
+            link.pump_soon()
 
     # Sessions, from the first frame to the verdict.
 
-    def _accept(self, conn: int, frame: bytes) -> _Link | None:
+    def _accept(self, conn: int, frame: bytes) -> Link | None:
         """A link for a connection that somebody else has opened, if it may have one."""
         if not begins_session(frame):
             if frame != RESET_FRAME:
@@ -212,11 +185,9 @@ class Links:
         self._half_open += 1
         return self._new_link(conn, None)
 
-    def _new_link(self, conn: int, target: _Target | None) -> _Link:
-        now_s = self._loop.time()
-        session = Session(target is not None, self._me, self._budget)
-        link = _Link(conn, session, target, now_s, Pulse(now_s, now_s))
-        self._links[conn] = link
+    def _new_link(self, conn: int, dial: Dial | None) -> Link:
+        session = Session(dial is not None, self._me, self._budget)
+        self._links[conn] = link = Link(conn, session, self._wire, dial)
         return link
 
     def _call(self, target: _Target) -> None:
@@ -230,8 +201,8 @@ class Links:
             self._events.on_refused(target.dial.address, str(error))
             self._call_later(target)
             return
-        target.link = self._new_link(conn, target)
-        self._push(target.link, target.link.session.start())
+        target.link = self._new_link(conn, target.dial)
+        target.link.push(target.link.session.start())
 
     def _call_later(self, target: _Target) -> None:
         if self._closed or self._targets.get(target.dial.origin) is not target or target.timer is not None:
@@ -247,13 +218,12 @@ class Links:
         if target.link is not None and not target.link.open:
             self._end(target.link, "no longer wanted")
 
-    def _decide(self, link: _Link, peer: PeerIdentity, join: JoinClaim | None) -> None:
+    def _decide(self, link: Link, peer: PeerIdentity, join: JoinClaim | None) -> None:
         """Say yes or no to a peer that has proved who it is."""
         why, told = "", True
-        if link.target is not None:
-            expected = link.target.dial.origin
-            if peer.origin != expected:
-                why = f"the node there is {peer.origin}, expected was {expected}"
+        if link.dial is not None:
+            if peer.origin != link.dial.origin:
+                why = f"the node there is {peer.origin}, expected was {link.dial.origin}"
         elif not self._keeps(link, peer):
             why, told = SECOND_LINK, False
         else:
@@ -261,18 +231,17 @@ class Links:
         if why:
             for frame in link.session.refuse(why):
                 self._wire.send(link.conn, frame)
-            who = peer.origin if link.target is None else link.target.dial.address
+            who = peer.origin if link.dial is None else link.dial.address
             self._end(link, why)
             if told:
                 self._events.on_refused(who, why)
             return
-        token = link.target.dial.token if link.target is not None else None
-        for frame in link.session.accept(token):
-            self._push(link, frame)
-        if link.target is None:
+        for frame in link.session.accept(link.dial.token if link.dial is not None else None):
+            link.push(frame)
+        if link.dial is None:
             self._opened(link, peer)
 
-    def _keeps(self, link: _Link, peer: PeerIdentity) -> bool:
+    def _keeps(self, link: Link, peer: PeerIdentity) -> bool:
         """Whether ``link`` may be the one link with ``peer``. A peer that has booted anew has no other."""
         old = self._up.get(peer.origin)
         if old is None or old.session.peer is None or old.session.peer.boot != peer.boot:
@@ -280,62 +249,57 @@ class Links:
         return keeps_new_link(
             self._me.origin,
             peer.origin,
-            dialled_by_us_old=old.target is not None,
-            dialled_by_us_new=link.target is not None,
+            dialled_by_us_old=old.dial is not None,
+            dialled_by_us_new=link.dial is not None,
         )
 
-    def _opened(self, link: _Link, peer: PeerIdentity) -> None:
+    def _opened(self, link: Link, peer: PeerIdentity) -> None:
         if not self._keeps(link, peer):
             self._end(link, SECOND_LINK, say=True)
             return
-        if link.target is None:
+        if link.dial is None:
             self._half_open -= 1
         if (target := self._targets.get(peer.origin)) is not None:
             target.failures = 0
-        link.open = True
+        link.open, link.origin = True, peer.origin
         old = self._up.get(peer.origin)
         self._up[peer.origin] = link
         if old is not None:
             self._end(old, "a new link took its place", say=True)
         self._wire.trust(link.conn)
-        self._events.on_up(peer, link.target.dial if link.target is not None else None)
+        self._events.on_up(peer, link.dial)
 
-    def _broken(self, link: _Link, broken: SessionBroken) -> None:
+    def _broken(self, link: Link, broken: SessionBroken) -> None:
         """A session that failed; who was refused for good does not call again with the same token."""
-        target, was_open = link.target, link.open
-        who = target.dial.address if target is not None else self._name(link)
-        refused = isinstance(broken, PeerRefused)
+        dial, was_open = link.dial, link.open
         second = isinstance(broken, PeerRefused) and broken.why == SECOND_LINK
-        if refused and not second and target is not None and target.dial.token is not None:
-            self._targets.pop(target.dial.origin, None)
+        if isinstance(broken, PeerRefused) and not second and dial is not None and dial.token is not None:
+            self._targets.pop(dial.origin, None)
         self._end(link, str(broken))
         if not was_open and not second:
-            self._events.on_refused(who, str(broken))
+            self._events.on_refused(dial.address if dial is not None else link.name, str(broken))
 
     # Life and death of a link.
 
-    def _end(self, link: _Link, why: str, *, say: bool = False) -> None:
+    def _end(self, link: Link, why: str, *, say: bool = False) -> None:
         """The link is over; ``say``: tell the peer, if it can be told."""
         if self._links.pop(link.conn, None) is None:
             return
-        if say and not link.held:
-            for frame in link.session.close(why[:200]):
-                self._wire.send(link.conn, frame)
-        link.session.abandon()
-        link.queue.clear()
-        link.held.clear()
+        if say:
+            link.end(why)
+        else:
+            link.abandon()
         self._wire.close(link.conn)
-        if link.target is None and not link.open:
+        if link.dial is None and not link.open:
             self._half_open -= 1
-        if link.target is not None and link.target.link is link:
-            link.target.link = None
-        origin = self._origin(link) if link.open else ""
-        if origin and self._up.get(origin) is link:
-            del self._up[origin]
-            self._events.on_down(origin, why)
-        wanted = self._targets.get(link.target.dial.origin if link.target is not None else origin)
-        if wanted is not None and wanted.link is None and wanted.dial.origin not in self._up:
-            self._call_later(wanted)
+        target = self._targets.get(link.dial.origin if link.dial is not None else link.origin)
+        if target is not None and target.link is link:
+            target.link = None
+        if link.open and self._up.get(link.origin) is link:
+            del self._up[link.origin]
+            self._events.on_down(link.origin, why)
+        if target is not None and target.link is None and target.dial.origin not in self._up:
+            self._call_later(target)
 
     def _tick(self) -> None:
         """Each quarter of a heartbeat: end what is silent or slow, ping where nothing was said."""
@@ -344,59 +308,15 @@ class Links:
         for link in list(self._links.values()):
             if not link.open:
                 if now_s - link.began_s >= bounds.handshake_timeout_s:
-                    who = link.target.dial.address if link.target is not None else self._name(link)
                     self._end(link, f"no handshake within {bounds.handshake_timeout_s:g} s")
-                    self._events.on_refused(who, f"no handshake within {bounds.handshake_timeout_s:g} s")
-            elif link.pulse.is_lost(now_s, bounds.lost_after_s):
+                    self._events.on_refused(
+                        link.name, f"no handshake within {bounds.handshake_timeout_s:g} s"
+                    )
+                continue
+            pulse = Pulse(link.said_s, link.heard_s)
+            if pulse.is_lost(now_s, bounds.lost_after_s):
                 self._end(link, f"silent for {bounds.lost_after_s:g} s")
-            elif link.pulse.owes_ping(now_s, bounds.heartbeat_s) and not link.held:
+            elif pulse.owes_ping(now_s, bounds.heartbeat_s) and not link.blocked:
                 for frame in link.session.seal(b""):
-                    self._push(link, frame)
+                    link.push(frame)
         self._ticker = self._loop.call_later(bounds.heartbeat_s / 4, self._tick)
-
-    # Frames out.
-
-    def _push(self, link: _Link, frame: bytes) -> bool:
-        """Send a sealed frame, or hold it until the connection has room; whether it went out."""
-        link.pulse = link.pulse.said(self._loop.time())
-        if not link.held and self._wire.send(link.conn, frame):
-            return True
-        link.held.append(frame)
-        return False
-
-    def _pump(self, link: _Link) -> None:
-        """Send what waits: held frames first, then messages in their order, a few frames a turn."""
-        link.pumping = False
-        if self._links.get(link.conn) is not link:
-            return
-        while link.held:
-            if not self._wire.send(link.conn, link.held[0]):
-                return
-            link.held.popleft()
-        for _ in range(FRAMES_A_TURN):
-            frame = self._next_frame(link)
-            if frame is None or not self._push(link, frame):
-                return
-        if link.queue or link.parts is not None:
-            link.pumping = True
-            self._loop.call_soon(self._pump, link)
-
-    def _next_frame(self, link: _Link) -> bytes | None:
-        while True:
-            if link.parts is not None:
-                frame = next(link.parts, None)
-                if frame is not None:
-                    return frame
-                link.parts = None
-            if not link.queue:
-                return None
-            message = link.queue.popleft()
-            link.queued_bytes -= len(message)
-            link.parts = link.session.seal_parts(message)
-
-    def _origin(self, link: _Link) -> str:
-        assert link.session.peer is not None
-        return link.session.peer.origin
-
-    def _name(self, link: _Link) -> str:
-        return link.session.peer.origin if link.session.peer is not None else "a stranger"

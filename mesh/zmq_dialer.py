@@ -14,6 +14,8 @@ from mesh.transport import WireEvents
 from mesh.zmq_socket import LoopSocket, new_socket
 
 LINGER_MS = 200
+# Off (-1) would let ZeroMQ throw away, at the connection's end, what came in and was not yet read.
+_NEVER_MS = 24 * 3600 * 1000
 _WATCHED = zmq.Event.CONNECTED | zmq.Event.DISCONNECTED | zmq.Event.CLOSED
 
 
@@ -26,7 +28,7 @@ class DialledConnection:
         self._events = events
         self._full = self._closed = False
         socket = new_socket(context, zmq.DEALER, address)
-        socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        socket.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
         monitor = socket.get_monitor_socket(_WATCHED)
         try:
             socket.connect(address)
@@ -61,11 +63,11 @@ class DialledConnection:
             self._monitor.close(0)
             self._socket.close(linger_ms)
 
-    def _take(self, parts: list[zmq.Frame]) -> None:
-        frame = parts[0].bytes
+    def _take(self) -> None:
+        frame = self._socket.receive()
         self.meter.take(len(frame))
-        if len(parts) != 1:
-            self._gone(f"a message of {len(parts)} parts, each has 1")
+        if more := self._socket.rest():
+            self._gone(f"a message of {more + 1} parts, each has 1")
         else:
             self._events.on_frame(self.number, frame)
 
@@ -74,8 +76,8 @@ class DialledConnection:
             self._full = False
             self._events.on_writable(self.number)
 
-    def _event(self, parts: list[zmq.Frame]) -> None:
-        event = parse_monitor_message([part.bytes for part in parts])
+    def _event(self) -> None:
+        event = parse_monitor_message([self._monitor.receive(), self._monitor.receive()])
         if event["event"] == zmq.Event.CONNECTED:
             self.meter.tcp = TcpConnection.of(event["value"])
             return

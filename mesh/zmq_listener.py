@@ -106,26 +106,30 @@ class Listener:
         self._monitor.close(0)
         self._socket.close(linger_ms)
 
-    def _take(self, parts: list[zmq.Frame]) -> None:
-        route = parts[0].bytes
-        connection = self._by_route.get(route) or self._first_frame(route, parts[-1])
-        frame = parts[-1].bytes
+    def _take(self) -> None:
+        route = self._socket.receive()
+        connection = self._by_route.get(route)
+        if connection is None:
+            frame, fd = self._socket.receive_from()
+            connection = self._first_frame(route, fd)
+        else:
+            frame = self._socket.receive()
         connection.meter.take(len(frame))
+        more = self._socket.rest()
         if connection.closing:
             return
-        if len(parts) == 2:
+        if more:
+            connection.cut()
+            self._events.on_gone(connection.number, f"a message of {more + 1} parts, each has 1")
+        else:
             self._events.on_frame(connection.number, frame)
-            return
-        connection.cut()
-        self._events.on_gone(connection.number, f"a message of {len(parts) - 1} parts, each has 1")
 
-    def _first_frame(self, route: bytes, frame: zmq.Frame) -> AcceptedConnection:
+    def _first_frame(self, route: bytes, fd: int) -> AcceptedConnection:
         """The connection that now has a routing id.
 
         What the monitor said before comes first: it may say that the descriptor is a new connection's now.
         """
         self._monitor.read_all()
-        fd = int(frame.get("__fd"))
         connection = self._by_fd.get(fd)
         if connection is None or connection.number:
             connection = AcceptedConnection(self, TcpConnection.of(fd), self._loop.time())
@@ -145,8 +149,8 @@ class Listener:
             connection.full = False
             self._events.on_writable(connection.number)
 
-    def _event(self, parts: list[zmq.Frame]) -> None:
-        event = parse_monitor_message([part.bytes for part in parts])
+    def _event(self) -> None:
+        event = parse_monitor_message([self._monitor.receive(), self._monitor.receive()])
         fd = event["value"]
         if event["event"] == zmq.Event.ACCEPTED:
             connection = AcceptedConnection(self, TcpConnection.of(fd), self._loop.time())

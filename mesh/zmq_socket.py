@@ -19,6 +19,7 @@ MESSAGES_A_TURN = 64
 QUEUED_FRAMES = 256
 """Frames that ZeroMQ holds for one connection in each direction."""
 HANDSHAKE_MS = 5000
+_MORE_NOW = zmq.NOBLOCK | zmq.SNDMORE
 
 
 def new_socket(context: zmq.Context[Any], kind: int, address: str) -> zmq.Socket[Any]:
@@ -34,38 +35,62 @@ def new_socket(context: zmq.Context[Any], kind: int, address: str) -> zmq.Socket
 
 
 class LoopSocket:
-    """Gives every message to ``take`` (its parts as ZeroMQ frames), and calls ``idle`` when none is left.
+    """Calls ``take`` for every message, which must :meth:`receive` it, and ``idle`` when none is left.
 
     At ``idle`` a socket that was full may also have room again.
     """
 
-    def __init__(
-        self, socket: zmq.Socket[Any], take: Callable[[list[zmq.Frame]], None], idle: Callable[[], None]
-    ) -> None:
+    def __init__(self, socket: zmq.Socket[Any], take: Callable[[], None], idle: Callable[[], None]) -> None:
         self._socket = socket
         self._take = take
         self._idle = idle
         self._loop = asyncio.get_running_loop()
         self._fd = int(socket.getsockopt(zmq.FD))
         self._again: asyncio.Handle | None = None
+        self._reading = False
         self._loop.add_reader(self._fd, self._read)
         self.look_again()
 
     def send(self, *parts: bytes) -> bool:
         """Whether the message was taken; False when there is no room. Raises ``zmq.ZMQError`` otherwise."""
         try:
-            self._socket.send_multipart(parts, zmq.NOBLOCK)
+            for part in parts[:-1]:
+                self._socket.send(part, _MORE_NOW)
+            self._socket.send(parts[-1], zmq.NOBLOCK)
         except zmq.Again:
             return False
         finally:
-            if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            if not self._reading and self._has_more():
                 self.look_again()
         return True
+
+    def receive(self) -> bytes:
+        """The next part of the message that ``take`` was called for."""
+        part: bytes = self._socket.recv(zmq.NOBLOCK)
+        return part
+
+    def receive_from(self) -> tuple[bytes, int]:
+        """As :meth:`receive`, with the descriptor of the connection it came over."""
+        frame: zmq.Frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+        return frame.bytes, int(frame.get("__fd"))
+
+    def rest(self) -> int:
+        """Throw away the message's other parts; how many there were."""
+        count = 0
+        while self._socket.getsockopt(zmq.RCVMORE):
+            self._socket.recv(zmq.NOBLOCK)
+            count += 1
+        return count
 
     def read_all(self) -> None:
         """Read until nothing is left, without regard to the loop."""
         while self._read_some():
             pass
+
+    def look_again(self) -> None:
+        """Read soon, whatever the descriptor says."""
+        if self._again is None:
+            self._again = self._loop.call_soon(self._read)
 
     def close(self, linger_ms: int) -> None:
         """Close it; what was sent has ``linger_ms`` to go out."""
@@ -73,6 +98,9 @@ class LoopSocket:
             self._again.cancel()
         self._loop.remove_reader(self._fd)
         self._socket.close(linger_ms)
+
+    def _has_more(self) -> bool:
+        return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
     def _read(self) -> None:
         if self._again is not None:
@@ -85,17 +113,12 @@ class LoopSocket:
 
     def _read_some(self) -> bool:
         """Read some messages; whether there may be more."""
-        for _ in range(MESSAGES_A_TURN):
-            if self._socket.closed:
-                return False
-            try:
-                parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return False
-            self._take(parts)
-        return True
-
-    def look_again(self) -> None:
-        """Read soon, whatever the descriptor says."""
-        if self._again is None:
-            self._again = self._loop.call_soon(self._read)
+        outer, self._reading = self._reading, True
+        try:
+            for _ in range(MESSAGES_A_TURN):
+                if self._socket.closed or not self._has_more():
+                    return False
+                self._take()
+            return True
+        finally:
+            self._reading = outer
