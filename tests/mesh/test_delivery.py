@@ -318,3 +318,16 @@ def test_the_world_of_the_property_can_fail() -> None:
     for move in ("link", "receive"):
         world.step(move)
     assert world.effects == [1, 1]
+
+
+def test_a_withdrawn_message_makes_room_and_is_sent_no_more() -> None:
+    outbox = Outbox("peer")
+    outbox.up()
+    for number in range(WINDOW + 1):
+        outbox.put(parcel(number))
+    dead, *more = outbox.withdraw(0, "nobody waits")
+    assert dead == DeadLetter(parcel(0), "nobody waits", True)
+    assert sent(more) == [WINDOW]
+    assert outbox.withdraw(0, "again") == []
+    outbox.down()
+    assert 0 not in sent(outbox.up())
