@@ -187,7 +187,7 @@ def node_lost(story: Story) -> None:
 def recall(story: Story) -> None:
     story.chapter(
         "What was learned is found again",
-        "Search joins words (BM25) and vectors of letter groups. The default embedder is lexical: it knows no meanings.",
+        "Search joins words (BM25) and vectors of letter groups. The default embedder is lexical, no meanings.",
     )
     told = story.weftos("send", "ada", "what do you remember about the loom", "--wait", on="n1")
     story.proven(f"ada recalls: {FACT!r}", holds=FACT in told)
