@@ -96,14 +96,16 @@ class ClusterControl:
         age_s (how long the node has been gone)."""
         remote = self._remote
         rows = [
-            _process_row(remote.name, remote.mesh.origin, row, 0.0) for row in self._kernel.processes.tree()
+            _process_row(remote.name, remote.mesh.origin, row, False, 0.0)
+            for row in self._kernel.processes.tree()
         ]
         for view in remote.mesh.peers():
             for shown in view.advert.processes if view.advert is not None else ():
                 row = {
                     name: getattr(shown, name) for name in ("pid", "address", "name", "state", "behaviour")
                 }
-                rows.append(_process_row(view.peer.name, view.peer.origin, row, _age_s(view)))
+                stale = view.member.state is not PeerState.UP
+                rows.append(_process_row(view.peer.name, view.peer.origin, row, stale, _age_s(view)))
         return rows
 
     async def monitor(self, target: str, wait_s: float) -> dict[str, Any]:
@@ -215,6 +217,6 @@ def _age_s(view: PeerView) -> float:
     return round(asyncio.get_running_loop().time() - view.member.since_s, 1)
 
 
-def _process_row(node: str, origin: str, row: Mapping[str, Any], age_s: float) -> dict[str, Any]:
+def _process_row(node: str, origin: str, row: Mapping[str, Any], stale: bool, age_s: float) -> dict[str, Any]:
     shown = {name: row[name] for name in ("pid", "address", "name", "state", "behaviour")}
-    return {"node": node, "origin": origin, **shown, "stale": age_s > 0, "age_s": age_s}
+    return {"node": node, "origin": origin, **shown, "stale": stale, "age_s": age_s}

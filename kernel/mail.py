@@ -94,7 +94,7 @@ class Post:
 
     def _resolve_pid(self, pid: int) -> str:
         process = self._live.get(pid)
-        if process is not None:
+        if process is not None and process.address in self._state.slots:  # the root supervisor has no slot
             return process.address
         address = self._state.pids.get(pid)
         slot = self._state.slots.get(address) if address is not None else None

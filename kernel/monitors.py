@@ -37,6 +37,11 @@ class Monitors:
         self._theirs: dict[tuple[str, int], int] = {}
         self._ours: dict[tuple[str, int], asyncio.Future[str]] = {}
 
+    @property
+    def watched(self) -> int:
+        """How many monitors there are on processes of this node."""
+        return sum(map(len, self._local.values())) + len(self._theirs)
+
     # -- ours ----------------------------------------------------------------------------------------------------
 
     def watch(self, target: str) -> asyncio.Future[str]:

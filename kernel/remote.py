@@ -95,6 +95,10 @@ class Remote:
     def join_mesh(self, mesh: MeshPort, name: str) -> None:
         """Take up the node's mesh, before it is opened. ``name``: the node's own petname."""
         self.mesh, self.name = mesh, name
+
+    def opened(self, address: str) -> None:
+        """The mesh is open: tell it what changes from now on."""
+        self.address = address
         self._recorder.ledger.on_group(self._durable)
         self._tick()
 

@@ -134,6 +134,9 @@ class RemoteCalls:
             self._send(peer, {"op": "result", "ref": ref, "ok": done})
         except KernelError as error:
             self._refuse(peer, ref, error)
+        except Exception as error:
+            self._refuse(peer, ref, Unavailable(f"the node failed at this ({type(error).__name__})"))
+            raise
         finally:
             self._serving[peer.origin] -= 1
 

@@ -46,7 +46,7 @@ async def open_mesh(mesh: Mesh, remote: Remote, settings: Settings, token: Path 
             "invalid",
         )
     try:
-        remote.address = await mesh.open(listen)
+        remote.opened(await mesh.open(listen))
     except MeshError as error:
         raise WeftosError(f"the mesh cannot listen: {error}", "conflict") from error
     if join and joining is not None:

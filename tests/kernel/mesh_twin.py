@@ -29,7 +29,7 @@ Op = dict[str, Any]
 
 
 class TwinMesh(NoMesh):
-    """The mesh of one node. ``lose(op)`` says which of its ops never arrive; ``said`` and ``cuts`` are what was done."""
+    """The mesh of one node. ``lose(op)``: which of its ops never arrive; ``said`` and ``cuts``: what was done."""
 
     def __init__(self, name: str, number: int) -> None:
         keys = Keys(bytes([number] * 32), bytes([number + 100] * 32))
@@ -54,7 +54,8 @@ class TwinMesh(NoMesh):
 
     def peers(self) -> tuple[PeerView, ...]:
         return tuple(
-            PeerView(peer, self._member(peer.origin), self.adverts.of(peer.origin), None, None) for peer in self.list
+            PeerView(peer, self._member(peer.origin), self.adverts.of(peer.origin), None, None)
+            for peer in self.list
         )
 
     def add_peer(self, peer: Peer) -> None:
@@ -164,6 +165,7 @@ async def node_twin(
         mesh = TwinMesh(name, number)
         mesh.remote = twin.kernel.remote
         twin.kernel.remote.join_mesh(mesh, name)
+        twin.kernel.remote.opened("")
         yield NodeTwin(twin, mesh, control_of(twin))
 
 

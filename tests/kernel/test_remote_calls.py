@@ -1,0 +1,158 @@
+"""Spawn and kill on another node, monitors, and what ps and nodes show of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from kernel.errors import Refused, TimedOut, Unavailable
+from tests.kernel.mesh_twin import NodeTwin, link, on_pair, unlink, until
+from weftos.control import SpawnRequest
+
+OP = {"uid": 1000, "os_pid": 77}
+ALL = frozenset({"send", "ps", "spawn", "kill"})
+
+
+def test_a_granted_spawn_makes_a_slot_there_with_the_peer_as_its_principal(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        made = await a.control.spawn(OP, SpawnRequest(name="minion", on="b", tools=("calculator",)))
+        assert made["address"] == "/user/minion@b"
+        assert made["node"] == "b"
+        assert "/user/minion" not in a.twin.kernel.state.slots
+        assert b.twin.kernel.live.must(made["pid"]).address == "/user/minion"
+        command = (await b.twin.entries("peer.command"))[0]
+        assert command.body["principal"] == f"peer:{a.origin}"
+        spawned = next(r for r in await b.twin.entries("process.spawned") if "minion" in r.body["address"])
+        assert spawned.entry.cause == command.entry.seq
+        asked = (await a.twin.entries("operator.command"))[0]
+        assert json.loads(asked.body["arguments"])["on"] == b.origin
+
+    on_pair(tmp_path, body, may=ALL)
+
+
+def test_a_spawn_that_is_not_granted_says_so(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        with pytest.raises(Refused, match="b says: your node may not spawn here"):
+            await a.control.spawn(OP, SpawnRequest(name="minion", on="b"))
+        with pytest.raises(Refused, match="workspace"):
+            await a.control.spawn(OP, SpawnRequest(name="minion", on="b", workspace="/tmp"))
+
+    on_pair(tmp_path, body)
+
+
+def test_a_kill_there_is_answered_and_its_supervisor_decides(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        pid = await b.twin.spawn("bob")
+        answer = await a.control.kill(OP, "bob@b", "kill")
+        assert (answer["pid"], answer["node"]) == (pid, "b")
+        assert b.twin.kernel.live.get(pid) is None
+        successor = (await b.twin.cells.placements.get(), await b.twin.cells.placements.get())[1]
+        assert (successor.address, successor.pid > pid) == ("/user/bob", True)
+
+    on_pair(tmp_path, body, may=ALL)
+
+
+def test_a_node_lost_during_a_call_is_said_so(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        a.mesh.lose = lambda op: op["op"] == "spawn"
+        call = asyncio.ensure_future(a.control.spawn(OP, SpawnRequest(name="minion", on="b")))
+        await until(lambda: any(op["op"] == "spawn" for op in a.mesh.said))
+        unlink(a.mesh, b.mesh)
+        with pytest.raises(Unavailable, match="noconnection: b was lost"):
+            await call
+        with pytest.raises(Unavailable, match="noconnection: b: there is no link"):
+            await a.control.spawn(OP, SpawnRequest(name="minion", on="b"))
+
+    on_pair(tmp_path, body, may=ALL)
+
+
+def test_a_monitor_tells_the_end_once_and_why(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        watching = asyncio.ensure_future(a.control.cluster.monitor("bob@b", 20.0))
+        local = asyncio.ensure_future(b.control.cluster.monitor("bob", 20.0))
+        await until(lambda: any(op["op"] == "monitor" for op in a.mesh.said))
+        await until(lambda: b.twin.kernel.remote.monitors.watched == 2)
+        await b.control.kill(OP, "bob", "kill")
+        assert (await watching)["reason"] == "killed"
+        assert (await local)["reason"] == "killed"
+
+    on_pair(tmp_path, body)
+
+
+def test_a_monitor_of_nothing_is_noproc_and_of_a_lost_node_noconnection(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        assert (await a.control.cluster.monitor("nobody@b", 20.0))["reason"] == "noproc"
+        assert (await a.control.cluster.monitor("nobody", 20.0))["reason"] == "noproc"
+        await b.twin.spawn("bob")
+        watching = asyncio.ensure_future(a.control.cluster.monitor("bob@b", 20.0))
+        await until(lambda: any(op.get("target") == "bob" for op in a.mesh.said))
+        unlink(a.mesh, b.mesh)
+        assert (await watching)["reason"] == "noconnection"
+        assert (await a.control.cluster.monitor("bob@b", 20.0))["reason"] == "noconnection"
+        link(a.mesh, b.mesh)
+        with pytest.raises(TimedOut):
+            await a.control.cluster.monitor("bob@b", 0.01)
+        assert a.mesh.said[-1]["op"] == "demonitor"
+
+    on_pair(tmp_path, body)
+
+
+def test_a_peer_that_may_not_see_processes_monitors_none(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        assert (await a.control.cluster.monitor("bob@b", 20.0))["reason"] == "refused"
+        assert {row["node"] for row in await a.control.cluster.ps()} == {"a"}
+
+    on_pair(tmp_path, body, may=frozenset({"send"}))
+
+
+def test_ps_shows_the_processes_of_all_nodes_and_marks_those_of_a_lost_one(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        await b.twin.ledger.barrier()
+
+        def rows_of_b() -> list[dict[str, object]]:
+            advert = a.mesh.adverts.of(b.origin)
+            return [] if advert is None else [{"state": p.state} for p in advert.processes if p.name == "bob"]
+
+        await until(lambda: rows_of_b() == [{"state": "running"}])
+        row = next(row for row in await a.control.cluster.ps() if row["address"] == "/user/bob")
+        assert (row["node"], row["origin"], row["stale"]) == ("b", b.origin, False)
+        unlink(a.mesh, b.mesh, "it died")
+        row = next(row for row in await a.control.cluster.ps() if row["address"] == "/user/bob")
+        assert row["stale"]
+        own, other = await a.control.cluster.nodes()
+        assert (own["name"], own["self"], own["state"]) == ("a", True, "up")
+        assert (other["name"], other["state"], other["why"]) == ("b", "lost", "it died")
+
+    on_pair(tmp_path, body)
+
+
+def test_the_newest_full_head_is_published(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await a.twin.spawn("ada")
+        await until(lambda: bool(a.mesh.heads))
+        assert a.mesh.heads[-1].startswith(b"weftos-")
+
+    on_pair(tmp_path, body)
+
+
+def test_peers_come_and_go_in_the_ledger(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        unlink(a.mesh, b.mesh, "gone")
+        await a.control.cluster.peer_remove(OP, "b")
+        await a.control.cluster.peer_add(OP, "bee", b.origin, "", ["send"])
+        rows = await a.control.cluster.peers()
+        assert rows == [{"name": "bee", "origin": b.origin, "address": "", "may": ["send"]}]
+        kinds = [
+            record.entry.kind for record in await a.twin.entries() if record.entry.kind.startswith("peer.")
+        ]
+        assert kinds == ["peer.up", "peer.down", "peer.removed", "peer.added"]
+        added = (await a.twin.entries("peer.added"))[0].body
+        assert (added["how"], added["may"]) == ("operator:1000", ["send"])
+
+    on_pair(tmp_path, body)
