@@ -22,6 +22,7 @@ from kernel.strays import end_strays
 
 OBJECT_STORE_BYTES = 80 * 2**20
 OPEN_S = 60.0
+ATTACH_S = 30.0
 TOKEN_FILE = "ray.token"
 """In the runtime directory: the token of the Ray that was started there."""
 
@@ -87,13 +88,15 @@ class RayEngine:
             await helper.start()
         except OSError as error:
             raise EngineError(f"the placer cannot be started: {error}") from error
+        limit_s = OPEN_S if self._shared is None else ATTACH_S
         try:
-            self._ray = await asyncio.wait_for(helper.request(*self._opening()), OPEN_S)
+            self._ray = await asyncio.wait_for(helper.request(*self._opening()), limit_s)
         except (HelperLost, HelperRefused, TimeoutError) as error:
             helper.kill()
             await self._dead.wait()
-            why = str(error) or f"no answer within {OPEN_S:g} s"
-            raise EngineError(f"Ray did not start: {why}; see {self._command.log}") from error
+            why = str(error) or f"no answer within {limit_s:g} s"
+            what = f"cannot attach to Ray at {self._shared.address}" if self._shared else "Ray did not start"
+            raise EngineError(f"{what}: {why}; see {self._command.log}") from error
         self._ready = True
 
     def _opening(self) -> tuple[str, dict[str, Any]]:

@@ -140,7 +140,10 @@ class Placer:
         return self._facts(children)
 
     def _attach(self, args: dict[str, Any]) -> dict[str, Any]:
-        set_environment(Path(args["token"]), args["loopback"])
+        token = Path(args["token"])
+        token.read_bytes()  # Ray says less of a file that it cannot read
+        set_environment(token, args["loopback"])
+        os.environ["RAY_NUM_REDIS_GET_RETRIES"] = "5"  # seconds; the node tries again by itself
         import ray
 
         ray.init(
@@ -192,7 +195,7 @@ class Placer:
         attempt = 1
         while self._is_wanted(cell, actor):
             try:
-                await asyncio.wait_for(actor.ready.remote(), _READY_S)
+                await asyncio.wait_for(actor.ready.remote(), _READY_S * attempt)
                 break
             except (TimeoutError, self._ray.exceptions.RayError):
                 self._ray.kill(actor, no_restart=True)

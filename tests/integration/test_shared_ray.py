@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -18,6 +19,9 @@ from typing import Any
 
 import pytest
 
+from kernel.engine import EngineError
+from kernel.engine_ray import RayEngine, SharedRay
+from kernel.helper import HelperCommand
 from kernel.session import session_members
 from kernel.strays import read_processes
 from weftos.client import Client
@@ -214,3 +218,31 @@ def test_a_stopped_cell_is_lost_within_its_lease_and_its_agent_comes_back(one: C
 def _is_gone(before: dict[str, Any], client: Client) -> bool:
     rows = read_processes()
     return before["os_pid"] not in rows or not rows[before["os_pid"]].alive
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [("missing", "No such file or directory"), ("foreign", "Failed to connect to Ray cluster")],
+)
+def test_without_the_clusters_token_nothing_is_attached_to(cluster: Cluster, token: str, words: str) -> None:
+    path = cluster.place / f"{token}.token"
+    if token == "foreign":
+        path.touch(mode=0o600)
+        path.write_text("0" * 64)
+    told = asyncio.run(attach(cluster, path))
+    assert f"cannot attach to Ray at {cluster.address}" in told
+    assert words in told
+    if token == "foreign":
+        assert "InvalidAuthToken" in (cluster.place / "attach.log").read_text()
+
+
+async def attach(cluster: Cluster, token: Path) -> str:
+    """What the engine says when it is opened with that token."""
+    place = cluster.place
+    argv = [sys.executable, "-P", "-m", "kernel.placer"]
+    command = HelperCommand("placer", argv, {"PATH": os.environ["PATH"]}, place, place / "attach.log")
+    engine = RayEngine(command, 1, {}, place / "none", SharedRay(cluster.address, token, "tests"))
+    with pytest.raises(EngineError) as refused:
+        await engine.open(lambda why: None, lambda cell, why: None)
+    await engine.close()
+    return str(refused.value)
