@@ -79,6 +79,13 @@ def _mesh_address(text: str) -> str:
     return f"tcp://{place}" if text else ""
 
 
+def _mesh_listen(text: str) -> str:
+    place = text.removeprefix("tcp://")
+    if text and not _is_host_port(place, 0):
+        raise ValueError("must be HOST:PORT or tcp://HOST:PORT; port 0 takes a free one")
+    return f"tcp://{place}" if text else ""
+
+
 def _ray_address(text: str) -> str:
     if text and not _is_host_port(text, 1):
         raise ValueError("must be HOST:PORT, the address of the cluster's head (not ray://, not auto)")
@@ -127,7 +134,7 @@ class MeshSettings(Section):
     ``deadline_s``: how long a message to another node is carried before it is a dead letter.
     """
 
-    listen: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] = ""
+    listen: Annotated[str, Field(max_length=300), AfterValidator(_mesh_listen)] = ""
     join: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] = ""
     deadline_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 60.0
 

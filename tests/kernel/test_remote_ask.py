@@ -1,4 +1,4 @@
-"""Asks between nodes: answered and ended once, whatever becomes of the nodes; and asks that would wait for themselves."""
+"""Asks between nodes: answered and ended once, whatever becomes of the nodes; and asks that would go in a circle."""
 
 from __future__ import annotations
 
