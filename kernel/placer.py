@@ -143,7 +143,7 @@ class Placer:
         token = Path(args["token"])
         token.read_bytes()  # Ray says less of a file that it cannot read
         set_environment(token, args["loopback"])
-        os.environ["RAY_NUM_REDIS_GET_RETRIES"] = "5"  # seconds; the node tries again by itself
+        os.environ["RAY_NUM_REDIS_GET_RETRIES"] = "10"  # seconds; the node tries again by itself
         import ray
 
         ray.init(

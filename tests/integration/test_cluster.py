@@ -17,7 +17,7 @@ import pytest
 
 from kernel.session import read_boot, session_members
 
-WAIT_S = 40.0
+WAIT_S = 60.0
 
 
 class Terminal:
@@ -70,8 +70,8 @@ def terminal() -> Iterator[Terminal]:
         try:
             yield terminal
         finally:
-            for log in (terminal.data / "logs").glob("*"):
-                print(f"--- {log}\n{log.read_text()[-3000:]}")
+            for log in (*terminal.data.glob("logs/*"), *terminal.data.glob("n*/logs/node.jsonl")):
+                print(f"--- {log}\n{log.read_text()[-6000:]}")
             terminal.run("cluster", "down", "--data", str(terminal.data))
             assert terminal.living() == []
 
