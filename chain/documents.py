@@ -78,14 +78,6 @@ class Documents:
         """The documents of these numbers that there are, by number."""
         return [_document(row) for row in self._run(f"{_SELECT} {_among(numbers)} ORDER BY seq, id", ())]
 
-    def excerpts(self, numbers: Sequence[int], characters: int) -> list[tuple[Document, bool]]:
-        """As :meth:`get`, with the text cut to ``characters``, and whether it was; in no order."""
-        columns = ", ".join(_COLUMNS).replace("text", "text[1:?]")
-        statement = f"SELECT {columns}, length(text) > ? FROM documents {_among(numbers)}"
-        return [
-            (_document(row[:-1]), bool(row[-1])) for row in self._run(statement, [characters, characters])
-        ]
-
     def _decode(self, record: StateRecord) -> Document | None:
         if record.value is None:
             return None

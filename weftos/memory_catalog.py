@@ -8,7 +8,7 @@ fall the same way after every restart.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from chain.document import SHARED, Document, readable_owners
 
 READERS_REMEMBERED = 16
+EXCERPT = 1_000
 FIRST_PLACES = 1024
 
 Mask = npt.NDArray[np.bool_]
@@ -24,15 +25,23 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is remembered of one document."""
+    """What is remembered of one document: enough for a result, so that a search asks no table (that took longer than
+    the search). ``shown`` has the first ``EXCERPT`` characters of its text; ``cut``: there are more.
+    """
 
-    id: str
-    number: int
+    shown: Document
+    cut: bool
     place: int
     text_hash: bytes
     bytes: int
-    owner: str
-    scope: str
+
+    @property
+    def id(self) -> str:
+        return self.shown.id
+
+    @property
+    def number(self) -> int:
+        return self.shown.seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class Catalog:
     @property
     def owners(self) -> int:
         """How many different owners the documents have."""
-        return len({held.owner for held in self.by_id.values()})
+        return len({held.shown.owner for held in self.by_id.values()})
 
     def add(self, document: Document) -> Held | None:
         """Take ``document`` in, which is not there yet; None when another one has its number."""
@@ -77,13 +86,11 @@ class Catalog:
         place = self.places
         self._grow(place)
         held = Held(
-            document.id,
-            document.seq,
+            replace(document, text=document.text[:EXCERPT]),
+            len(document.text) > EXCERPT,
             place,
             document.text_hash,
             len(document.text.encode()),
-            document.owner,
-            document.scope,
         )
         self.places += 1
         self._numbers[place] = document.seq

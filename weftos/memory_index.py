@@ -30,7 +30,6 @@ from weftos.memory_catalog import Catalog, Held, Numbers
 STEP_DOCUMENTS = 256
 EMBED_TEXTS = 32
 EMBED_CHARACTERS = 8_000
-EXCERPT = 2_000
 LEAST_LEXICAL_SIMILARITY = 0.1
 SAVE_AFTER = 1_000
 SPARE_PLACES = 10_000
@@ -240,21 +239,12 @@ class MemoryIndex:
         return embed([question.query])[0] if self.embedder.lexical else question.vector
 
     def _results(self, fused: Sequence[Fused]) -> list[dict[str, Any]]:
-        numbers = [one.document for one in fused]
-        found = {
-            document.seq: (document, cut)
-            for document, cut in self._archive.ask(lambda: self._archive.documents.excerpts(numbers, EXCERPT))
-        }
-        return [
-            {
-                **_told(found[one.document][0]),
-                "cut": found[one.document][1],
-                "score": one.score,
-                "parts": {name: {"rank": p.rank, "score": p.score} for name, p in one.parts.items()},
-            }
-            for one in fused
-            if one.document in found
-        ]
+        results = []
+        for one in fused:
+            held = self._catalog.by_number[one.document]
+            parts = {name: {"rank": part.rank, "score": part.score} for name, part in one.parts.items()}
+            results.append({**_told(held.shown), "cut": held.cut, "score": one.score, "parts": parts})
+        return results
 
     def _take(self, ids: Iterable[str], documents: Sequence[Document]) -> None:
         """Bring catalog, BM25 and vectors in step with ``documents``, which are all that there is of ``ids``."""

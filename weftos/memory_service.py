@@ -8,8 +8,8 @@ the archive's thread. Operations of the archive's link:
             (default), vector or bm25. Answer ``{"results", "mode", "degraded", "pending", "embedder"}``:
             ``degraded`` says in words why a part is missing, else it is empty; ``pending`` counts documents whose
             vector is still to come. A result is ``{"id", "title", "text", "cut", "score", "parts", "seq", "owner",
-            "scope", "time_us", "tags"}``, the best first; ``text`` is its first ``EXCERPT`` characters and ``cut``
-            whether there are more; ``parts`` is ``{"bm25": {"rank", "score"}?, "vector": {"rank", "score"}?}``.
+            "scope", "time_us", "tags"}``, the best first; ``text`` is its first 1,000 characters and ``cut`` whether
+            there are more; ``parts`` is ``{"bm25": {"rank", "score"}?, "vector": {"rank", "score"}?}``.
 ``read``    ``{"id", "owner"?}``: the result without score and parts, with the whole text. A document that is not
             there and one that may not be read give the same error.
 ``stats``   ``{}``: ``{"documents", "shared", "owners", "text_bytes", "embedder", "dimensions", "vectors", "pending",
@@ -43,7 +43,6 @@ from chain.errors import ChainError
 from chain.kept_vectors import Matrix
 from chain.vectors import VectorError
 from weftos.embedder import MAX_DIMENSIONS, Embedder
-from weftos.memory_index import EXCERPT as EXCERPT
 from weftos.memory_index import MemoryIndex, Question
 
 T = TypeVar("T")

@@ -157,7 +157,7 @@ def test_a_document_of_the_largest_size_is_kept_whole_and_shown_cut(tmp_path: Pa
         (result,) = (await node.search("windlass"))["results"]
         assert result["id"] == ident
         assert result["cut"]
-        assert result["text"] == text[:2000]
+        assert result["text"] == text[:1000]
         assert (await node.archive.request("read", {"id": ident}))["text"] == text
 
     run(tmp_path, scenario)
