@@ -25,6 +25,9 @@ CONFIGURATION = """\
 # [node]
 # name = "my-node"            # a petname; the true name is the fingerprint of the node's first key
 # engine = "ray"              # ray, or local: cells as plain child processes
+# ray_address = "127.0.0.1:6379"        # attach to this Ray cluster instead of starting one
+# ray_token = "/path/to/its/token"
+# cells_listen = "127.0.0.1:0"          # where cells of that cluster dial this node
 
 # [model]
 # default_provider = "offline"
