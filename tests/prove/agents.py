@@ -17,7 +17,7 @@ from rich.table import Table
 from tests.prove.accounts import Accounts, read_accounts
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import House, ProofError
-from tests.prove.processes import below, living, pss_bytes
+from tests.prove.processes import pss_bytes
 from tests.prove.report import Findings, check_ledger
 from weftos import Client, WeftosError
 
@@ -57,9 +57,9 @@ class Census:
 
     spawn_s: float = 0.0
     cells: int = 0
+    base_bytes: int = 0
     idle_bytes: float = 0.0
     worked_bytes: float = 0.0
-    empty_cell_bytes: int = 0
     node_bytes: int = 0
     lag_ms: dict[str, float] = field(default_factory=dict)
 
@@ -99,12 +99,13 @@ def _run(
     with house.client() as node, Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("spawning", total=AGENTS)
         node.spawn("agent0", behaviour="labourer", tools=TOOLS)  # the first waits for a cell
+        census.base_bytes = sum(map(pss_bytes, _cells(node)))
         started = time.monotonic()
         for number in range(1, AGENTS):
             node.spawn(f"agent{number}", behaviour="labourer", tools=TOOLS)
             progress.update(bar, completed=number + 1)
         census.spawn_s = time.monotonic() - started
-        census.idle_bytes = _measure(node, house, census)
+        census.idle_bytes = _bytes_an_agent(node, census)
         for phase in phases:
             bar = progress.add_task(phase.title, total=AGENTS)
             _work(house, effects, phase)
@@ -116,7 +117,8 @@ def _run(
                 time.sleep(POLL_S)
             progress.update(bar, completed=AGENTS)
             census.lag_ms[phase.name] = node.status()["loop_lag_p99_ms"]
-        census.worked_bytes = _measure(node, house, census)
+        census.worked_bytes = _bytes_an_agent(node, census)
+        census.node_bytes = pss_bytes(house.run.leader)
     house.down()
 
 
@@ -135,20 +137,16 @@ def _work(house: House, effects: EffectServer, phase: Phase) -> None:
         list(senders.map(send, range(SENDERS)))
 
 
-def _measure(node: Client, house: House, census: Census) -> float:
-    """Bytes an agent takes: what their cells hold beyond an empty cell. The spare cell is the empty one."""
-    cells = {row["os_pid"] for row in node.ps() if row["name"].startswith("agent")}
-    processes = living()
-    titles = {processes[cell].command for cell in cells}
-    like_them = [
-        p.pid for p in below(house.run.leader, processes) if p.command in titles and p.pid not in cells
-    ]
-    if not like_them:
-        raise ProofError("there is no empty cell to measure")
+def _cells(node: Client) -> set[int]:
+    """The operating system's ids of the cells that agents live in."""
+    return {row["os_pid"] for row in node.ps() if row["name"].startswith("agent")}
+
+
+def _bytes_an_agent(node: Client, census: Census) -> float:
+    """What each agent after the first adds: all their cells, less as many cells with next to nothing in them."""
+    cells = _cells(node)
     census.cells = len(cells)
-    census.empty_cell_bytes = min(map(pss_bytes, like_them))
-    census.node_bytes = pss_bytes(house.run.leader)
-    return (sum(map(pss_bytes, cells)) - len(cells) * census.empty_cell_bytes) / AGENTS
+    return (sum(map(pss_bytes, cells)) - len(cells) * census.base_bytes) / (AGENTS - 1)
 
 
 def _judge(accounts: Accounts, counts: Counter[str], phases: Sequence[Phase], findings: Findings) -> None:
@@ -189,6 +187,6 @@ def _print(
     findings.figure(f"spawning {AGENTS - 1} more agents, one after the other", f"{census.spawn_s:.2f} s")
     findings.figure("memory per agent, idle", f"{census.idle_bytes / kib:.1f} KiB")
     findings.figure("memory per agent, after its work", f"{census.worked_bytes / kib:.1f} KiB")
-    findings.figure("memory of an empty cell", f"{census.empty_cell_bytes / kib / kib:.1f} MiB")
+    findings.figure("memory of a cell with one agent", f"{census.base_bytes / kib / kib:.1f} MiB")
     findings.figure("memory of the node", f"{census.node_bytes / kib / kib:.1f} MiB")
     findings.print(console)

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from tests.prove.report import Findings, check_ledger, print_kills
 from tests.prove.verdict import judge_kills
 from tests.prove.victims import KINDS, Choice, Victim
 from weftos import Client, WeftosError
+from weftos.control import Resolution
 
 LABOURERS = [f"labourer{n}" for n in range(8)]
 PLANNERS = [f"planner{n}" for n in range(2)]
@@ -56,15 +58,16 @@ class Campaign:
     ledger: Path
     incidents: list[Incident] = field(default_factory=list)
     findings: Findings = field(default_factory=Findings)
-    resolved: int = 0
+    resolved: Counter[str] = field(default_factory=Counter)
 
     def settle(self, node: Client) -> None:
         """Resolve what is in doubt, as a person would: by asking the world outside whether it was done."""
         for doubt in node.doubts():
             effect = doubt["arguments"].partition('"effect":"')[2].partition('"')[0]
             done = self.effects.counts([effect])[effect] > 0
-            node.resolve(doubt["id"], "done" if done else "retry")
-            self.resolved += 1
+            resolution: Resolution = "done" if done else "retry"
+            node.resolve(doubt["id"], resolution)
+            self.resolved[resolution] += 1
             if self.incidents:
                 self.incidents[-1].resolved += 1
 
