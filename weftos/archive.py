@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from kernel.helper import die_with_parent, serve_link
 
 T = TypeVar("T")
 
+NICE = 10  # what it makes can be made again at any time: the node, its cells and workers go first
 FOLLOW_S = 0.2
 RETRY_S = 5.0
 
@@ -78,10 +80,10 @@ class ArchiveService:
             self._following = asyncio.create_task(self._load())
 
     async def _load(self) -> None:
-        """Load until nothing is left, a little later than asked, so that many groups become one transaction."""
-        await asyncio.sleep(FOLLOW_S)
+        """Load until nothing is left, each time a little later, so that many groups become one transaction."""
         more = True
         while more:
+            await asyncio.sleep(FOLLOW_S)
             loaded, durable = self._archive.size, self._durable
             try:
                 await self._in_thread(self._archive.update, durable)
@@ -126,6 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--boot", type=int, required=True)
     arguments = parser.parse_args(argv)
     die_with_parent()
+    os.nice(NICE)
     try:
         asyncio.run(serve(arguments.data, arguments.link_fd, arguments.boot))
     except (ChainError, OSError) as error:

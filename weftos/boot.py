@@ -35,6 +35,7 @@ from kernel.state import State
 from kernel.tools.registry import Registry, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerLimits, Workers, worker_command
 from weftos import __version__
+from weftos.archive_link import ArchiveLink
 from weftos.config import Config, load
 from weftos.helper_commands import archive_command, environment, gateway_command, placer_command
 from weftos.initialise import initialise, is_initialised
@@ -43,7 +44,6 @@ from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
 from weftos.runtime import make_runtime, remove_runtime
 
-ARCHIVE_READY_S = 3.0
 AGENT = BehaviourEntry("agent", "cognition.agent:Agent")
 
 Report = Callable[[str], None]
@@ -242,15 +242,16 @@ async def _build(ground: Ground, report: Report) -> Node:
     runtime = ground.runtime
     kernel.cells = Cells(engine, ground.boot, runtime / "cells.sock", runtime / "slots", kernel, limits)
     lag = LoopLag()
-    facts = _facts(ground, archive, lag, lambda why: node.stop(why))
+    archive_link = ArchiveLink(archive, ground.ledger)
+    facts = _facts(ground, archive_link, lag, lambda why: node.stop(why))
     node = Node(ground, kernel, Listener(Control(kernel, facts), runtime / "control.sock"), lag)
     _record_boot(ground, kernel.recorder)
     cells = CellsChild(kernel.cells, engine)
     kernel.on_engine_lost = lambda why: cells.on_death(why)
     kernel.helpers.add("placer" if engine.name == "ray" else "cells", cells)
     kernel.helpers.add("gateway", gateway)
-    kernel.helpers.add("archive", archive, lambda: archive.notify("durable", {"size": ground.ledger.size}))
-    ground.ledger.on_group(lambda group: archive.notify("durable", {"size": group.size}))
+    kernel.helpers.add("archive", archive, archive_link.tell)
+    ground.ledger.on_group(archive_link.group)
     report("starting the process tree")
     kernel.boot()
     await ground.ledger.barrier()
@@ -308,7 +309,7 @@ def _engine(ground: Ground) -> Engine:
     return RayEngine(placer_command(runtime, logs), ground.boot, socket, runtime)
 
 
-def _facts(ground: Ground, archive: LinkedHelper, lag: LoopLag, shutdown: Report) -> NodeFacts:
+def _facts(ground: Ground, archive: ArchiveLink, lag: LoopLag, shutdown: Report) -> NodeFacts:
     node_log = ground.logs / "node.jsonl"
     return NodeFacts(
         name=ground.name,
@@ -320,7 +321,7 @@ def _facts(ground: Ground, archive: LinkedHelper, lag: LoopLag, shutdown: Report
         providers=frozenset(ground.config.settings.providers),
         config_view=ground.config.view,
         read_logs=lambda address, limit: read_last(node_log, limit, {"address": address}),
-        archive=lambda op, args: archive.request(op, args, ARCHIVE_READY_S),
+        archive=archive.ask,
         shutdown=shutdown,
         loop_lag_p99_ms=lag.p99_ms,
     )
