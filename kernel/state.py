@@ -63,7 +63,9 @@ class Mail:
 
 @dataclass(slots=True)
 class Call:
-    """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say."""
+    """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say.
+    ``intent_seq``: the intent of the attempt that may be under way, -1 when there is none.
+    """
 
     ordinal: str
     call_hash: str
@@ -395,6 +397,8 @@ class State:
         call = self._call(body)
         if call is not None:
             call.doubt = False
+            if body["resolution"] == "retry":
+                call.intent_seq = -1  # that attempt is settled; the next one has an intent of its own
 
     def doubts(self) -> list[tuple[Turn, Call]]:
         """Calls that wait for a person."""
