@@ -308,6 +308,13 @@ def test_without_a_node_the_error_says_how_to_start_one(tmp_path: Path) -> None:
     assert caught.value.code == "not_running"
 
 
+def test_what_is_no_text_is_refused_before_it_is_sent(node: Client) -> None:
+    for said in (lambda: node.send("ada", "caf\udce9"), lambda: node.inspect("caf\udce9")):
+        with pytest.raises(WeftosError, match="UTF-8") as caught:
+            said()
+        assert caught.value.code == "invalid"
+
+
 def test_an_unreadable_boot_file_is_an_error_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "boot.json").write_text("[]")
     with pytest.raises(WeftosError, match=r"boot\.json"):
