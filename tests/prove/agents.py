@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tests.prove.accounts import Accounts, read_accounts
 from tests.prove.effects import EffectServer, effect_server
-from tests.prove.house import House, ProofError
+from tests.prove.house import House, ProofError, proven
 from tests.prove.processes import pss_bytes
 from tests.prove.report import Findings, check_ledger
-from weftos import Client, WeftosError
+from weftos import Client
 
 AGENTS = 200
 SENDERS = 4
@@ -43,7 +43,7 @@ class Phase:
 
 PHASES = (
     Phase("effects", "in a worker, effects outside", ["e"] * 5),
-    Phase("mixed", "mixed: file, effect, read, calculate, effect", ["w", "e", "r", "c", "e"]),
+    Phase("mixed", "mixed: write, effect, read, calculate, effect", ["w", "e", "r", "c", "e"]),
 )
 LONG_PHASES = (
     Phase("ticks", "in a worker, a tool that does nothing", ["t"] * 50),
@@ -68,26 +68,20 @@ def prove_agents(console: Console, quick: bool) -> bool:
     """Let two hundred agents work, and judge. True when everything held."""
     phases = PHASES if quick else PHASES + LONG_PHASES
     house = House("a")
-    findings, census = Findings(), Census()
-    try:
+
+    def proof() -> bool:
+        findings, census = Findings(), Census()
         with effect_server(house.data / "effects.log", 0.0) as effects:
             _run(console, house, effects, phases, census)
-            findings.check("no process left at the end", house.run.left())
+            findings.check("no process is left at the end", house.run.left())
             counts = Counter(effects.log.read_text().split())
         accounts = read_accounts(house.node)
         _judge(accounts, counts, phases, findings)
         check_ledger(house, findings)
-    except (ProofError, WeftosError, OSError, subprocess.TimeoutExpired) as error:
-        console.print(f"the proof broke off: {type(error).__name__}: {error}", style="red", markup=False)
-        house.explain(console)
-        house.end()
-        return False
-    _print(console, accounts, phases, census, findings)
-    if findings.bad:
-        house.explain(console)
-        return False
-    house.remove()
-    return True
+        _print(console, accounts, phases, census, findings)
+        return not findings.bad
+
+    return proven(console, house, proof)
 
 
 def _run(
@@ -170,9 +164,10 @@ def _judge(accounts: Accounts, counts: Counter[str], phases: Sequence[Phase], fi
 def _print(
     console: Console, accounts: Accounts, phases: Sequence[Phase], census: Census, findings: Findings
 ) -> None:
-    table = Table(title=f"{AGENTS} agents in {census.cells} shared cells on Ray")
+    title = f"{AGENTS} agents on Ray, in shared cells: {census.cells}"
+    table = Table(title=title, box=box.SIMPLE, pad_edge=False)
     table.add_column("calls of each agent")
-    for column in ("calls", "seconds", "calls/s", "loop lag p99 ms"):
+    for column in ("calls", "seconds", "calls/s", "lag p99 ms"):
         table.add_column(column, justify="right")
     for phase in phases:
         done = [accounts.work[m] for m, text in accounts.accepted.items() if f'"{phase.name}-' in text]

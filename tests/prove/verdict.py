@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tests.prove.accounts import Accounts, read_accounts
@@ -41,6 +42,9 @@ def judge_kills(campaign: Campaign) -> None:
     findings.figure("effects counted outside", sum(counts.values()))
     findings.figure("tool calls", sum(work.calls for work in accounts.work.values()))
     done, again = campaign.resolved["done"], campaign.resolved["retry"]
+    if boots := campaign.boots_s:
+        spread = f"{min(boots):.2f} / {median(boots):.2f} / {max(boots):.2f} s"
+        findings.figure("weftos up after a node kill, min / median / max", spread)
     findings.figure("doubts resolved", f"{done} had happened, {again} had not and were done again")
     findings.figure("dead letters", sum(ending.status == "dead" for ending in accounts.endings.values()))
     missing = dict(_missing(accounts, book))
