@@ -12,6 +12,7 @@ import pytest
 from chain.keys import load_keys
 from tests.integration.conftest import NodeMaker
 from tests.integration.live_node import BootError, LiveNode
+from weftos import Client, WeftosError
 from weftos.initialise import initialise
 
 
@@ -119,6 +120,21 @@ def test_a_damaged_data_directory(
 ) -> None:
     harm(unborn.data)
     refused(unborn, code, words)
+
+
+def test_a_copy_of_a_running_nodes_directory_leaves_that_node_alone(
+    node: LiveNode, new_node: NodeMaker
+) -> None:
+    copy = new_node()
+    shutil.copytree(node.data, copy.data)
+    with pytest.raises(WeftosError, match="no node runs on"):
+        Client(copy.data)
+    assert "no node was running" in copy.cli("down").stdout
+    copy.up()
+    assert copy.api.status()["os_pid"] == copy.os_pid
+    copy.down()
+    assert node.api.status()["os_pid"] == node.os_pid
+    assert node.talk("undisturbed", "memory")["status"] == "ok"
 
 
 def test_a_damaged_journal_is_named_and_left_as_it_is(reborn: LiveNode) -> None:
