@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chain.draft import Draft
+from chain.errors import ChainError
 from chain.keys import Keys, load_keys
 from chain.ledger import Ledger
 from kernel.cell_table import CellLimits
@@ -163,13 +164,18 @@ class Node:
         await self.listener.stop()
         self.lag.stop()
         await self.kernel.close()
-        if ground.ledger.read_only is None:
-            body = {"boot": f"{ground.boot:016x}", "reason": self.why[:200]}
-            ground.ledger.commit([Draft("node.stopped", body)], durable=True)
-        await ground.ledger.close()
-        ground.log.close()
-        shutil.rmtree(ground.runtime, ignore_errors=True)
-        ground.held.close()
+        try:
+            if ground.ledger.read_only is None:
+                body = {"boot": f"{ground.boot:016x}", "reason": self.why[:200]}
+                ground.ledger.commit([Draft("node.stopped", body)], durable=True)
+            await ground.ledger.close()
+        except ChainError as error:
+            ground.log.log("error", "the ledger could not be closed", why=str(error))
+            raise
+        finally:
+            ground.log.close()
+            shutil.rmtree(ground.runtime, ignore_errors=True)
+            ground.held.close()
 
 
 async def start(options: Options, report: Report) -> Node:

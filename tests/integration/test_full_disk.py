@@ -154,6 +154,29 @@ def test_a_disk_that_refuses_stops_effects_and_nothing_else(
     assert node.talk("fresh", "memory")["status"] == "ok"
 
 
+def test_a_node_stopped_while_its_disk_refuses_says_so_and_leaves_nothing_running(
+    housed: tuple[LiveNode, Disk],
+) -> None:
+    node, disk = housed
+    node.api.spawn("idle")
+    disk.fill(node)
+    until(lambda: refusal(node), "a message is refused")
+    run = node.os_pid
+    stopped = node.cli("down")
+    assert (stopped.returncode, "has stopped" in stopped.stdout) == (0, True), stopped.stderr
+    assert node.left() == []
+    assert not list(node.place.glob("weftos-*/"))
+    assert not node.verify().closed
+    if isinstance(disk, FullTmpfs):
+        disk.free(node)
+    else:
+        [last] = [line for line in node.log_lines() if line["event"] == "the ledger could not be closed"]
+        assert disk.words in last["why"]
+    node.up()
+    assert node.left(run) == []
+    assert node.row("idle")["slot"] == "running"
+
+
 def test_a_node_killed_while_its_disk_refuses_has_lost_nothing_it_accepted(
     housed: tuple[LiveNode, Disk], effects: Effects
 ) -> None:
