@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from kernel.session import directory_mark
 from weftos.errors import WeftosError
 
 FORMAT_LINE = "weftos-data 1\n"
@@ -36,10 +35,9 @@ def control_socket(data: Path) -> Path:
     """
     try:
         boot = json.loads((data / "boot.json").read_text())
-        if boot["directory"] != directory_mark(
-            data
-        ):  # a copy: the socket is that of the node on the original
-            raise not_running(data)
+        here = data.stat()
+        if boot["directory"] != f"{here.st_dev}:{here.st_ino}":  # as kernel.session's directory_mark
+            raise not_running(data)  # a copy: the socket is that of the node on the original
         return Path(boot["runtime"]) / "control.sock"
     except FileNotFoundError:
         raise not_running(data) from None
