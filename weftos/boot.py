@@ -6,6 +6,7 @@ Order: lock the data directory; end everything of the old boot; replay; settle w
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
 import secrets
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chain.draft import Draft
 from chain.errors import ChainError
@@ -40,10 +41,12 @@ from weftos.archive_link import ArchiveLink
 from weftos.config import Config, load
 from weftos.helper_commands import archive_command, environment, gateway_command, placer_command
 from weftos.initialise import initialise, is_initialised
-from weftos.listener import Listener
 from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
 from weftos.runtime import make_runtime, remove_runtime
+
+if TYPE_CHECKING:
+    from weftos.listener import Listener
 
 AGENT = BehaviourEntry("agent", "cognition.agent:Agent")
 
@@ -240,7 +243,10 @@ def _open_log(config: Config, data: Path) -> JsonLog:
 
 
 async def _build(ground: Ground, report: Report) -> Node:
-    """Everything that runs, in the order in which it may be heard."""
+    """Everything that runs, in the order in which it may be heard.
+
+    The control API is imported only when the process tree starts: it takes longer than all of the rest.
+    """
     kernel, gateway, archive = await _kernel(ground, report)
     engine = _engine(ground)
     bounds = kernel.env.bounds
@@ -250,7 +256,6 @@ async def _build(ground: Ground, report: Report) -> Node:
     lag = LoopLag()
     archive_link = ArchiveLink(archive, ground.ledger)
     facts = _facts(ground, archive_link, lag, lambda why: node.stop(why))
-    node = Node(ground, kernel, Listener(Control(kernel, facts), runtime / "control.sock"), lag)
     _record_boot(ground, kernel.recorder)
     cells = CellsChild(kernel.cells, engine)
     kernel.on_engine_lost = lambda why: cells.on_death(why)
@@ -261,7 +266,10 @@ async def _build(ground: Ground, report: Report) -> Node:
     report("starting the process tree")
     kernel.boot()
     await ground.ledger.barrier()
-    await node.listener.start()
+    doors = await asyncio.to_thread(importlib.import_module, "weftos.listener")
+    listener: Listener = doors.Listener(Control(kernel, facts), runtime / "control.sock")
+    node = Node(ground, kernel, listener, lag)
+    await listener.start()
     lag.start()
     return node
 
