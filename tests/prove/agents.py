@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tests.prove.accounts import Accounts, read_accounts
@@ -93,6 +93,7 @@ def _run(
     with house.client() as node, Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("spawning", total=AGENTS)
         node.spawn("agent0", behaviour="labourer", tools=TOOLS)  # the first waits for a cell
+        _until(lambda: node.status()["cells"] > 1, "the spare cell, with which the others share memory")
         census.base_bytes = sum(map(pss_bytes, _cells(node)))
         started = time.monotonic()
         for number in range(1, AGENTS):
@@ -103,13 +104,13 @@ def _run(
         for phase in phases:
             bar = progress.add_task(phase.title, total=AGENTS)
             _work(house, effects, phase)
-            deadline = time.monotonic() + PHASE_S
-            while left := node.status()["messages"]["in_flight"]:
+
+            def answered(bar: TaskID = bar) -> bool:
+                left = node.status()["messages"]["in_flight"]
                 progress.update(bar, completed=AGENTS - left)
-                if time.monotonic() > deadline:
-                    raise ProofError(f"{left} messages unanswered {PHASE_S:g} s after they were sent")
-                time.sleep(POLL_S)
-            progress.update(bar, completed=AGENTS)
+                return bool(left == 0)
+
+            _until(answered, f"the answers of {phase.title}")
             census.lag_ms[phase.name] = node.status()["loop_lag_p99_ms"]
         census.worked_bytes = _bytes_an_agent(node, census)
         census.node_bytes = pss_bytes(house.run.leader)
@@ -129,6 +130,15 @@ def _work(house: House, effects: EffectServer, phase: Phase) -> None:
 
     with ThreadPoolExecutor(SENDERS) as senders:
         list(senders.map(send, range(SENDERS)))
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something is so. Raises ProofError when it takes too long."""
+    deadline = time.monotonic() + PHASE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ProofError(f"waited {PHASE_S:g} s for {what}")
+        time.sleep(POLL_S)
 
 
 def _cells(node: Client) -> set[int]:

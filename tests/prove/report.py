@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -75,9 +76,8 @@ turns: messages whose turn was resumed"""
 
 def print_kills(console: Console, campaign: Campaign) -> None:
     """The table, a row per kind of kill, and the checks."""
-    table = Table(
-        title=f"{len(campaign.incidents)} kills under load", caption=CAPTION, caption_justify="left"
-    )
+    title = f"{len(campaign.incidents)} kills under load"
+    table = Table(title=title, caption=CAPTION, caption_justify="left", box=box.SIMPLE, pad_edge=False)
     table.add_column("killed", no_wrap=True)
     for column in ("kills", "min s", "med s", "max s", "open", "doubt", "turns", "doubled", "missing"):
         table.add_column(column, justify="right", no_wrap=True)
