@@ -92,7 +92,7 @@ def _look_after(node: LiveNode) -> None:
 def _configuration(base_url: str) -> str:
     tools = "".join(
         f'[tools.{name}]\nimport = "probe_tools:{name}"\npython_path = ["{PLUGINS}"]\n'
-        for name in ("count", "look", "hostile", "worker_pid")
+        for name in ("count", "look", "hostile", "worker_pid", "dies", "hangs", "floods")
     )
     imports = {
         "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),

@@ -66,6 +66,7 @@ def models(effects: Effects) -> Json:
         "large": _one_call("calculator", json.dumps({"expression": "1" * 300 * 1024})),
         "10-mb": _one_call("calculator", json.dumps({"expression": "1" * 10 * 2**20})),
         "memory": _rounds({"text": "I will remember the word heron."}),
+        "endless": _rounds({"endless": "text"}),
         "hostile": _rounds({"text": HOSTILE}),
         "hostile-call": _one_call(HOSTILE, HOSTILE),
         "broken": _one_call("calculator", '{"expression": "17*'),

@@ -270,6 +270,50 @@ def test_a_hostile_call_is_refused_as_data(node: LiveNode, call: tuple[object, .
     assert node.row(name)["restarts"] == 0
 
 
+def test_a_tool_that_ends_its_process_is_lost_after_three_attempts(node: LiveNode) -> None:
+    node.api.spawn("miner", behaviour="planner", tools=["dies", "worker_pid"])
+    lost, after = node.plan("miner", ("dies", {}), ("worker_pid", {}))
+    assert (lost["status"], "not known to be done" in lost["text"]) == ("lost", True), lost
+    attempts = [entry["attempt"] for entry in node.entries("tool.intent") if entry["tool"] == "dies"]
+    assert attempts == [1, 2, 3]
+    assert after["status"] == "ok"
+
+
+def test_a_tool_that_hangs_is_ended_in_time_and_one_that_floods_is_cut(node: LiveNode) -> None:
+    node.api.spawn("patient", behaviour="planner", tools=["hangs", "floods", "worker_pid"])
+    before, late, flood, after = node.plan(
+        "patient", ("worker_pid", {}), ("hangs", {}), ("floods", {}), ("worker_pid", {})
+    )
+    assert late["status"] == "timeout"
+    assert (flood["status"], flood["truncated"], len(flood["text"])) == ("ok", True, 65536)
+    assert after["text"] != before["text"]
+    until(lambda: before["text"] not in [line.split()[0] for line in node.left(node.os_pid)], "it is gone")
+
+
+def test_a_cancelled_turn_ends_at_once_and_its_call_is_recorded_when_it_is_known(
+    node: LiveNode, effects: Effects
+) -> None:
+    node.api.spawn("hasty", behaviour="planner", tools=["count"])
+    effects.hold("cancelled")
+    call = json.dumps([["count", {"port": effects.port, "effect": "cancelled"}]])
+    message = node.api.send("hasty", call)["message"]
+    effects.await_count("cancelled")
+    node.api.cancel("hasty")
+    [end] = until(lambda: node.ended(message), "the turn ends")
+    assert end["status"] == "cancelled"
+    assert node.plan("hasty") == []
+    effects.release("cancelled")
+
+    def outcome() -> list[str]:
+        return [entry["status"] for entry in node.entries("tool.outcome") if entry["turn"] == end["turn"]]
+
+    until(outcome, "the outcome is in the ledger")
+    assert outcome() == ["ok"]
+    assert effects.count("cancelled") == 1
+    with refused("not_found", "no open turn"):
+        node.api.cancel("hasty")
+
+
 def test_what_a_tool_says_is_shown_and_not_obeyed(node: LiveNode) -> None:
     node.api.spawn("quoter", behaviour="planner", tools=["hostile"])
     sent = node.cli("send", "quoter", '[["hostile", {}]]', "--wait")

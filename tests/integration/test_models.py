@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.live_node import WAIT_S, LiveNode
+from tests.integration.live_node import WAIT_S, LiveNode, until
 from tests.integration.scripts import HOSTILE, WORDS
 from tests.servers.processes import ModelServer
 
@@ -90,7 +92,15 @@ class Screen:
 def chat(node: LiveNode, target: str) -> Iterator[Screen]:
     ours, theirs = pty.openpty()
     argv = [sys.executable, "-P", "-m", "weftos", "chat", target]
-    process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=node.variables())
+    process = subprocess.Popen(
+        argv,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=node.variables(),
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that ^C is a signal
+    )
     os.close(theirs)
     try:
         yield Screen(ours)
@@ -111,6 +121,23 @@ def test_a_person_chats_and_sees_tools_and_tokens(node: LiveNode) -> None:
         screen.read_until(WORDS)
         screen.read_until("you> ")
     assert screen.seen.count(WORDS) == 1
+
+
+def test_ctrl_c_cancels_an_endless_answer_and_the_talk_goes_on(node: LiveNode) -> None:
+    node.agent("rambler", "endless")
+    with chat(node, "rambler") as screen:
+        screen.read_until("you> ")
+        screen.type("go\n")
+        screen.read_until("more more more")
+        screen.type("\x03")
+        screen.read_until("cancelled")
+        screen.seen = screen.seen.rpartition("cancelled")[2]
+        screen.read_until("you> ")
+    until(lambda: node.api.inspect("rambler")["turn"] is None, "the turn has ended")
+    [turn] = [
+        entry for entry in node.entries("turn.ended") if entry["entry_pid"] == node.row("rambler")["pid"]
+    ]
+    assert turn["status"] == "cancelled"
 
 
 def test_a_terminal_obeys_nothing_that_a_model_says(node: LiveNode) -> None:

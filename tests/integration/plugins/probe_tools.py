@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 
 from weftos import tool
 
@@ -43,3 +44,22 @@ def hostile() -> str:
 def worker_pid() -> int:
     """The process this runs in."""
     return os.getpid()
+
+
+@tool(effects="none")
+def dies() -> str:
+    """End the process this runs in, each time."""
+    os._exit(3)
+
+
+@tool(effects="none", timeout_s=0.5)
+def hangs() -> str:
+    """Come back far too late."""
+    time.sleep(3600)
+    return "at last"
+
+
+@tool(effects="none")
+def floods() -> str:
+    """Say more than anybody wants to hear."""
+    return "flood " * 2**20
