@@ -119,6 +119,7 @@ class Ledger:
         self._unwritten: deque[Ticket] = deque()
         self._unwritten_bytes = 0
         self._wake_due = False
+        self._woken = False  # since the newest commit; the writer takes all there is
         self._timer_due = False
         self._random, self._random_at = b"", 0
         self._closed: str | None = None
@@ -223,6 +224,7 @@ class Ledger:
         self._unwritten.append(ticket)
         self._unwritten_bytes += batch.bytes
         self._pending.append(ticket)
+        self._woken = False
         if durable:
             self._wake_soon()
         elif not self._timer_due and self._loop is not None:
@@ -238,12 +240,13 @@ class Ledger:
 
     def _wake(self) -> None:
         self._wake_due = False
+        self._woken = True
         self._writer.wake()
 
     def _lazy_wake(self) -> None:
         self._timer_due = False
         if self._pending:
-            self._writer.wake()
+            self._wake()
 
     async def _wait_for(self, ticket: Ticket) -> Group:
         why = self.read_only or self._stopped
@@ -251,7 +254,8 @@ class Ledger:
             raise LedgerUnavailable(why or "the ledger has not been started")
         future: asyncio.Future[Group] = self._loop.create_future()
         ticket.waiter(future)
-        self._wake_soon()
+        if not self._woken:
+            self._wake_soon()
         return await future
 
     async def barrier(self) -> None:
