@@ -21,7 +21,7 @@ class CellLimits:
     A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell.
     """
 
-    processes_per_cell: int = 256
+    processes_per_cell: int = 512
     cells: int = 200
     idle_cells: int = 2
     parallel_starts: int = 4
