@@ -175,7 +175,7 @@ def _print(
     console: Console, accounts: Accounts, phases: Sequence[Phase], census: Census, findings: Findings
 ) -> None:
     title = f"{AGENTS} agents on Ray, in shared cells: {census.cells}"
-    table = Table(title=title, box=box.SIMPLE, pad_edge=False)
+    table = Table(title=title, box=box.SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("calls of each agent")
     for column in ("calls", "seconds", "calls/s", "lag p99 ms"):
         table.add_column(column, justify="right")

@@ -77,7 +77,7 @@ turns: messages whose turn was resumed"""
 def print_kills(console: Console, campaign: Campaign) -> None:
     """The table, a row per kind of kill, and the checks."""
     title = f"{len(campaign.incidents)} kills under load"
-    table = Table(title=title, caption=CAPTION, caption_justify="left", box=box.SIMPLE, pad_edge=False)
+    table = Table(title=title, caption=CAPTION, caption_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("killed", no_wrap=True)
     for column in ("kills", "min s", "med s", "max s", "open", "doubt", "turns", "doubled", "missing"):
         table.add_column(column, justify="right", no_wrap=True)
