@@ -159,6 +159,7 @@ class State:
         self.pids_reserved = 0
         self.boots = 0
         self.tally = Tally()
+        self._doubtful: set[str] = set()  # turns that had a doubt
         self._handlers = {
             "node.booted": self._booted,
             "process.spawned": self._spawned,
@@ -385,7 +386,9 @@ class State:
         if call is None:
             return
         call.doubt = body["status"] == "in_doubt"
-        if not call.doubt:
+        if call.doubt:
+            self._doubtful.add(body["turn"])
+        else:
             call.outcome = {
                 "status": body["status"],
                 "result": body["result"],
@@ -402,7 +405,9 @@ class State:
 
     def doubts(self) -> list[tuple[Turn, Call]]:
         """Calls that wait for a person."""
-        return [(turn, call) for turn in self.turns.values() for call in turn.calls.values() if call.doubt]
+        self._doubtful &= self.turns.keys()
+        turns = [self.turns[ident] for ident in sorted(self._doubtful)]
+        return [(turn, call) for turn in turns for call in turn.calls.values() if call.doubt]
 
 
 def turn_id(message_id: str) -> str:
