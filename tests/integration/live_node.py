@@ -215,6 +215,15 @@ class LiveNode:
         """The line of ``ps --all`` with that name."""
         return next(row for row in self.api.ps(all=True) if row["name"] == name)
 
+    def logged(self, event: str, words: str = "") -> list[Json]:
+        """The lines of the node's log for ``event`` that hold ``words``, once there are any: it is written behind."""
+        return until(
+            lambda: [
+                line for line in self.log_lines() if line["event"] == event and words in json.dumps(line)
+            ],
+            f"the log says {event} {words}",
+        )
+
     def log_lines(self) -> list[Json]:
         return [json.loads(line) for line in (self.data / "logs" / "node.jsonl").read_text().splitlines()]
 

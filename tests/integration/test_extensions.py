@@ -61,5 +61,5 @@ def test_a_tool_that_a_process_does_not_hold_is_refused_to_it(fresh: LiveNode, t
     assert node.api.send("surveyor", ".", wait_s=WAIT_S)["reply"] == "a.txt: ?"
     [denied] = [entry for entry in node.entries("tool.outcome") if entry["tool"] == "word_count"]
     assert denied["status"] == "denied"
-    [unusable] = [line for line in node.log_lines() if line["event"] == "tool not usable"]
+    [unusable] = node.logged("tool not usable")
     assert (unusable["tool"], "no_such_module" in unusable["why"]) == ("missing", True)

@@ -344,9 +344,7 @@ def test_a_behaviour_that_does_not_start_is_refused_with_its_reason(
     with refused("refused", f"/user/{behaviour} did not start", words):
         node.api.spawn(behaviour, behaviour=behaviour)
     assert f"/user/{behaviour}" not in [row["address"] for row in node.api.ps()]
-    assert [
-        line for line in node.log_lines() if line["event"] == "process did not start" and words in line["why"]
-    ]
+    assert len(node.logged("process did not start", words)) == 1
 
 
 def test_a_behaviour_that_raises_crashes_its_process_and_its_message_is_poison_in_the_end(
@@ -358,7 +356,7 @@ def test_a_behaviour_that_raises_crashes_its_process_and_its_message_is_poison_i
         lambda: [letter for letter in node.api.deadletters() if letter["id"] == message], "it is poison"
     )
     assert "poison: 5 incarnations crashed" in letter["why"]
-    crash = next(line for line in node.log_lines() if line["event"] == "process crashed")
+    crash = node.logged("process crashed")[0]
     assert "ValueError: no \\x1b[31m always" in crash["detail"]
     assert node.row("raises")["slot"] in ("running", "restarting", "parked")
 

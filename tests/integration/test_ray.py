@@ -65,9 +65,7 @@ def test_a_killed_placer_is_healed_and_named_and_nothing_of_its_ray_is_left(ray_
     assert node.row("survivor")["pid"] > before["pid"]
     assert "391" in node.api.send("survivor", "what is 17*23", wait_s=WAIT_S)["reply"]
     until(lambda: not rays & {line.split()[0] for line in node.left(node.os_pid)}, "the old Ray is gone")
-    assert [line["helper"] for line in node.log_lines() if line["event"] == "helper died"].count(
-        "placer"
-    ) == 1
+    assert len(node.logged("helper died", '"helper": "placer"')) == 1
     assert node.row("survivor")["restarts"] == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from tests.integration.effects import Effects
 from tests.integration.live_node import WAIT_S, LiveNode, until
 from tests.servers.processes import ModelServer
+from weftos import WeftosError
 
 WORKER_TOOLS = ("calculator", "count", "look")
 
@@ -116,9 +118,9 @@ def test_mail_that_waited_is_handled_after_a_kill(fresh: LiveNode, effects: Effe
     node.up()
     effects.hold("mail")
     node.api.spawn("busy", behaviour="planner", tools=["look"])
-    call = [["look", {"port": effects.port, "effect": "mail"}]]
+    call = json.dumps([["look", {"port": effects.port, "effect": "mail"}]])
     for _ in range(3):
-        node.api.send("busy", str(call).replace("'", '"'))
+        node.api.send("busy", call)
     effects.await_count("mail")
     assert node.row("busy")["mailbox"] == 3
     node.kill()
@@ -128,6 +130,53 @@ def test_mail_that_waited_is_handled_after_a_kill(fresh: LiveNode, effects: Effe
     assert {status for _, status in turns(node)} == {"ok"}
     tally = node.api.status()["messages"]
     assert (tally["accepted"], tally["acknowledged"], tally["in_flight"]) == (3, 3, 0)
+
+
+def test_after_a_kill_the_parked_stay_parked_and_the_temporary_are_gone_with_their_mail_kept(
+    fresh: LiveNode, effects: Effects
+) -> None:
+    node = fresh
+    node.up()
+    node.api.spawn("crasher", behaviour="raises")
+    for _ in range(2):
+        node.api.send("crasher", "always")
+    until(lambda: node.row("crasher")["slot"] == "parked", "it is parked")
+    until(lambda: len(node.api.deadletters()) == 2, "its mail is dead")
+    with pytest.raises(WeftosError, match="is parked; weftos start /user/crasher"):
+        node.api.send("crasher", "hello")
+    effects.hold("brief")
+    node.api.spawn("brief", behaviour="planner", tools=["look"], restart="temporary")
+    call = json.dumps([["look", {"port": effects.port, "effect": "brief"}]])
+    open_turn, waiting = (node.api.send("brief", call)["message"] for _ in range(2))
+    effects.await_count("brief")
+    node.kill()
+    node.up()
+    assert node.row("crasher")["slot"] == "parked"
+    assert "/user/brief" not in [row["address"] for row in node.api.ps()]
+    letters = {letter["id"]: letter["why"] for letter in node.api.deadletters()}
+    assert len(letters) == 4
+    assert {open_turn, waiting} <= set(letters)
+    effects.release("brief")
+    node.api.start("/user/crasher")
+    assert node.row("crasher")["state"] == "running"
+    tally = node.api.status()["messages"]
+    assert (tally["accepted"], tally["dead"], tally["in_flight"]) == (4, 4, 0)
+
+
+def test_a_node_boots_without_what_its_configuration_does_not_name_any_more(fresh: LiveNode) -> None:
+    node = fresh
+    node.up()
+    node.api.spawn("planner", behaviour="planner", tools=["worker_pid"])
+    node.agent("agent", "memory", ["worker_pid", "calculator"])
+    node.api.spawn("ada")
+    node.kill()
+    node.configuration = ""
+    node.up()
+    assert "391" in node.api.send("ada", "what is 17*23", wait_s=WAIT_S)["reply"]
+    until(lambda: node.row("planner")["slot"] == "parked", "what cannot start is parked")
+    assert "behaviour 'planner' is not configured" in node.entries("process.exited")[-1]["detail"]
+    answer = node.api.send("agent", "hello", wait_s=WAIT_S)
+    assert (answer["status"], "scripted" in answer["reply"]) == ("error", True)
 
 
 def test_a_killed_cell_is_one_event_and_its_turn_goes_on(
@@ -151,7 +200,7 @@ def test_a_killed_cell_is_one_event_and_its_turn_goes_on(
     assert [entry["attempt"] for entry in started] == [1, 2]
     reasons = {entry["pid"]: entry["reason"] for entry in node.entries("process.exited")}
     assert {reasons[before["pid"]], reasons[other["pid"]]} <= {"crash", "cell_lost"}
-    [lost] = [line for line in node.log_lines() if line["event"] == "cell lost"]
+    [lost] = node.logged("cell lost")
     assert lost["processes"] == 2
 
 
@@ -165,7 +214,7 @@ def test_a_killed_helper_is_healed_and_named(node: LiveNode, helper: str) -> Non
         return row["restarts"] == 1 and row["state"] == "running" and row["os_pid"] != before["os_pid"]
 
     until(healed, f"{helper} runs again")
-    assert [line["helper"] for line in node.log_lines() if line["event"] == "helper died"].count(helper) == 1
+    assert len(node.logged("helper died", f'"helper": "{helper}"')) == 1
     exits = [entry for entry in node.entries("process.exited") if entry["address"] == f"/kernel/{helper}"]
     assert [(entry["pid"], entry["reason"]) for entry in exits] == [(before["pid"], "crash")]
     assert node.talk(f"after-{helper}", "memory")["status"] == "ok"
