@@ -433,6 +433,7 @@ class Processes:
                     "state": str(process.state) if process else "exited",
                     "slot": slot.state,
                     "why": slot.why,
+                    "last_exit": slot.last_exit,
                     "behaviour": slot.spec.behaviour if slot.spec.type == "worker" else "",
                     "restarts": max(0, slot.restarts),
                     "mailbox": len(self._state.mail.get(slot.address, ())),

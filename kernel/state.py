@@ -27,7 +27,10 @@ CRASH_REASONS = ("crash", "timeout")
 
 @dataclass(slots=True)
 class Slot:
-    """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet)."""
+    """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet).
+
+    ``last_exit`` says of the last incarnation that ended how it did.
+    """
 
     address: str
     parent: str
@@ -37,6 +40,7 @@ class Slot:
     why: str = ""
     pid: int = 0
     restarts: int = -1
+    last_exit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +229,9 @@ class State:
             slot.restarts += 1
 
     def _exited(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        slot = self.slots.get(body["address"])
+        if slot is not None:
+            slot.last_exit = ": ".join(filter(None, (f"PID {body['pid']}", body["reason"], body["detail"])))
         if body["reason"].split(":", 1)[0] in CRASH_REASONS:
             turn = self.turn_of(body["address"])
             if turn is not None:

@@ -478,3 +478,28 @@ def test_without_a_writable_journal_nothing_with_effects_runs(tmp_path: Path) ->
         assert [json.loads(call.arguments) for call in twin.workers.calls] == [{"amount": 7}]
 
     on_twin(tmp_path, body, disk=disk)
+
+
+def test_what_was_done_is_told_only_once_it_is_recorded(tmp_path: Path) -> None:
+    """The disk fails between the effect and its outcome: the caller waits, and is never told that nothing was done."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+
+        def then_full(call: WorkerCall) -> WorkerResult:
+            disk.full = True
+            return WorkerResult("ok", "paid", False, "", 4)
+
+        twin.workers.answer = then_full
+        twin.ask_tool(at, "pay", {"amount": 5})
+        async with asyncio.timeout(10):
+            while twin.ledger.read_only is None:
+                await asyncio.sleep(0.01)
+        assert twin.cells.results.empty()
+        disk.full = False
+        assert (await twin.result())["text"] == "paid"
+        assert len(twin.workers.calls) == 1
+        assert [r.body["status"] for r in await twin.entries("tool.outcome")] == ["ok"]
+
+    on_twin(tmp_path, body, disk=disk)
