@@ -201,7 +201,10 @@ def test_no_archive_is_unavailable_and_an_archive_is_asked(tmp_path: Path) -> No
             assert (op, args) == ("log", {"limit": 5, "pid": 3, "kind": "tool"})
             return {"rows": [{"seq": 1}], "loaded": 2}
 
-        assert await control_of(twin, archive).log(3, "tool", 5) == {"rows": [{"seq": 1}], "source": "archive"}
+        assert await control_of(twin, archive).log(3, "tool", 5) == {
+            "rows": [{"seq": 1}],
+            "source": "archive",
+        }
 
     on_twin(tmp_path, body)
 
