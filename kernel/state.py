@@ -61,8 +61,9 @@ class Mail:
     time_us: int
 
     @property
-    def size(self) -> int:
-        return len(self.text) + 200
+    def size_bytes(self) -> int:
+        """Of its text, which is what a mailbox is bounded by."""
+        return len(self.text.encode())
 
 
 @dataclass(slots=True)

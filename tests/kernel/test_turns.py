@@ -12,7 +12,7 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.cell_events import CellCall
-from kernel.errors import Busy, Invalid, NotFound, Refused
+from kernel.errors import Invalid, MailboxFull, NotFound, Refused
 from tests.kernel.kernel_twin import Twin, kernel_twin
 
 
@@ -221,13 +221,25 @@ def test_a_full_mailbox_refuses_and_leaves_no_dead_letter(tmp_path: Path) -> Non
         await twin.spawn("ada")
         for _ in range(3):
             await twin.send("ada")
-        with pytest.raises(Busy, match=r"3 messages, limit 3"):
+        with pytest.raises(MailboxFull, match=r"3 messages, limit 3"):
             await twin.send("ada")
         with pytest.raises(Invalid, match="message of 60 bytes, limit 50"):
             await twin.send("ada", "x" * 60)
         assert not twin.kernel.state.dead
 
     on_twin(tmp_path, body, bounds=Bounds(mailbox_messages=3, message_bytes=50))
+
+
+def test_a_mailbox_is_bounded_in_bytes_of_utf8_too(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada", "é" * 20)
+        await twin.send("ada", "é" * 20)
+        with pytest.raises(MailboxFull, match=r"\(80 bytes, limit 100\)"):
+            await twin.send("ada", "é" * 20)
+        await twin.send("ada", "e" * 20)
+
+    on_twin(tmp_path, body, bounds=Bounds(mailbox_bytes=100, message_bytes=50))
 
 
 def test_a_dead_pid_is_refused_and_its_successor_named(tmp_path: Path) -> None:
