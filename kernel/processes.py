@@ -16,9 +16,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from chain.ledger import Draft, StateChange
-from kernel.address import ROOT, is_below, join, name_of
+from kernel.address import ROOT, ancestors, is_below, join, name_of
 from kernel.address import parent as parent_of
 from kernel.bounds import Bounds
+from kernel.capability import Rights, child_of
 from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused
 from kernel.live import LiveProcess, LiveTable
 from kernel.pids import ROOT_PID, Pids, first_pids, resume_pids, take
@@ -74,7 +75,7 @@ class Launcher(Protocol):
 
 class Processes:
     """The tree. ``on_running(address)`` after a start, ``on_exit(process, reason)`` after an exit was recorded,
-    ``bury(address, why)`` when a slot will not take its mail any more, ``on_root_end()`` when the root gave up.
+    ``bury(address, why)`` when a slot will not take its mail any more.
     """
 
     def __init__(self, recorder: Recorder, live: LiveTable, pids: Pids, launcher: Launcher, bounds: Bounds):
@@ -137,7 +138,7 @@ class Processes:
     # -- asked for -----------------------------------------------------------------------------------------------
 
     def check_spawn(self, spec: ProcessSpec, parent: str) -> str:
-        """The address a new child would have. Raises Invalid, NotFound, Conflict or Busy."""
+        """The address a new child would have. Raises Invalid, Refused, NotFound, Conflict or Busy."""
         faults = spec.check()
         if faults:
             raise Invalid("; ".join(faults))
@@ -157,7 +158,16 @@ class Processes:
             raise Busy(f"{parent} has {self._bounds.children} children, the limit")
         if self._state.slots[parent].state in ("stopped", "parked"):
             raise Refused(f"{parent} is {self._state.slots[parent].state}; start it first")
+        self._check_rights(spec, parent)
         return address
+
+    def _check_rights(self, spec: ProcessSpec, parent: str) -> None:
+        """Rights shrink below an agent, whoever asks: supervisors in between hold none and pass them on."""
+        for address in (parent, *ancestors(parent)):
+            above = self._state.slots.get(address)
+            if above is not None and above.spec.type == "worker":
+                child_of(Rights.of(above.spec.tools), Rights.of(spec.tools))
+                return
 
     def draft_spawn(self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int) -> Draft:
         """The entry that makes a slot. Raises what :meth:`check_spawn` raises."""
