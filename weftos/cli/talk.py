@@ -132,8 +132,8 @@ def _note(event: Json) -> str:
             return f"  [PID {event.get('pid')} goes on with the turn, attempt {event['attempt']}]"
         case "exit":
             return f"  [PID {event.get('pid')} ended: {event.get('reason')}]"
-        case "stalled" | "dead" as kind:
-            return f"  [{kind}: {event.get('why')}]"
+        case "dead":
+            return f"  [dead: {event.get('why')}]"
         case "delta" if event.get("reset"):
             return "  [the answer begins anew]"
     return ""
