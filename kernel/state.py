@@ -78,14 +78,10 @@ class Call:
     seq: int
     name: str = ""
     arguments: str = ""
-    arguments_hash: str = ""
-    effects: str = "none"
     intent_seq: int = -1
     attempt: int = 0
     outcome: dict[str, Any] | None = None
-    outcome_seq: int = -1
     doubt: bool = False
-    refused: bool = False
 
 
 @dataclass(slots=True)
@@ -181,7 +177,6 @@ class State:
             "model.answered": self._model_answered,
             "sys.value": self._value,
             "tool.proposed": self._proposed,
-            "tool.verdict": self._verdict,
             "tool.intent": self._intent,
             "tool.outcome": self._outcome,
             "tool.resolved": self._resolved,
@@ -354,7 +349,6 @@ class State:
         if call is not None:
             call.outcome = {"status": body["status"], "answer": body["answer"]}
             call.outcome["tokens"] = [body["input_tokens"], body["output_tokens"]]
-            call.outcome_seq = seq
             self.turns[body["turn"]].last_answer_seq = seq
 
     def _value(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
@@ -375,18 +369,12 @@ class State:
                 seq,
                 name=body["tool"],
                 arguments=body["arguments"],
-                arguments_hash=body["arguments_hash"],
             )
-
-    def _verdict(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        call = self._call(body)
-        if call is not None:
-            call.refused = body["decision"] != "allow"
 
     def _intent(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
         if call is not None:
-            call.intent_seq, call.attempt, call.effects = seq, body["attempt"], body["effects"]
+            call.intent_seq, call.attempt = seq, body["attempt"]
             call.doubt = False
 
     def _outcome(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
@@ -402,7 +390,6 @@ class State:
                 "result": body["result"],
                 "truncated": body["truncated"],
             }
-            call.outcome_seq = seq
 
     def _resolved(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)

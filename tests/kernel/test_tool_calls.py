@@ -129,12 +129,13 @@ def test_a_worker_lost_with_an_external_call_leaves_it_before_a_person(tmp_path:
         twin.workers.answer = lost
         twin.ask_tool(at, "pay", {"amount": 5})
         async with asyncio.timeout(10):
-            while not twin.kernel.state.doubts() or twin.kernel.live.must(at.pid).state == "running":
+            process = twin.kernel.live.get(at.pid)
+            assert process is not None
+            while process.state == "running":
                 await asyncio.sleep(0)
         assert twin.cells.results.empty()
         assert len(twin.workers.calls) == 1
-        process = twin.kernel.live.get(at.pid)
-        assert process is not None
+        assert twin.kernel.state.doubts()
         assert process.state == "suspended"
         twin.workers.answer = lambda call: WorkerResult("ok", "paid", False, "", 4)
         await twin.kernel.tool_calls.resolve(f"{at.turn}:0.0", "retry", "operator:0")
