@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kernel.errors import KernelError, MailboxFull, NotFound, TimedOut, Unavailable
+from kernel.errors import Invalid, KernelError, MailboxFull, NotFound, TimedOut, Unavailable
 from kernel.session import directory_mark
 from tests.weftos.control_twin import BOOTED, Twin, served
 from weftos import Client, WeftosError
@@ -335,7 +335,7 @@ def test_an_unreadable_boot_file_is_an_error_with_its_name(tmp_path: Path) -> No
 
 def test_a_socket_path_that_is_too_long_is_refused_with_its_length(twin: Twin, tmp_path: Path) -> None:
     path = tmp_path / ("x" * 120) / "control.sock"
-    with pytest.raises(WeftosError, match=rf"{len(str(path))} bytes, the system allows 107"):
+    with pytest.raises(Invalid, match=rf"{len(str(path))} bytes, the limit is 107"):
         asyncio.run(Listener(twin, path).start())
 
 
