@@ -108,8 +108,9 @@ class Post:
         slot = self._state.slots[address]
         if slot.spec.type != "worker":
             raise Refused(f"{address} is a supervisor: it takes no messages")
-        if slot.state in ("stopped", "parked"):
-            raise Refused(f"{address} is {slot.state}; weftos start {address} brings it back")
+        down = self._state.down(address)
+        if down is not None:
+            raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
         size = len(out.text.encode("utf-8", "surrogatepass"))
         if size > self._bounds.message_bytes:
             raise Invalid(f"message of {size} bytes, limit {self._bounds.message_bytes}")

@@ -12,7 +12,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from chain.ledger import Draft, StateChange
@@ -268,9 +268,11 @@ class Processes:
             self._launcher.stop(pid, reason)
         if process.address != ROOT:
             self._event(parent_of(process.address), Exited(name_of(process.address), pid, reason, batch))
-        slot = self._state.slots.get(process.address)
-        if slot is not None and slot.state in ("stopped", "parked"):
-            self._leave(slot)
+        down = self._state.down(process.address)
+        if down is not None and down.address == process.address:
+            self._leave(down)
+        elif down is not None:
+            self.bury(process.address, f"{down.address} is {down.state}")
 
     def _gone(self, process: LiveProcess, reason: str, detail: str) -> None:
         process.on(ProcessEvent.EXIT)
@@ -381,10 +383,21 @@ class Processes:
             self._leave(slot)
 
     def _leave(self, slot: Slot) -> None:
-        """A slot that is down until somebody starts it: its mail is dead, and its children end with it."""
-        self.bury(slot.address, f"{slot.address} is {slot.state}")
+        """A slot that is down until somebody starts it: its mail is dead, and its children end with it.
+
+        What is below and still runs has its mail buried when it has ended.
+        """
+        for address in self._tree_below(slot.address):
+            if self._live.at(address) is None:
+                self.bury(address, f"{slot.address} is {slot.state}")
         if slot.spec.type == "worker" and slot.address in self._supervisors:
             self._event(slot.address, Shutdown(SHUTDOWN))
+
+    def _tree_below(self, address: str) -> Iterator[str]:
+        """``address`` and every one below it."""
+        yield address
+        for child in self._state.children(address):
+            yield from self._tree_below(child.address)
 
     def _drop(self, address: str, why: str) -> None:
         """A slot that is no more, and all below it."""

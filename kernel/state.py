@@ -19,6 +19,7 @@ from typing import Any
 
 import msgpack
 
+from kernel.address import ancestors
 from kernel.spec import ProcessSpec
 
 REMEMBERED_PIDS = 100_000
@@ -247,6 +248,14 @@ class State:
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
         return list(self._children.get(address, {}).values())
+
+    def down(self, address: str) -> Slot | None:
+        """The nearest slot, at ``address`` or above it, that is down until somebody starts it."""
+        for at in (address, *ancestors(address)):
+            slot = self.slots.get(at)
+            if slot is not None and slot.state in ("stopped", "parked"):
+                return slot
+        return None
 
     def named(self, name: str) -> list[str]:
         """Addresses of the slots of this name; when there is none, of those whose names begin with it."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -198,6 +198,28 @@ def test_a_message_is_dead_once_its_slot_is_stopped_and_lives_again_when_replaye
         twin.finish(at)
         tally = twin.kernel.state.tally
         assert (tally.accepted, tally.acknowledged, tally.dead) == (3, 2, 1)
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize("kind", ["worker", "supervisor"])
+def test_what_is_below_a_stopped_process_takes_no_mail_and_what_waits_there_is_dead(
+    tmp_path: Path, kind: Literal["worker", "supervisor"]
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss", type=kind)
+        await twin.spawn("kid", "/user/boss")
+        busy, waiting = await twin.send("kid", "one"), await twin.send("kid", "two")
+        at = await twin.delivery()
+        twin.kernel.processes.stop("/user/boss")
+        twin.finish(at)
+        assert (await twin.end_of(busy))["status"] == "ok"
+        assert (await twin.end_of(waiting))["reply"] == "/user/boss is stopped"
+        with pytest.raises(Refused, match="/user/boss is stopped; weftos start /user/boss brings it back"):
+            await twin.send("kid", "three")
+        twin.kernel.processes.start("/user/boss")
+        again = await twin.kernel.post.replay(waiting.id, -1)
+        assert (await twin.delivery()).message["id"] == again.id
 
     on_twin(tmp_path, body)
 
