@@ -156,10 +156,14 @@ class Processes:
             raise Busy(f"the node has {len(self._state.slots)} slots, its limit")
         if len(self._state.children(parent)) >= self._bounds.children:
             raise Busy(f"{parent} has {self._bounds.children} children, the limit")
-        if self._state.slots[parent].state in ("stopped", "parked"):
-            raise Refused(f"{parent} is {self._state.slots[parent].state}; start it first")
+        self._check_up(parent)
         self._check_rights(spec, parent)
         return address
+
+    def _check_up(self, parent: str) -> None:
+        down = self._state.down(parent)
+        if down is not None:
+            raise Refused(f"{down.address} is {down.state}; start it first")
 
     def _check_rights(self, spec: ProcessSpec, parent: str) -> None:
         """Rights shrink below an agent, whoever asks: supervisors in between hold none and pass them on."""
@@ -204,6 +208,7 @@ class Processes:
     def start(self, address: str) -> None:
         """Start a stopped or parked slot."""
         slot = self._slot(address)
+        self._check_up(slot.parent)
         self._event(slot.parent, Start(name_of(address)))
 
     def kill(self, address: str, signal: str) -> None:

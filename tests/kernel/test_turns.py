@@ -217,6 +217,10 @@ def test_what_is_below_a_stopped_process_takes_no_mail_and_what_waits_there_is_d
         assert (await twin.end_of(waiting))["reply"] == "/user/boss is stopped"
         with pytest.raises(Refused, match="/user/boss is stopped; weftos start /user/boss brings it back"):
             await twin.send("kid", "three")
+        with pytest.raises(Refused, match="/user/boss is stopped; start it first"):
+            twin.kernel.processes.start("/user/boss/kid")
+        with pytest.raises(Refused, match="/user/boss is stopped; start it first"):
+            await twin.spawn("grandchild", "/user/boss/kid")
         twin.kernel.processes.start("/user/boss")
         again = await twin.kernel.post.replay(waiting.id, -1)
         assert (await twin.delivery()).message["id"] == again.id
