@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,9 +72,9 @@ def node(request: pytest.FixtureRequest) -> Iterator[BenchNode]:
 
 
 @pytest.fixture(scope="session")
-def ray_floor(tmp_path_factory: pytest.TempPathFactory) -> BareRay:
+def ray_floor() -> BareRay:
     """Ray without us, measured once."""
-    return bare_ray(Path(f"/tmp/wb-ray-{tmp_path_factory.getbasetemp().name}-{id(tmp_path_factory) % 9999}"))
+    return bare_ray()
 
 
 @pytest.fixture

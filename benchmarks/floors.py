@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -161,22 +162,20 @@ class BareRay:
     actor: Floor
 
 
-def bare_ray(runtime: Path) -> BareRay:
-    """Measure Ray in a process of its own, which is gone afterwards. ``runtime``: a short path."""
-    runtime.mkdir(mode=0o700)
-    argv = [sys.executable, "-P", str(Path(__file__).with_name("bare_ray.py")), str(runtime)]
-    started = time.perf_counter()
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        init_s, actors = 0.0, []
-        for line in process.stdout:
-            match line.split(" ", 1):
-                case ["initialised\n"]:
-                    init_s = time.perf_counter() - started
-                case ["actors", text]:
-                    actors = json.loads(text)
-        if process.wait() or not actors:
-            raise RuntimeError(
-                "a bare Ray could not be measured: run benchmarks/bare_ray.py by hand to see why"
-            )
+def bare_ray() -> BareRay:
+    """Measure Ray in a process of its own, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="wb-ray-", dir="/tmp", ignore_cleanup_errors=True) as runtime:
+        argv = [sys.executable, "-P", str(Path(__file__).with_name("bare_ray.py")), runtime]
+        started = time.perf_counter()
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
+            init_s, actors = 0.0, []
+            for line in process.stdout:
+                match line.split(" ", 1):
+                    case ["initialised\n"]:
+                        init_s = time.perf_counter() - started
+                    case ["actors", text]:
+                        actors = json.loads(text)
+            if process.wait() or not actors:
+                raise RuntimeError("Ray by itself cannot be measured: run benchmarks/bare_ray.py to see why")
     return BareRay(Floor("a bare ray.init", init_s), Floor("a bare Ray actor", median(actors)))

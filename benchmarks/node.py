@@ -140,15 +140,6 @@ class BenchNode:
                 raise RuntimeError(f"{what} did not come about within {WAIT_S:g} s")
             threading.Event().wait(POLL_S)
 
-    def wait_running(self, prefix: str, count: int) -> None:
-        """Wait until ``count`` processes whose names begin with ``prefix`` run, and a spare cell is there."""
-
-        def running() -> bool:
-            names = [row for row in self.rows() if row["name"].startswith(prefix)]
-            return sum(row["state"] == "running" for row in names) == count
-
-        self.wait(f"{count} running {prefix}", running)
-
     def wait_spare(self) -> None:
         """Wait until a spare cell is warm."""
 

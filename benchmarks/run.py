@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("-k", default="", metavar="EXPRESSION", help="only these, as pytest -k")
     parser.add_argument("--markdown", action="store_true", help="print the table for a document")
     options = parser.parse_args()
+    load = os.getloadavg()[1]
     with tempfile.TemporaryDirectory() as directory:
         results = Path(directory) / "results.json"
         words = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:randomly"]
@@ -35,6 +37,9 @@ def main() -> int:
         print("\n".join("| " + " | ".join(row) + " |" for row in [COLUMNS, ("---",) * len(COLUMNS), *rows]))
     else:
         _print(rows)
+    print(
+        f"load average of five minutes: {load:.1f} before, {os.getloadavg()[1]:.1f} behind; {os.cpu_count()} cores"
+    )
     return status
 
 

@@ -155,7 +155,7 @@ def encode_body(body: dict[str, Any]) -> bytes:
     """
     try:
         for key, value in body.items():
-            if type(key) is not str or type(value) not in _SCALARS:
+            if type(key) is not str or (type(value) not in _SCALARS and not _is_flat(value)):
                 body = _canonical(body, 1)
                 break
         else:
@@ -169,6 +169,11 @@ def encode_body(body: dict[str, Any]) -> bytes:
     if len(data) > MAX_BODY_BYTES:
         raise BodyTooLarge(len(data), MAX_BODY_BYTES)
     return data
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether ``value`` is a list of nothing but scalars."""
+    return type(value) is list and _SCALARS.issuperset(map(type, value))
 
 
 def _canonical(value: Any, depth: int) -> Any:

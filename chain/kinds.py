@@ -41,7 +41,7 @@ _ORIGIN = "true name of the other node"
 _TABLE = (
     _kind(
         "node.booted",
-        "the node has recovered and listens",
+        "the node has recovered and starts its processes; then it listens",
         durable=True,
         boot="boot id, 16 hexadecimal digits",
         version="version of weftos",
@@ -167,9 +167,7 @@ _TABLE = (
         id=_MESSAGE,
         **{"as": "id of the new message"},
     ),
-    _kind(
-        "message.dropped", "an accepted message was discarded by policy or a person", id=_MESSAGE, why="why"
-    ),
+    _kind("message.dropped", "a dead letter was discarded: there were too many", id=_MESSAGE, why="why"),
     _kind(
         "turn.started",
         "the handling of a message began, or began again after a crash",
@@ -190,14 +188,14 @@ _TABLE = (
     ),
     _kind(
         "model.asked",
-        "a model was asked; only what is new against an earlier request of the turn is held",
+        "a model was asked; only what is new against the request before in the session is held",
         turn=_TURN,
         ordinal=_ORDINAL,
         call_hash=_CALL_HASH,
-        provider="provider asked",
-        model="model asked for",
+        provider="provider asked for, empty for the default",
+        model="model asked for, empty for the default",
         request_hash="SHA-256 of the whole canonical request",
-        prefix_of="ordinal of the request whose messages this one continues, empty for none",
+        prefix_of="seq of the model.asked whose messages this one continues, -1 for none",
         prefix_count="how many of its messages are taken over",
         new="JSON of the messages that follow",
         truncated="whether new was cut at the limit",
@@ -214,7 +212,7 @@ _TABLE = (
     ),
     _kind(
         "sys.value",
-        "a process was given the time or random bytes",
+        "a process was given the time or random bits",
         turn=_TURN,
         ordinal=_ORDINAL,
         call_hash=_CALL_HASH,

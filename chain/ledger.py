@@ -41,6 +41,7 @@ from chain.writer import RETRY_S, Writer
 __all__ = ["PREVIOUS", "Draft", "Group", "Ledger", "StateChange", "Ticket", "Written"]
 
 LAZY_S = 0.04
+RANDOM_BYTES = 4096
 HEAD_RECORD_S = 1.0
 MAX_PENDING_BYTES = 64 * 2**20
 
@@ -118,7 +119,9 @@ class Ledger:
         self._unwritten: deque[Ticket] = deque()
         self._unwritten_bytes = 0
         self._wake_due = False
+        self._woken = False  # since the newest commit; the writer takes all there is
         self._timer_due = False
+        self._random, self._random_at = b"", 0
         self._closed: str | None = None
         self._stopped: str | None = None
         self._head_recorded_at = float("-inf")
@@ -206,14 +209,22 @@ class Ledger:
             raise LedgerUnavailable(
                 f"{self._unwritten_bytes} bytes wait for the disk, limit {MAX_PENDING_BYTES}"
             )
-        batch = self._sequencer.take(records, self._now_us(), os.urandom(SALT_BYTES * len(records)))
+        batch = self._sequencer.take(records, self._now_us(), self._salts(SALT_BYTES * len(records)))
         return self._push(batch, durable)
+
+    def _salts(self, size: int) -> bytes:
+        """Random bytes, each given out once. Many are fetched at a time: each fetch hands over the interpreter."""
+        if len(self._random) - self._random_at < size:
+            self._random, self._random_at = os.urandom(size + RANDOM_BYTES), 0
+        at, self._random_at = self._random_at, self._random_at + size
+        return self._random[at : self._random_at]
 
     def _push(self, batch: Batch, durable: bool) -> Ticket:
         ticket = Ticket(self, batch)
         self._unwritten.append(ticket)
         self._unwritten_bytes += batch.bytes
         self._pending.append(ticket)
+        self._woken = False
         if durable:
             self._wake_soon()
         elif not self._timer_due and self._loop is not None:
@@ -229,12 +240,13 @@ class Ledger:
 
     def _wake(self) -> None:
         self._wake_due = False
+        self._woken = True
         self._writer.wake()
 
     def _lazy_wake(self) -> None:
         self._timer_due = False
         if self._pending:
-            self._writer.wake()
+            self._wake()
 
     async def _wait_for(self, ticket: Ticket) -> Group:
         why = self.read_only or self._stopped
@@ -242,7 +254,8 @@ class Ledger:
             raise LedgerUnavailable(why or "the ledger has not been started")
         future: asyncio.Future[Group] = self._loop.create_future()
         ticket.waiter(future)
-        self._wake_soon()
+        if not self._woken:
+            self._wake_soon()
         return await future
 
     async def barrier(self) -> None:
@@ -324,6 +337,8 @@ class Ledger:
         await self.barrier()
         await asyncio.to_thread(self._signer.stop)
         if self._signer.fault or self.full_size < self._size:
-            raise LedgerUnavailable(self._signer.fault or "the last head was not signed: its thread has stopped")
+            raise LedgerUnavailable(
+                self._signer.fault or "the last head was not signed: its thread has stopped"
+            )
         if self._size:
             await self._record_head(closing=True).durable()

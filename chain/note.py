@@ -53,6 +53,8 @@ _PUBLIC_KEY_BYTES = {ED25519: 32, ML_DSA_65: 1952, COSIGNATURE_ED25519: 32, COSI
 _ID_AS_GIVEN = frozenset((COSIGNATURE_ML_DSA_44,))
 _HEX_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 _DASH = "\u2014 ".encode()
+_CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f]").search
+_NAME = re.compile(r"[^\s+\x00-\x1f]+").fullmatch
 _KEY_ID_BYTES = 4
 
 
@@ -185,7 +187,7 @@ def parse(data: bytes) -> Note:
         data.decode()
     except UnicodeDecodeError as error:
         raise NoteError(f"note is not UTF-8 at byte {error.start}") from error
-    if any(byte < 0x20 and byte != 0x0A for byte in set(data)):
+    if _CONTROL(data):
         raise NoteError("note holds a control character other than newline")
     end = data.rfind(b"\n\n")
     if end < 1:
@@ -240,7 +242,7 @@ def _good_name(name: str) -> bool:
         encoded = name.encode()
     except UnicodeEncodeError:
         return False
-    return 0 < len(encoded) <= MAX_NAME_BYTES and not any(c.isspace() or c == "+" or c < " " for c in name)
+    return len(encoded) <= MAX_NAME_BYTES and _NAME(name) is not None
 
 
 def _unbase64(text: str) -> bytes | None:

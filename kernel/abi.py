@@ -139,7 +139,7 @@ class Syscalls(Protocol):
         """Seconds since the epoch, recorded: the same value when the turn is resumed."""
 
     async def random(self) -> int:
-        """64 random bits, recorded: the same value when the turn is resumed."""
+        """63 random bits, recorded: the same value when the turn is resumed."""
 
     def log(self, text: str) -> None:
         """One line for ``weftos logs PID``. Not recorded in the ledger, may repeat when a turn is resumed."""

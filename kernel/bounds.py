@@ -18,7 +18,7 @@ class Bounds:
     # Processes and supervision
     processes: int = 20_000
     children: int = 10_000
-    processes_per_cell: int = 256
+    processes_per_cell: int = 512
     start_timeout_s: float = 10.0
 
     # Messages

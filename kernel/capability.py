@@ -1,9 +1,9 @@
 """What a process may do. Rights shrink on the way down from parent to child, and never grow.
 
-Rights(tools: frozenset[str])    EVERYTHING: every tool there is or will be rights.allows(tool) -> bool
-rights.names() -> list[str] | None    (None: everything)    Rights.of(names | None) intersect(*rights)
--> Rights                     agent's, sender's and channel's child_of(parent, wanted) -> Rights
-``wanted``, or CapabilityError that names what exceeds
+Rights(tools: frozenset[str] | None)      EVERYTHING: every tool there is or will be
+Rights.of(names | None)                   rights.names() -> list[str] | None    (None: everything)
+intersect(*rights) -> Rights              of the agent and the sender
+child_of(parent, wanted) -> Rights        ``wanted``, or CapabilityError that names what exceeds
 """
 
 from __future__ import annotations

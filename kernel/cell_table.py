@@ -22,7 +22,7 @@ class CellLimits:
     ``beat_s`` are of cells on other machines (:mod:`kernel.cell.lease`).
     """
 
-    processes_per_cell: int = 256
+    processes_per_cell: int = 512
     cells: int = 200
     idle_cells: int = 2
     parallel_starts: int = 4

@@ -33,7 +33,7 @@ from kernel.values import canonical, clean
 
 START_WAIT_S = 75.0
 MAX_SESSION = 64
-SECRET_ARGUMENTS = ("text", "system_prompt")
+LONG_ARGUMENTS = ("text",)  # their length is recorded; the message.accepted that follows holds the rest
 
 
 class SpawnRequest(Protocol):
@@ -108,7 +108,7 @@ class Control:
     def _command(self, op: Mapping[str, object], operation: str, **arguments: Any) -> tuple[int, bytes]:
         """Record who asked for what. Returns the entry's sequence and a new trace."""
         shown = {
-            key: value if key not in SECRET_ARGUMENTS else f"{len(value)} characters"
+            key: value if key not in LONG_ARGUMENTS else f"{len(value)} characters"
             for key, value in arguments.items()
         }
         body = {

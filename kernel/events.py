@@ -14,7 +14,7 @@ QUEUE = 4_096
 
 
 class Events:
-    """Fed with each durable group. A follower that is too slow loses the oldest and is told how many."""
+    """Fed with each durable group. A follower that is too slow loses the oldest; the gap in ``seq`` shows it."""
 
     def __init__(self) -> None:
         self._ring: deque[dict[str, Any]] = deque(maxlen=RING)

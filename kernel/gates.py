@@ -34,7 +34,7 @@ Gate = Callable[[Proposal], Verdict | None]
 
 
 def capability_gate(proposal: Proposal) -> Verdict | None:
-    """The rights of agent, sender and channel, intersected, must hold the tool."""
+    """The rights of agent and sender, intersected, must hold the tool."""
     if proposal.tool.name in proposal.rights:
         return None
     held = ", ".join(sorted(proposal.rights)) or "none"

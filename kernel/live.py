@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kernel.errors import NotFound
 from kernel.spec import ProcessSpec
 from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 
@@ -50,12 +49,6 @@ class LiveTable:
 
     def at(self, address: str) -> LiveProcess | None:
         return self._by_address.get(address)
-
-    def must(self, pid: int) -> LiveProcess:
-        process = self._by_pid.get(pid)
-        if process is None:
-            raise NotFound(f"no process {pid}")
-        return process
 
     def __len__(self) -> int:
         return len(self._by_pid)

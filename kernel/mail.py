@@ -14,7 +14,7 @@ from chain.errors import LedgerUnavailable
 from chain.ledger import Draft, Ticket
 from kernel.address import AddressTarget, NameTarget, PidTarget, parse_target
 from kernel.bounds import Bounds
-from kernel.errors import Busy, Invalid, NotFound, Refused
+from kernel.errors import Invalid, MailboxFull, NotFound, Refused
 from kernel.live import LiveTable
 from kernel.recorder import Recorder
 from kernel.state import DeadLetter, Mail, State
@@ -71,7 +71,10 @@ class Post:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def resolve(self, target: str) -> str:
-        """The address a target means: a PID, an address, a unique name or its beginning. Raises NotFound, Refused."""
+        """The address a target means: a PID, an address, a unique name or its beginning. Raises NotFound, Refused.
+
+        It is that of a slot: neither the root supervisor nor a helper below ``/kernel`` can be meant.
+        """
         match parse_target(target):
             case PidTarget(pid):
                 return self._resolve_pid(pid)
@@ -99,7 +102,7 @@ class Post:
         address = self._state.pids.get(pid)
         slot = self._state.slots.get(address) if address is not None else None
         if slot is None:
-            raise NotFound(f"no process {pid}; weftos ps lists them")
+            raise NotFound(f"no process {pid} below /user; weftos ps lists them")
         if slot.pid == pid:
             return slot.address
         raise NotFound(f"process {pid} is gone; its successor at {slot.address} is {slot.pid}")
@@ -117,19 +120,23 @@ class Post:
         slot = self._state.slots[address]
         if slot.spec.type != "worker":
             raise Refused(f"{address} is a supervisor: it takes no messages")
-        if slot.state in ("stopped", "parked"):
-            raise Refused(f"{address} is {slot.state}; weftos start {address} brings it back")
+        down = self._state.down(address)
+        if down is not None:
+            raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
         size = len(out.text.encode("utf-8", "surrogatepass"))
         if size > self._bounds.message_bytes:
             raise Invalid(f"message of {size} bytes, limit {self._bounds.message_bytes}")
         box: Mapping[str, Mail] = self._state.mail.get(address, {})
         if len(box) >= self._bounds.mailbox_messages:
-            raise Busy(
+            raise MailboxFull(
                 f"mailbox of {address} is full ({len(box)} messages, limit {self._bounds.mailbox_messages})"
             )
-        held = sum(mail.size for mail in box.values()) if len(box) > 32 else 0
+        may_be_full = (len(box) + 1) * self._bounds.message_bytes > self._bounds.mailbox_bytes
+        held = sum(mail.size_bytes for mail in box.values()) if may_be_full else 0
         if held + size > self._bounds.mailbox_bytes:
-            raise Busy(f"mailbox of {address} is full ({held} bytes, limit {self._bounds.mailbox_bytes})")
+            raise MailboxFull(
+                f"mailbox of {address} is full ({held} bytes, limit {self._bounds.mailbox_bytes})"
+            )
         ident = f"m{seq}"
         body = {
             "id": ident,

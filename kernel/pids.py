@@ -5,19 +5,20 @@ after a restart numbering goes on there, and what was left of the last block is 
 asked for while a quarter of a block is still left, so that the reservation is on disk long before anybody
 sees a PID of it.
 
-    first_pids() -> tuple[Pids, Reserve]            of a new node resume_pids(reserved: int) -> tuple[Pids,
-    Reserve]   after a restart; ``reserved`` as last recorded take(pids) -> tuple[Pids, int, Reserve | None]
-    Reserve(upto): record ``upto`` as reserved. That of first_pids and resume_pids must be durable before
-    the first take; that of take goes into the journal before anything that bears the PID.
+    first_pids() -> tuple[Pids, Reserve]                  of a new node
+    resume_pids(reserved: int) -> tuple[Pids, Reserve]    after a restart; ``reserved`` as last recorded
+    take(pids) -> tuple[Pids, int, Reserve | None]
+
+Reserve(upto): record ``upto`` as reserved. That of first_pids and resume_pids must be durable before the first
+take; that of take goes into the journal before anything that bears the PID.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-KERNEL_PID = 0
 ROOT_PID = 1
-FIRST_PID = 2
+FIRST_PID = 2  # 0 is the kernel
 BLOCK = 1024
 MARGIN = BLOCK // 4
 

@@ -39,6 +39,8 @@ from kernel.strays import descendants, kill_all, read_processes
 
 _END_S = 3.0
 _READY_S = 6.0
+_BIRTHS_S = 0.02
+_SERVERS = frozenset({"gcs_server", "raylet"})
 
 
 class Lifeline(threading.Thread):
@@ -59,6 +61,48 @@ class Lifeline(threading.Thread):
         (handle, _), *_ = self._epoll.poll()
         print(f"placer: {self._names[handle]} has ended, so does this placer", file=sys.stderr, flush=True)
         end_everything(1)
+
+
+class Births(threading.Thread):
+    """Puts Ray's own servers on the lifeline as they appear, while ``ray.init`` blocks the main thread.
+
+    Ray itself takes half a minute to notice that one of them died while it started. What else Ray runs for a moment
+    at its start may end as it likes.
+    """
+
+    def __init__(self, lifeline: Lifeline) -> None:
+        super().__init__(name="births", daemon=True)
+        self._lifeline = lifeline
+        self._over = threading.Event()
+        self.seen: set[int] = set()
+
+    def run(self) -> None:
+        while not self._over.wait(_BIRTHS_S):
+            for pid in _children():
+                if pid not in self.seen and _command(pid) in _SERVERS:
+                    with contextlib.suppress(ProcessLookupError):
+                        self._lifeline.watch(f"Ray's {_command(pid)}, process {pid},", pid)
+                        self.seen.add(pid)
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join()
+
+
+def _children() -> set[int]:
+    """The direct children of this process (proc(5), children), cheap enough to be asked often."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def end_everything(status: int) -> None:
@@ -123,6 +167,8 @@ class Placer:
         set_environment(prepare(runtime), loopback=True)
         import ray
 
+        births = Births(self._lifeline)
+        births.start()
         ray.init(
             num_cpus=min(4, os.cpu_count() or 1),  # cells ask for none: this is how many may start at once
             include_dashboard=False,
@@ -132,11 +178,12 @@ class Placer:
             namespace=f"weftos-{self._boot:016x}",
             _temp_dir=str(runtime / "ray"),
         )
+        births.stop()
         self._connected(ray, dial)
-        rows = read_processes()
-        children = [pid for pid in descendants(rows, os.getpid()) if rows[pid].parent == os.getpid()]
+        children = sorted(_children())
         for pid in children:
-            self._lifeline.watch(f"Ray's process {pid}", pid)
+            if pid not in births.seen:
+                self._lifeline.watch(f"Ray's process {pid}", pid)
         return self._facts(children)
 
     def _attach(self, args: dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,14 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from chain.ledger import Draft, StateChange
-from kernel.address import ROOT, is_below, join, name_of
+from kernel.address import ROOT, ancestors, is_below, join, name_of
 from kernel.address import parent as parent_of
 from kernel.bounds import Bounds
+from kernel.capability import Rights, child_of
 from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused
 from kernel.live import LiveProcess, LiveTable
 from kernel.pids import ROOT_PID, Pids, first_pids, resume_pids, take
@@ -74,7 +75,7 @@ class Launcher(Protocol):
 
 class Processes:
     """The tree. ``on_running(address)`` after a start, ``on_exit(process, reason)`` after an exit was recorded,
-    ``bury(address, why)`` when a slot will not take its mail any more, ``on_root_end()`` when the root gave up.
+    ``bury(address, why)`` when a slot will not take its mail any more.
     """
 
     def __init__(self, recorder: Recorder, live: LiveTable, pids: Pids, launcher: Launcher, bounds: Bounds):
@@ -137,7 +138,7 @@ class Processes:
     # -- asked for -----------------------------------------------------------------------------------------------
 
     def check_spawn(self, spec: ProcessSpec, parent: str) -> str:
-        """The address a new child would have. Raises Invalid, NotFound, Conflict or Busy."""
+        """The address a new child would have. Raises Invalid, Refused, NotFound, Conflict or Busy."""
         faults = spec.check()
         if faults:
             raise Invalid("; ".join(faults))
@@ -155,9 +156,22 @@ class Processes:
             raise Busy(f"the node has {len(self._state.slots)} slots, its limit")
         if len(self._state.children(parent)) >= self._bounds.children:
             raise Busy(f"{parent} has {self._bounds.children} children, the limit")
-        if self._state.slots[parent].state in ("stopped", "parked"):
-            raise Refused(f"{parent} is {self._state.slots[parent].state}; start it first")
+        self._check_up(parent)
+        self._check_rights(spec, parent)
         return address
+
+    def _check_up(self, parent: str) -> None:
+        down = self._state.down(parent)
+        if down is not None:
+            raise Refused(f"{down.address} is {down.state}; start it first")
+
+    def _check_rights(self, spec: ProcessSpec, parent: str) -> None:
+        """Rights shrink below an agent, whoever asks: supervisors in between hold none and pass them on."""
+        for address in (parent, *ancestors(parent)):
+            above = self._state.slots.get(address)
+            if above is not None and above.spec.type == "worker":
+                child_of(Rights.of(above.spec.tools), Rights.of(spec.tools))
+                return
 
     def draft_spawn(self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int) -> Draft:
         """The entry that makes a slot. Raises what :meth:`check_spawn` raises."""
@@ -194,6 +208,7 @@ class Processes:
     def start(self, address: str) -> None:
         """Start a stopped or parked slot."""
         slot = self._slot(address)
+        self._check_up(slot.parent)
         self._event(slot.parent, Start(name_of(address)))
 
     def kill(self, address: str, signal: str) -> None:
@@ -258,9 +273,11 @@ class Processes:
             self._launcher.stop(pid, reason)
         if process.address != ROOT:
             self._event(parent_of(process.address), Exited(name_of(process.address), pid, reason, batch))
-        slot = self._state.slots.get(process.address)
-        if slot is not None and slot.state in ("stopped", "parked"):
-            self._leave(slot)
+        down = self._state.down(process.address)
+        if down is not None and down.address == process.address:
+            self._leave(down)
+        elif down is not None:
+            self.bury(process.address, f"{down.address} is {down.state}")
 
     def _gone(self, process: LiveProcess, reason: str, detail: str) -> None:
         process.on(ProcessEvent.EXIT)
@@ -371,10 +388,21 @@ class Processes:
             self._leave(slot)
 
     def _leave(self, slot: Slot) -> None:
-        """A slot that is down until somebody starts it: its mail is dead, and its children end with it."""
-        self.bury(slot.address, f"{slot.address} is {slot.state}")
+        """A slot that is down until somebody starts it: its mail is dead, and its children end with it.
+
+        What is below and still runs has its mail buried when it has ended.
+        """
+        for address in self._tree_below(slot.address):
+            if self._live.at(address) is None:
+                self.bury(address, f"{slot.address} is {slot.state}")
         if slot.spec.type == "worker" and slot.address in self._supervisors:
             self._event(slot.address, Shutdown(SHUTDOWN))
+
+    def _tree_below(self, address: str) -> Iterator[str]:
+        """``address`` and every one below it."""
+        yield address
+        for child in self._state.children(address):
+            yield from self._tree_below(child.address)
 
     def _drop(self, address: str, why: str) -> None:
         """A slot that is no more, and all below it."""
@@ -433,6 +461,7 @@ class Processes:
                     "state": str(process.state) if process else "exited",
                     "slot": slot.state,
                     "why": slot.why,
+                    "last_exit": slot.last_exit,
                     "behaviour": slot.spec.behaviour if slot.spec.type == "worker" else "",
                     "restarts": max(0, slot.restarts),
                     "mailbox": len(self._state.mail.get(slot.address, ())),

@@ -7,9 +7,13 @@ pid is either still the leader's or nobody's. Hence: a leader's pid with another
 somebody else, and so do processes of that session that are older than the leader, of another user, or of
 another boot of the machine.
 
+The record also says which directory it was written in. A copy of a data directory, made while its node ran or after a
+crash, holds that node's record, and must not end that node.
+
     lock(data_dir: Path) -> DataLock                 LockedError names the holder; .close() lets go
     write_boot(data_dir, boot: int, runtime: Path) -> BootRecord         by the session's leader
     read_boot(data_dir) -> BootRecord | None         SessionError when it cannot be read
+    directory_mark(data_dir) -> str                  what tells a directory from its copies
     end_old_session(data_dir, timeout_s=10.0) -> int number of processes killed; SessionError when some remain
     session_members(sid: int) -> list[int]           pids, zombies not counted
 """
@@ -37,6 +41,8 @@ _DEAD = frozenset("ZXx")
 class BootRecord:
     """The running or last boot. ``start_ticks``: the leader's start, in clock ticks of the machine's boot.
 
+    ``directory`` is the :func:`directory_mark` of the data directory it was written in.
+
     ``session_leader`` is 0 when the node had no session of its own; then there is none to end.
     """
 
@@ -45,6 +51,7 @@ class BootRecord:
     start_ticks: int
     runtime: str
     machine_boot: str
+    directory: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,7 @@ def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
         start_ticks=leader.start_ticks if leader else 0,
         runtime=str(runtime),
         machine_boot=_machine_boot(),
+        directory=directory_mark(data_dir),
     )
     text = json.dumps({**asdict(record), "boot": f"{boot:016x}"}, indent=1)
     path = data_dir / _BOOT_FILE
@@ -119,7 +127,7 @@ def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
 
 
 def read_boot(data_dir: Path) -> BootRecord | None:
-    """The record of the last boot, None when there was none."""
+    """The record of the last boot on this very directory, None when there was none."""
     path = data_dir / _BOOT_FILE
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
@@ -129,6 +137,7 @@ def read_boot(data_dir: Path) -> BootRecord | None:
             start_ticks=fields["start_ticks"],
             runtime=fields["runtime"],
             machine_boot=fields["machine_boot"],
+            directory=fields["directory"],
         )
         if type(record.session_leader) is not int or type(record.start_ticks) is not int:
             raise ValueError("session_leader and start_ticks must be numbers")
@@ -139,7 +148,13 @@ def read_boot(data_dir: Path) -> BootRecord | None:
             f"{path} cannot be read ({type(error).__name__}: {error}), so that processes of the last run "
             "cannot be found: see that no process of this node is left, then delete the file"
         ) from error
-    return record
+    return record if record.directory == directory_mark(data_dir) else None
+
+
+def directory_mark(data_dir: Path) -> str:
+    """What a directory keeps when it is moved, and does not share with its copies: device and inode."""
+    found = os.stat(data_dir)
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def end_old_session(data_dir: Path, timeout_s: float = 10.0) -> int:

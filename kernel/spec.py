@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from kernel.errors import Invalid
@@ -50,7 +50,8 @@ class ProcessSpec:
 
     def to_json(self) -> str:
         """Canonical JSON text."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> ProcessSpec:

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgpack
 
+from kernel.address import ancestors
 from kernel.crossings import Crossings
 from kernel.documents import Documents
 from kernel.spec import ProcessSpec
@@ -29,7 +30,10 @@ CRASH_REASONS = ("crash", "timeout")
 
 @dataclass(slots=True)
 class Slot:
-    """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet)."""
+    """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet).
+
+    ``last_exit`` says of the last incarnation that ended how it did.
+    """
 
     address: str
     parent: str
@@ -39,6 +43,7 @@ class Slot:
     why: str = ""
     pid: int = 0
     restarts: int = -1
+    last_exit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,16 @@ class Mail:
     waiting: tuple[str, ...] = ()
 
     @property
-    def size(self) -> int:
-        return len(self.text) + 200
+    def size_bytes(self) -> int:
+        """Of its text, which is what a mailbox is bounded by."""
+        return len(self.text.encode())
 
 
 @dataclass(slots=True)
 class Call:
-    """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say."""
+    """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say.
+    ``intent_seq``: the intent of the attempt that may be under way, -1 when there is none.
+    """
 
     ordinal: str
     call_hash: str
@@ -82,14 +90,10 @@ class Call:
     seq: int
     name: str = ""
     arguments: str = ""
-    arguments_hash: str = ""
-    effects: str = "none"
     intent_seq: int = -1
     attempt: int = 0
     outcome: dict[str, Any] | None = None
-    outcome_seq: int = -1
     doubt: bool = False
-    refused: bool = False
 
 
 @dataclass(slots=True)
@@ -174,6 +178,7 @@ class State:
         self.tally = Tally()
         self.documents = Documents()
         self.crossings = Crossings()
+        self._doubtful: set[str] = set()  # turns that had a doubt
         self._handlers = {
             "node.booted": self._booted,
             "process.spawned": self._spawned,
@@ -194,7 +199,6 @@ class State:
             "model.answered": self._model_answered,
             "sys.value": self._value,
             "tool.proposed": self._proposed,
-            "tool.verdict": self._verdict,
             "tool.intent": self._intent,
             "tool.outcome": self._outcome,
             "tool.resolved": self._resolved,
@@ -247,6 +251,9 @@ class State:
             slot.restarts += 1
 
     def _exited(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        slot = self.slots.get(body["address"])
+        if slot is not None:
+            slot.last_exit = ": ".join(filter(None, (f"PID {body['pid']}", body["reason"], body["detail"])))
         if body["reason"].split(":", 1)[0] in CRASH_REASONS:
             turn = self.turn_of(body["address"])
             if turn is not None:
@@ -266,6 +273,14 @@ class State:
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
         return list(self._children.get(address, {}).values())
+
+    def down(self, address: str) -> Slot | None:
+        """The nearest slot, at ``address`` or above it, that is down until somebody starts it."""
+        for at in (address, *ancestors(address)):
+            slot = self.slots.get(at)
+            if slot is not None and slot.state in ("stopped", "parked"):
+                return slot
+        return None
 
     def named(self, name: str) -> list[str]:
         """Addresses of the slots of this name; when there is none, of those whose names begin with it."""
@@ -368,7 +383,6 @@ class State:
         if call is not None:
             call.outcome = {"status": body["status"], "answer": body["answer"]}
             call.outcome["tokens"] = [body["input_tokens"], body["output_tokens"]]
-            call.outcome_seq = seq
             self.turns[body["turn"]].last_answer_seq = seq
 
     def _value(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
@@ -389,18 +403,12 @@ class State:
                 seq,
                 name=body["tool"],
                 arguments=body["arguments"],
-                arguments_hash=body["arguments_hash"],
             )
-
-    def _verdict(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        call = self._call(body)
-        if call is not None:
-            call.refused = body["decision"] != "allow"
 
     def _intent(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
         if call is not None:
-            call.intent_seq, call.attempt, call.effects = seq, body["attempt"], body["effects"]
+            call.intent_seq, call.attempt = seq, body["attempt"]
             call.doubt = False
 
     def _outcome(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
@@ -408,23 +416,28 @@ class State:
         if call is None:
             return
         call.doubt = body["status"] == "in_doubt"
-        if not call.doubt:
+        if call.doubt:
+            self._doubtful.add(body["turn"])
+        else:
             call.outcome = {
                 "status": body["status"],
                 "result": body["result"],
                 "truncated": body["truncated"],
             }
-            call.outcome_seq = seq
             self.crossings.ended(f"{body['turn']}:{body['ordinal']}")
 
     def _resolved(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
         if call is not None:
             call.doubt = False
+            if body["resolution"] == "retry":
+                call.intent_seq = -1  # that attempt is settled; the next one has an intent of its own
 
     def doubts(self) -> list[tuple[Turn, Call]]:
         """Calls that wait for a person."""
-        return [(turn, call) for turn in self.turns.values() for call in turn.calls.values() if call.doubt]
+        self._doubtful &= self.turns.keys()
+        turns = [self.turns[ident] for ident in sorted(self._doubtful)]
+        return [(turn, call) for turn in turns for call in turn.calls.values() if call.doubt]
 
     # -- memory --------------------------------------------------------------------------------------------------
 

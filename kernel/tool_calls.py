@@ -74,7 +74,7 @@ class ToolCalls:
         self._parts = parts
         self._bounds = parts.bounds
         self.doubts = Doubts(recorder, live, self._site_of, parts.bounds.tool_record_bytes)
-        self._running: set[tuple[str, str]] = set()
+        self._running: dict[tuple[str, str], object] = {}  # call -> the mark of the attempt that runs
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
@@ -95,7 +95,7 @@ class ToolCalls:
             self._answer(turn, call)
         elif call.doubt:
             self.doubts.suspend(turn)
-        elif (turn.id, ordinal) not in self._running:
+        else:
             self._again(process, turn, call)
 
     def _subject(self, name: str) -> str:
@@ -124,7 +124,11 @@ class ToolCalls:
         self._answer(site.turn, site.turn.calls[site.ordinal])
 
     def _again(self, process: LiveProcess, turn: Turn, call: Call) -> None:
-        """Run a recorded proposal (again): judged anew, since rights and registry may have changed."""
+        """Run a recorded proposal (again): judged anew, since rights and registry may have changed. Whoever comes
+        second, the cell that asks or the person that resolves, finds it running, settled or in doubt anew.
+        """
+        if (turn.id, call.ordinal) in self._running or call.outcome is not None or call.doubt:
+            return
         site = self._site_of(turn, call)
         examined = self._examine(process, call.name, call.arguments)
         if isinstance(examined, Examined):
@@ -188,13 +192,14 @@ class ToolCalls:
         self._spawn(site, self._run_in_worker(site, examined, ticket, process.spec.workspace))
 
     def _spawn(self, site: CallSite, work: Coroutine[Any, Any, None]) -> None:
-        self._running.add(site.key)
+        mark = self._running[site.key] = object()
 
         async def guarded() -> None:
             try:
                 await work
             finally:
-                self._running.discard(site.key)
+                if self._running.get(site.key) is mark:  # else the next attempt runs already
+                    del self._running[site.key]
 
         task = asyncio.get_running_loop().create_task(guarded())
         self._tasks.add(task)
@@ -250,13 +255,16 @@ class ToolCalls:
 
     async def _recorded(self, drafts: Sequence[Draft], *, durable: bool) -> None:
         """Write what has happened, however long the disk refuses: it must not be told before it is recorded."""
-        while True:
-            with contextlib.suppress(LedgerUnavailable):
-                ticket = self._recorder.commit(drafts, durable=durable)
-                break
-            await asyncio.sleep(RETRY_S)
+        ticket = await self._committed(drafts, durable=durable)
         if durable:
             await self._durable(ticket)
+
+    async def _committed(self, drafts: Sequence[Draft], *, durable: bool) -> Ticket:
+        """Commit as soon as the ledger takes it; when it does at once, nothing else runs in between."""
+        while True:
+            with contextlib.suppress(LedgerUnavailable):
+                return self._recorder.commit(drafts, durable=durable)
+            await asyncio.sleep(RETRY_S)
 
     async def _durable(self, ticket: Ticket) -> None:
         while True:
@@ -297,7 +305,7 @@ class ToolCalls:
         self._spawn(site, when_durable())
 
     def _await_reply(self, key: tuple[str, str], deadline_s: float) -> None:
-        self._running.add(key)
+        self._running[key] = self
         loop = asyncio.get_running_loop()
         self._timers[key] = loop.call_later(deadline_s, self._reply_late, key, deadline_s)
 
@@ -330,21 +338,23 @@ class ToolCalls:
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-            self._running.discard(key)
+            self._running.pop(key, None)
 
     # -- doubt ---------------------------------------------------------------------------------------------------
 
     async def _in_doubt(self, turn: Turn, call: Call, declaration: ToolDeclaration) -> None:
-        """The worker died with a call."""
-        self._running.discard((turn.id, call.ordinal))
+        """The worker died with a call. It counts as running until the doubt is written, so nobody runs it meanwhile."""
         open_ = turn.id in self._state.turns
         policy = policy_of(declaration, call.attempt) if open_ else "lost"
         process = self._live.at(turn.address)
         if policy == "retry":
+            self._running.pop((turn.id, call.ordinal), None)
             if process is not None and process.turn == turn.id and call.ordinal in process.asked:
                 self._again(process, turn, call)
             return
-        await self._recorded([self.doubts.draft(turn, call, policy)], durable=True)
+        ticket = await self._committed([self.doubts.draft(turn, call, policy)], durable=True)
+        self._running.pop((turn.id, call.ordinal), None)
+        await self._durable(ticket)
         if call.doubt:
             self.doubts.suspend(turn)
         self._answer(turn, call)

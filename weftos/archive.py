@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from weftos.memory_service import MemoryService, Notify
 
 T = TypeVar("T")
 
+NICE = 10  # what it makes can be made again at any time: the node, its cells and workers go first
 FOLLOW_S = 0.2
 RETRY_S = 5.0
 
@@ -96,10 +98,10 @@ class ArchiveService:
             self._following = asyncio.create_task(self._load())
 
     async def _load(self) -> None:
-        """Load until nothing is left, a little later than asked, so that many groups become one transaction."""
-        await asyncio.sleep(FOLLOW_S)
+        """Load until nothing is left, each time a little later, so that many groups become one transaction."""
         more = True
         while more:
+            await asyncio.sleep(FOLLOW_S)
             loaded, durable = self._archive.size, self._durable
             try:
                 await self._in_thread(self._archive.update, durable)
@@ -155,6 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--boot", type=int, required=True)
     arguments = parser.parse_args(argv)
     die_with_parent()
+    os.nice(NICE)
     try:
         embedder = make_embedder(
             arguments.embedder, arguments.embedding_model, arguments.embedding_dimensions

@@ -6,6 +6,7 @@ Order: lock the data directory; end everything of the old boot; replay; settle w
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
 import secrets
@@ -14,9 +15,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chain.draft import Draft
+from chain.errors import ChainError
 from chain.keys import Keys, load_keys
 from chain.ledger import Ledger
 from kernel.cell_table import CellLimits
@@ -36,17 +38,19 @@ from kernel.tools.registry import Registry, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerLimits, Workers, worker_command
 from mesh.mesh import Mesh
 from weftos import __version__
+from weftos.archive_link import ArchiveLink
 from weftos.config import Config, load
 from weftos.engines import make_engine
 from weftos.helper_commands import archive_command, gateway_command
 from weftos.initialise import initialise, is_initialised
-from weftos.listener import Listener
 from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
 from weftos.mesh_wiring import make_mesh, open_mesh
 from weftos.runtime import make_runtime, remove_runtime
 
-ARCHIVE_READY_S = 3.0
+if TYPE_CHECKING:
+    from weftos.listener import Listener
+
 AGENT = BehaviourEntry("agent", "cognition.agent:Agent")
 
 Report = Callable[[str], None]
@@ -186,13 +190,18 @@ class Node:
         await self.kernel.remote.close()
         await self.mesh.close()
         await self.kernel.close()
-        if ground.ledger.read_only is None:
-            body = {"boot": f"{ground.boot:016x}", "reason": self.why[:200]}
-            ground.ledger.commit([Draft("node.stopped", body)], durable=True)
-        await ground.ledger.close()
-        ground.log.close()
-        shutil.rmtree(ground.runtime, ignore_errors=True)
-        ground.held.close()
+        try:
+            if ground.ledger.read_only is None:
+                body = {"boot": f"{ground.boot:016x}", "reason": self.why[:200]}
+                ground.ledger.commit([Draft("node.stopped", body)], durable=True)
+            await ground.ledger.close()
+        except ChainError as error:
+            ground.log.log("error", "the ledger could not be closed", why=str(error))
+            raise
+        finally:
+            ground.log.close()
+            shutil.rmtree(ground.runtime, ignore_errors=True)
+            ground.held.close()
 
 
 async def start(options: Options, report: Report) -> Node:
@@ -256,7 +265,10 @@ def _open_log(config: Config, data: Path) -> JsonLog:
 
 
 async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
-    """Everything that runs, in the order in which it may be heard."""
+    """Everything that runs, in the order in which it may be heard.
+
+    The control API is imported only when the process tree starts: it takes longer than all of the rest.
+    """
     kernel, gateway, archive = await _kernel(ground, report)
     engine, entrance = make_engine(
         ground.config.settings.node, ground.keys.origin, ground.boot, ground.runtime, ground.logs
@@ -269,24 +281,26 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     facts = _facts(ground, archive, lag, lambda why: node.stop(why))
     settings = ground.config.settings
     mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, kernel.remote)
-    node = Node(ground, kernel, mesh, Listener(Control(kernel, facts), runtime / "control.sock"), lag)
     _record_boot(ground, kernel.recorder)
     cells = CellsChild(kernel.cells, engine)
     kernel.on_engine_lost = lambda why: cells.on_death(why)
     kernel.helpers.add("placer" if engine.name == "ray" else "cells", cells)
     kernel.helpers.add("gateway", gateway)
-    kernel.helpers.add("archive", archive, lambda: archive.notify("durable", {"size": ground.ledger.size}))
-    ground.ledger.on_group(lambda group: archive.notify("durable", {"size": group.size}))
+    kernel.helpers.add("archive", archive.helper, archive.tell)
+    ground.ledger.on_group(archive.group)
     report("starting the process tree")
     kernel.boot()
     await ground.ledger.barrier()
     await open_mesh(mesh, kernel.remote, settings, token)
-    await node.listener.start()
+    doors = await asyncio.to_thread(importlib.import_module, "weftos.listener")
+    listener: Listener = doors.Listener(Control(kernel, facts), runtime / "control.sock")
+    node = Node(ground, kernel, mesh, listener, lag)
+    await listener.start()
     lag.start()
     return node
 
 
-async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper, LinkedHelper]:
+async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper, ArchiveLink]:
     """The kernel with its tools, and the helpers it will ask."""
     config, runtime, logs, boot = ground.config, ground.runtime, ground.logs, ground.boot
     tools = config.settings.tools.items()
@@ -304,12 +318,13 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
     gateway = LinkedHelper(
         gateway_command(config, runtime, logs), boot, lambda op, args: _tokens(kernel, op, args)
     )
-    archive = LinkedHelper(
+    helper = LinkedHelper(
         archive_command(config, ground.data, runtime, logs),
         boot,
         lambda op, args: embeddings.notice(op, args),
     )
-    embeddings = Embeddings(gateway.request, archive.request)
+    embeddings = Embeddings(gateway.request, helper.request)
+    archive = ArchiveLink(helper, ground.ledger)
 
     def note(event: str, **fields: Any) -> None:
         ground.log.log("info", event, **fields)
@@ -319,7 +334,7 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
         replace(config.settings.limits.bounds(), carriage_s=config.settings.mesh.deadline_s),
         _behaviours(config),
         note,
-        lambda op, args: archive.request(op, args, ARCHIVE_READY_S),
+        archive.ask,
     )
     kernel = Kernel(
         recorder, open_pids(recorder), Registry(builtin_declarations()), workers, NodeGateway(gateway), env
@@ -339,7 +354,7 @@ async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, r
     return Registry([*builtin_declarations(), *described.declarations], sources)
 
 
-def _facts(ground: Ground, archive: LinkedHelper, lag: LoopLag, shutdown: Report) -> NodeFacts:
+def _facts(ground: Ground, archive: ArchiveLink, lag: LoopLag, shutdown: Report) -> NodeFacts:
     node_log = ground.logs / "node.jsonl"
     return NodeFacts(
         name=ground.name,
@@ -351,7 +366,7 @@ def _facts(ground: Ground, archive: LinkedHelper, lag: LoopLag, shutdown: Report
         providers=frozenset(ground.config.settings.providers),
         config_view=ground.config.view,
         read_logs=lambda address, limit: read_last(node_log, limit, {"address": address}),
-        archive=lambda op, args: archive.request(op, args, ARCHIVE_READY_S),
+        archive=archive.ask,
         shutdown=shutdown,
         loop_lag_p99_ms=lag.p99_ms,
     )

@@ -309,6 +309,9 @@ class Client:
                 "look at weftos events",
                 "unavailable",
             ) from error
+        except UnicodeEncodeError as error:
+            given = repr(error.object[error.start : error.end])
+            raise WeftosError(f"{given} is no character: give text in UTF-8", "invalid") from error
         except ValueError as error:
             raise WeftosError(f"the node's answer is not readable ({error})", "internal") from error
 

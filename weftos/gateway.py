@@ -1,9 +1,9 @@
 """The gateway process: ``python -P -m weftos.gateway --config-json JSON --link-fd N --boot B``. Wiring only.
 
 JSON: ``{"default": NAME, "default_model": MODEL, "providers": {NAME: TABLE}}``, a table being ``{"kind":
-"offline"}`` or ``{"kind": "openai", "base_url", "model", "api_key_env", "stream", "timeout_s"}`` (prices are
-for others and skipped). It holds names of environment variables and never a key: it stands in an argv. Keys
-come from this process's own environment and leave it only towards their server.
+"offline"}`` or ``{"kind": "openai", "base_url", "model", "api_key_env", "stream", "timeout_s"}``. It holds names
+of environment variables and never a key: it stands in an argv. Keys come from this process's own environment and
+leave it only towards their server.
 """
 
 from __future__ import annotations

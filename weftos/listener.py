@@ -20,13 +20,13 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kernel.cell_door import listen
 from weftos.api import Streams, create_app
 from weftos.api_parts import OPERATOR, error_answer
 from weftos.control import Control, Operator
 from weftos.errors import WeftosError
 
 MAX_CONNECTIONS = 256
-MAX_PATH_BYTES = 107  # sun_path is 108 bytes with its closing zero (unix(7))
 
 
 class Listener:
@@ -40,8 +40,9 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Bind and serve. Raises WeftosError when the path is too long, OSError when it cannot be bound."""
-        listening = _bind(self._path)
+        """Bind and serve. Raises Invalid when the path is too long, OSError when it cannot be bound."""
+        listening = listen(self._path)
+        listening.setblocking(False)
         config = uvicorn.Config(
             self._app,
             http=_PeerProtocol,
@@ -70,27 +71,6 @@ class Listener:
             self._streams.end()
             await self._task
             self._path.unlink(missing_ok=True)
-
-
-def _bind(path: Path) -> socket.socket:
-    if len(os.fsencode(path)) > MAX_PATH_BYTES:
-        raise WeftosError(
-            f"socket path {path} is {len(os.fsencode(path))} bytes, the system allows {MAX_PATH_BYTES}: "
-            "set XDG_RUNTIME_DIR to a shorter directory",
-            "invalid",
-        )
-    path.unlink(missing_ok=True)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listening.bind(os.fspath(path))
-    except OSError:
-        listening.close()
-        raise
-    finally:
-        os.umask(before)
-    listening.setblocking(False)
-    return listening
 
 
 class _Server(uvicorn.Server):

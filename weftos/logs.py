@@ -4,13 +4,12 @@ A caller only puts a small dict in a bounded queue, so a slow disk stalls no eve
 and run by the thread, so boot does not wait for it. When the queue is full, or the disk refuses, lines are
 lost, and the first line that can be written again says how many.
 
-What is bound by :func:`bound` (pid, turn, trace) stands in every line of that context. Secrets do not get in:
-fields with a secret's name, the values of known secrets, and what looks like a bearer token or a key.
+Secrets do not get in: fields with a secret's name, the values of known secrets, and what looks like a bearer token or
+a key.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import queue
@@ -18,8 +17,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +31,11 @@ MAX_ITEMS = 100
 MAX_DEPTH = 4
 REDACTED = "[redacted]"
 
-_CONTEXT: ContextVar[Mapping[str, Any]] = ContextVar("weftos_log_context")
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[_-])(api[_-]?key|authorization|password|secret|cookie|private[_-]?key|seed|token)$"
 )
 _SECRET_TEXT = re.compile(r"(?i)\b(bearer\s+|basic\s+)[\w.~+/=-]{8,}|\b(sk|pk|ghp|xox[abp])[-_][\w-]{8,}")
-_NOTHING: Mapping[str, Any] = {}
 _CLOSE = object()
-
-
-@contextlib.contextmanager
-def bound(**fields: Any) -> Iterator[None]:
-    """Every line logged inside (in this task, and in tasks started inside) carries ``fields``."""
-    token = _CONTEXT.set({**_CONTEXT.get(_NOTHING), **fields})
-    try:
-        yield
-    finally:
-        _CONTEXT.reset(token)
 
 
 class JsonLog:
@@ -76,7 +62,7 @@ class JsonLog:
         """Write a line, unless ``level`` (debug, info, warning, error) is below that of the log."""
         if LEVELS[level] < self._threshold:
             return
-        line = {"time_ns": time.time_ns(), "level": level, "event": event, **_CONTEXT.get(_NOTHING), **fields}
+        line = {"time_ns": time.time_ns(), "level": level, "event": event, **fields}
         try:
             self._queue.put_nowait(line)
         except queue.Full:

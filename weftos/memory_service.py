@@ -168,7 +168,8 @@ class MemoryService:
 
     async def _query_vector(self, query: str, given: Any) -> Matrix:
         if given is not None:
-            return _floats({"count": 1, **_vector(given)})[0]
+            vectors = _floats({"count": 1, **_vector(given)})
+            return vectors[:1].reshape(-1)
         if self._fault:
             raise EmbedFault(self._fault)
         vectors = await self._ask([query], min(QUERY_EMBED_S, self._embed_s))
@@ -176,7 +177,7 @@ class MemoryService:
             self._index.check_dimensions(vectors.shape[1])
         except VectorError as error:
             raise EmbedFault(str(error)) from error
-        return vectors[0]
+        return vectors[:1].reshape(-1)
 
     def _embed_waiting(self) -> None:
         if self._index.waiting and (self._embedding is None or self._embedding.done()):

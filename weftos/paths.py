@@ -35,6 +35,9 @@ def control_socket(data: Path) -> Path:
     """
     try:
         boot = json.loads((data / "boot.json").read_text())
+        here = data.stat()
+        if boot["directory"] != f"{here.st_dev}:{here.st_ino}":  # as kernel.session's directory_mark
+            raise not_running(data)  # a copy: the socket is that of the node on the original
         return Path(boot["runtime"]) / "control.sock"
     except FileNotFoundError:
         raise not_running(data) from None

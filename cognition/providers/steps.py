@@ -294,9 +294,9 @@ def _using(rest: str, memory: Memory) -> Call | None:
         return None
     text = text[4:].strip() or "{}"
     try:
-        given = json.loads(text)
+        given = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
-        given = None
+        given = None  # broken: the node says how
     if isinstance(given, dict):
         text = json.dumps(
             {key: _meant(value, memory) if isinstance(value, str) else value for key, value in given.items()},
@@ -305,6 +305,14 @@ def _using(rest: str, memory: Memory) -> Call | None:
     return Call(
         tool, text, lambda result, memory: (f"{tool} gave: {result.text}", Memory(result.text, memory.file))
     )
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, unless a key stands in it twice."""
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        raise ValueError("a key twice")
+    return given
 
 
 def _call(

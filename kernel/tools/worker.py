@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from typing import Any, NoReturn
@@ -27,6 +26,7 @@ from kernel.tools.declaration import declaration_to_data
 from kernel.tools.files import FileError, list_directory, read_file, write_file
 from kernel.tools.intent import IntentGate, IntentRefused
 from kernel.tools.loader import LoadedTool, LoadError, load_tool, one_line
+from kernel.tools.threads import Threads
 
 MAX_RESULT_BYTES = 2**20
 MAX_LOG_BYTES = 4 * 2**20
@@ -84,7 +84,7 @@ class Worker:
 
     def __init__(self, boot: int, threads: int) -> None:
         self._boot = boot
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tool")
+        self._pool: Threads[Answer] = Threads(threads, "tool")
         self._gate: IntentGate | None = None
         self._third_party: dict[str, LoadedTool] = {}
         self._faults: dict[str, str] = {}
@@ -125,7 +125,7 @@ class Worker:
             function = partial(_FILE_TOOLS[tool], args["workspace"])
         else:
             return answer_of("error", self._faults.get(tool, f"this worker has no tool {tool!r}"))
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call_guarded, function, arguments)
+        return await self._pool.run(partial(call_guarded, function, arguments))
 
 
 _FILE_TOOLS: dict[str, Callable[..., str]] = {

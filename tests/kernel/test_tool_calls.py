@@ -129,12 +129,13 @@ def test_a_worker_lost_with_an_external_call_leaves_it_before_a_person(tmp_path:
         twin.workers.answer = lost
         twin.ask_tool(at, "pay", {"amount": 5})
         async with asyncio.timeout(10):
-            while not twin.kernel.state.doubts() or twin.kernel.live.must(at.pid).state == "running":
+            process = twin.kernel.live.get(at.pid)
+            assert process is not None
+            while process.state == "running":
                 await asyncio.sleep(0)
         assert twin.cells.results.empty()
         assert len(twin.workers.calls) == 1
-        process = twin.kernel.live.get(at.pid)
-        assert process is not None
+        assert twin.kernel.state.doubts()
         assert process.state == "suspended"
         twin.workers.answer = lambda call: WorkerResult("ok", "paid", False, "", 4)
         await twin.kernel.tool_calls.resolve(f"{at.turn}:0.0", "retry", "operator:0")
@@ -173,6 +174,80 @@ def test_a_person_can_say_that_it_was_done_or_lost(tmp_path: Path, resolution: s
 
     on_twin(tmp_path, before)
     on_twin(tmp_path, after)
+
+
+async def leave_a_payment_open(twin: Twin) -> None:
+    at = await turn_of_ada(twin)
+    twin.workers.hold.clear()
+    twin.ask_tool(at, "pay", {"amount": 5})
+    async with asyncio.timeout(10):
+        while not twin.workers.calls:
+            await asyncio.sleep(0)
+
+
+def test_a_retry_that_was_not_begun_when_the_node_died_is_no_new_doubt(tmp_path: Path) -> None:
+    async def resolve(twin: Twin) -> None:
+        [(turn, call)] = twin.kernel.state.doubts()
+        await twin.kernel.tool_calls.resolve(f"{turn.id}:{call.ordinal}", "retry", "operator:0")
+
+    async def after(twin: Twin) -> None:
+        assert not twin.kernel.state.doubts()
+        at = await twin.delivery()
+        assert (await twin.call_tool(at, "pay", {"amount": 5}))["status"] == "ok"
+        assert [r.body["attempt"] for r in await twin.entries("tool.intent")] == [1, 2]
+
+    on_twin(tmp_path, leave_a_payment_open)
+    on_twin(tmp_path, resolve)
+    on_twin(tmp_path, after)
+
+
+def test_a_retry_runs_once_when_the_cell_asks_before_the_word_is_on_the_disk(tmp_path: Path) -> None:
+    async def after(twin: Twin) -> None:
+        at = await twin.delivery()
+        word = asyncio.create_task(twin.kernel.tool_calls.resolve(f"{at.turn}:0.0", "retry", "operator:0"))
+        async with asyncio.timeout(10):
+            while twin.kernel.state.doubts():
+                await asyncio.sleep(0)
+        assert not word.done()
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await word
+        await twin.ledger.barrier()
+        twin.workers.hold.set()
+        assert (await twin.result())["status"] == "ok"
+        assert len(twin.workers.calls) == 1
+
+    on_twin(tmp_path, leave_a_payment_open)
+    on_twin(tmp_path, after)
+
+
+def test_a_further_attempt_counts_as_running_when_the_lost_one_has_ended(tmp_path: Path) -> None:
+    """Its cell dies and asks again while it runs: that must not make a third."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+
+        def lost(call: WorkerCall) -> WorkerResult:
+            raise WorkerLost("died")
+
+        twin.workers.answer = lost
+        twin.ask_tool(at, "file_write", {"path": "a", "content": "b"})
+        async with asyncio.timeout(10):
+            while not twin.workers.calls:
+                await asyncio.sleep(0)
+            twin.workers.answer = lambda call: WorkerResult("ok", "written", False, "", 7)
+            twin.workers.hold.clear()
+            while len(twin.workers.calls) < 2:
+                await asyncio.sleep(0)
+        twin.crash(at)
+        again = await twin.delivery()
+        twin.ask_tool(again, "file_write", {"path": "a", "content": "b"})
+        await twin.ledger.barrier()
+        twin.workers.hold.set()
+        assert (await twin.result())["text"] == "written"
+        assert len(twin.workers.calls) == 2
+
+    on_twin(tmp_path, body)
 
 
 def test_policies_on_doubt_after_a_reboot(tmp_path: Path) -> None:
@@ -402,5 +477,30 @@ def test_without_a_writable_journal_nothing_with_effects_runs(tmp_path: Path) ->
                 await asyncio.sleep(0.01)
         assert (await twin.call_tool(at, "pay", {"amount": 7}, 2))["status"] == "ok"
         assert [json.loads(call.arguments) for call in twin.workers.calls] == [{"amount": 7}]
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_what_was_done_is_told_only_once_it_is_recorded(tmp_path: Path) -> None:
+    """The disk fails between the effect and its outcome: the caller waits, and is never told that nothing was done."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+
+        def then_full(call: WorkerCall) -> WorkerResult:
+            disk.full = True
+            return WorkerResult("ok", "paid", False, "", 4)
+
+        twin.workers.answer = then_full
+        twin.ask_tool(at, "pay", {"amount": 5})
+        async with asyncio.timeout(10):
+            while twin.ledger.read_only is None:
+                await asyncio.sleep(0.01)
+        assert twin.cells.results.empty()
+        disk.full = False
+        assert (await twin.result())["text"] == "paid"
+        assert len(twin.workers.calls) == 1
+        assert [r.body["status"] for r in await twin.entries("tool.outcome")] == ["ok"]
 
     on_twin(tmp_path, body, disk=disk)

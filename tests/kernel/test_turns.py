@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from kernel.bounds import Bounds
 from kernel.cell_events import CellCall
-from kernel.errors import Busy, Invalid, NotFound, Refused
+from kernel.errors import Invalid, MailboxFull, NotFound, Refused
 from tests.kernel.kernel_twin import Twin, kernel_twin
 
 
@@ -202,6 +202,32 @@ def test_a_message_is_dead_once_its_slot_is_stopped_and_lives_again_when_replaye
     on_twin(tmp_path, body)
 
 
+@pytest.mark.parametrize("kind", ["worker", "supervisor"])
+def test_what_is_below_a_stopped_process_takes_no_mail_and_what_waits_there_is_dead(
+    tmp_path: Path, kind: Literal["worker", "supervisor"]
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss", type=kind)
+        await twin.spawn("kid", "/user/boss")
+        busy, waiting = await twin.send("kid", "one"), await twin.send("kid", "two")
+        at = await twin.delivery()
+        twin.kernel.processes.stop("/user/boss")
+        twin.finish(at)
+        assert (await twin.end_of(busy))["status"] == "ok"
+        assert (await twin.end_of(waiting))["reply"] == "/user/boss is stopped"
+        with pytest.raises(Refused, match="/user/boss is stopped; weftos start /user/boss brings it back"):
+            await twin.send("kid", "three")
+        with pytest.raises(Refused, match="/user/boss is stopped; start it first"):
+            twin.kernel.processes.start("/user/boss/kid")
+        with pytest.raises(Refused, match="/user/boss is stopped; start it first"):
+            await twin.spawn("grandchild", "/user/boss/kid")
+        twin.kernel.processes.start("/user/boss")
+        again = await twin.kernel.post.replay(waiting.id, -1)
+        assert (await twin.delivery()).message["id"] == again.id
+
+    on_twin(tmp_path, body)
+
+
 def test_an_expired_message_is_not_delivered(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")
@@ -221,13 +247,25 @@ def test_a_full_mailbox_refuses_and_leaves_no_dead_letter(tmp_path: Path) -> Non
         await twin.spawn("ada")
         for _ in range(3):
             await twin.send("ada")
-        with pytest.raises(Busy, match=r"3 messages, limit 3"):
+        with pytest.raises(MailboxFull, match=r"3 messages, limit 3"):
             await twin.send("ada")
         with pytest.raises(Invalid, match="message of 60 bytes, limit 50"):
             await twin.send("ada", "x" * 60)
         assert not twin.kernel.state.dead
 
     on_twin(tmp_path, body, bounds=Bounds(mailbox_messages=3, message_bytes=50))
+
+
+def test_a_mailbox_is_bounded_in_bytes_of_utf8_too(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada", "é" * 20)
+        await twin.send("ada", "é" * 20)
+        with pytest.raises(MailboxFull, match=r"\(80 bytes, limit 100\)"):
+            await twin.send("ada", "é" * 20)
+        await twin.send("ada", "e" * 20)
+
+    on_twin(tmp_path, body, bounds=Bounds(mailbox_bytes=100, message_bytes=50))
 
 
 def test_a_dead_pid_is_refused_and_its_successor_named(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class Accounts:
         call = (body["turn"], body["ordinal"])
         if body["effects"] == "external":
             self._open[call] = time_us
-            effect = self._effect_of[call]
+        if (effect := self._effect_of.get(call)) is not None:
             self.effects[effect].add(call)
             self.intended_at[effect] = time_us
 

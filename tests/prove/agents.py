@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tests.prove.accounts import Accounts, read_accounts
 from tests.prove.effects import EffectServer, effect_server
-from tests.prove.house import House, ProofError
-from tests.prove.processes import below, living, pss_bytes
+from tests.prove.house import House, ProofError, proven
+from tests.prove.processes import pss_bytes
 from tests.prove.report import Findings, check_ledger
-from weftos import Client, WeftosError
+from weftos import Client
 
 AGENTS = 200
 SENDERS = 4
@@ -43,7 +43,7 @@ class Phase:
 
 PHASES = (
     Phase("effects", "in a worker, effects outside", ["e"] * 5),
-    Phase("mixed", "mixed: file, effect, read, calculate, effect", ["w", "e", "r", "c", "e"]),
+    Phase("mixed", "mixed: write, effect, read, calculate, effect", ["w", "e", "r", "c", "e"]),
 )
 LONG_PHASES = (
     Phase("ticks", "in a worker, a tool that does nothing", ["t"] * 50),
@@ -57,9 +57,9 @@ class Census:
 
     spawn_s: float = 0.0
     cells: int = 0
+    base_bytes: int = 0
     idle_bytes: float = 0.0
     worked_bytes: float = 0.0
-    empty_cell_bytes: int = 0
     node_bytes: int = 0
     lag_ms: dict[str, float] = field(default_factory=dict)
 
@@ -68,26 +68,20 @@ def prove_agents(console: Console, quick: bool) -> bool:
     """Let two hundred agents work, and judge. True when everything held."""
     phases = PHASES if quick else PHASES + LONG_PHASES
     house = House("a")
-    findings, census = Findings(), Census()
-    try:
+
+    def proof() -> bool:
+        findings, census = Findings(), Census()
         with effect_server(house.data / "effects.log", 0.0) as effects:
             _run(console, house, effects, phases, census)
-            findings.check("no process left at the end", house.run.left())
+            findings.check("no process is left at the end", house.run.left())
             counts = Counter(effects.log.read_text().split())
         accounts = read_accounts(house.node)
         _judge(accounts, counts, phases, findings)
         check_ledger(house, findings)
-    except (ProofError, WeftosError, OSError, subprocess.TimeoutExpired) as error:
-        console.print(f"the proof broke off: {type(error).__name__}: {error}", style="red", markup=False)
-        house.explain(console)
-        house.end()
-        return False
-    _print(console, accounts, phases, census, findings)
-    if findings.bad:
-        house.explain(console)
-        return False
-    house.remove()
-    return True
+        _print(console, accounts, phases, census, findings)
+        return not findings.bad
+
+    return proven(console, house, proof)
 
 
 def _run(
@@ -99,24 +93,27 @@ def _run(
     with house.client() as node, Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("spawning", total=AGENTS)
         node.spawn("agent0", behaviour="labourer", tools=TOOLS)  # the first waits for a cell
+        _until(lambda: node.status()["cells"] > 1, "the spare cell, with which the others share memory")
+        census.base_bytes = sum(map(pss_bytes, _cells(node)))
         started = time.monotonic()
         for number in range(1, AGENTS):
             node.spawn(f"agent{number}", behaviour="labourer", tools=TOOLS)
             progress.update(bar, completed=number + 1)
         census.spawn_s = time.monotonic() - started
-        census.idle_bytes = _measure(node, house, census)
+        census.idle_bytes = _bytes_an_agent(node, census)
         for phase in phases:
             bar = progress.add_task(phase.title, total=AGENTS)
             _work(house, effects, phase)
-            deadline = time.monotonic() + PHASE_S
-            while left := node.status()["messages"]["in_flight"]:
+
+            def answered(bar: TaskID = bar) -> bool:
+                left = node.status()["messages"]["in_flight"]
                 progress.update(bar, completed=AGENTS - left)
-                if time.monotonic() > deadline:
-                    raise ProofError(f"{left} messages unanswered {PHASE_S:g} s after they were sent")
-                time.sleep(POLL_S)
-            progress.update(bar, completed=AGENTS)
+                return bool(left == 0)
+
+            _until(answered, f"the answers of {phase.title}")
             census.lag_ms[phase.name] = node.status()["loop_lag_p99_ms"]
-        census.worked_bytes = _measure(node, house, census)
+        census.worked_bytes = _bytes_an_agent(node, census)
+        census.node_bytes = pss_bytes(house.run.leader)
     house.down()
 
 
@@ -135,20 +132,25 @@ def _work(house: House, effects: EffectServer, phase: Phase) -> None:
         list(senders.map(send, range(SENDERS)))
 
 
-def _measure(node: Client, house: House, census: Census) -> float:
-    """Bytes an agent takes: what their cells hold beyond an empty cell. The spare cell is the empty one."""
-    cells = {row["os_pid"] for row in node.ps() if row["name"].startswith("agent")}
-    processes = living()
-    titles = {processes[cell].command for cell in cells}
-    like_them = [
-        p.pid for p in below(house.run.leader, processes) if p.command in titles and p.pid not in cells
-    ]
-    if not like_them:
-        raise ProofError("there is no empty cell to measure")
+def _until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something is so. Raises ProofError when it takes too long."""
+    deadline = time.monotonic() + PHASE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ProofError(f"waited {PHASE_S:g} s for {what}")
+        time.sleep(POLL_S)
+
+
+def _cells(node: Client) -> set[int]:
+    """The operating system's ids of the cells that agents live in."""
+    return {row["os_pid"] for row in node.ps() if row["name"].startswith("agent")}
+
+
+def _bytes_an_agent(node: Client, census: Census) -> float:
+    """What each agent after the first adds: all their cells, less as many cells with next to nothing in them."""
+    cells = _cells(node)
     census.cells = len(cells)
-    census.empty_cell_bytes = min(map(pss_bytes, like_them))
-    census.node_bytes = pss_bytes(house.run.leader)
-    return (sum(map(pss_bytes, cells)) - len(cells) * census.empty_cell_bytes) / AGENTS
+    return (sum(map(pss_bytes, cells)) - len(cells) * census.base_bytes) / (AGENTS - 1)
 
 
 def _judge(accounts: Accounts, counts: Counter[str], phases: Sequence[Phase], findings: Findings) -> None:
@@ -172,9 +174,10 @@ def _judge(accounts: Accounts, counts: Counter[str], phases: Sequence[Phase], fi
 def _print(
     console: Console, accounts: Accounts, phases: Sequence[Phase], census: Census, findings: Findings
 ) -> None:
-    table = Table(title=f"{AGENTS} agents in {census.cells} shared cells on Ray")
+    title = f"{AGENTS} agents on Ray, in shared cells: {census.cells}"
+    table = Table(title=title, box=box.SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("calls of each agent")
-    for column in ("calls", "seconds", "calls/s", "loop lag p99 ms"):
+    for column in ("calls", "seconds", "calls/s", "lag p99 ms"):
         table.add_column(column, justify="right")
     for phase in phases:
         done = [accounts.work[m] for m, text in accounts.accepted.items() if f'"{phase.name}-' in text]
@@ -189,6 +192,6 @@ def _print(
     findings.figure(f"spawning {AGENTS - 1} more agents, one after the other", f"{census.spawn_s:.2f} s")
     findings.figure("memory per agent, idle", f"{census.idle_bytes / kib:.1f} KiB")
     findings.figure("memory per agent, after its work", f"{census.worked_bytes / kib:.1f} KiB")
-    findings.figure("memory of an empty cell", f"{census.empty_cell_bytes / kib / kib:.1f} MiB")
+    findings.figure("memory of a cell with one agent", f"{census.base_bytes / kib / kib:.1f} MiB")
     findings.figure("memory of the node", f"{census.node_bytes / kib / kib:.1f} MiB")
     findings.print(console)

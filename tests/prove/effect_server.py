@@ -1,8 +1,8 @@
 """The outside world: counts effects by id, on disk before it answers. A process of its own.
 
-One JSON object a line, each way. ``{"count": id}`` -> ``{"counted": n}``, after a random delay on either side of the
-counting, so that a kill finds calls whose effect has and has not yet happened. ``{"ask": [ids]}`` -> ``{"counts":
-{id: n}}``, once no counting of those ids is still under way; ``{"ask": null}`` for all.
+One JSON object a line, each way. ``{"count": id}`` -> ``{"counted": n}``, a random while after the counting, so that a
+kill finds calls whose effect has happened and is not yet known. ``{"ask": [ids]}`` -> ``{"counts": {id: n}}``, once no
+counting of those ids is still under way; ``{"ask": null}`` for all.
 
 Prints its port, then serves until its standard input closes.
 """
@@ -36,7 +36,6 @@ class Effects:
     async def count(self, effect: str) -> dict[str, Any]:
         self._under_way[effect] += 1
         try:
-            await asyncio.sleep(random.random() * self._delay_s)
             self._counts[effect] += 1
             counted = self._counts[effect]
             await self._write(effect)

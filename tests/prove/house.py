@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,17 +78,6 @@ class House:
     def client(self) -> Client:
         return Client(self.node)
 
-    def end(self) -> None:
-        """Stop whatever still runs, however it stands; for the way out after a failure."""
-        subprocess.run(
-            [sys.executable, "-P", "-m", "weftos", "down", "--data", str(self.node)],
-            capture_output=True,
-            timeout=COMMAND_S,
-        )
-
-    def remove(self) -> None:
-        shutil.rmtree(self.data)
-
     def explain(self, console: Console) -> None:
         """What a person needs to find out why a proof failed."""
         console.rule("[red]what the node says")
@@ -109,3 +99,21 @@ class House:
             if process.session == self.run.leader:
                 console.print(f"{process.pid} {process.parent} {process.command[:150]}", markup=False)
         console.print(f"the data directory is kept: {self.data}", style="bold")
+
+
+def proven(console: Console, house: House, proof: Callable[[], bool]) -> bool:
+    """Run a proof. Whatever comes of it, its node is stopped; the directory goes only when everything held."""
+    held = False
+    try:
+        held = proof()
+        if not held:
+            house.explain(console)
+    except (ProofError, WeftosError, OSError, subprocess.SubprocessError) as error:
+        console.print(f"the proof broke off: {type(error).__name__}: {error}", style="red", markup=False)
+        house.explain(console)
+    finally:
+        argv = [sys.executable, "-P", "-m", "weftos", "down", "--data", str(house.node)]
+        subprocess.run(argv, capture_output=True, timeout=COMMAND_S)
+    if held:
+        shutil.rmtree(house.data)
+    return held

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,17 +16,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.prove.effects import EffectServer, effect_server
-from tests.prove.house import House, ProofError
+from tests.prove.house import House, ProofError, proven
 from tests.prove.processes import kill
 from tests.prove.report import Findings, check_ledger, print_kills
 from tests.prove.verdict import judge_kills
 from tests.prove.victims import KINDS, Choice, Victim
-from weftos import Client, WeftosError
+from weftos import Client
+from weftos.control import Resolution
 
 LABOURERS = [f"labourer{n}" for n in range(8)]
 PLANNERS = [f"planner{n}" for n in range(2)]
 TOOLS = ["count_effect", "file_write", "calculator"]
-DELAY_S = 0.015
+DELAY_S = 0.03
 RECOVERY_S = 60.0
 POLL_S = 0.02
 LOAD = Path(__file__).with_name("load.py")
@@ -56,15 +58,18 @@ class Campaign:
     ledger: Path
     incidents: list[Incident] = field(default_factory=list)
     findings: Findings = field(default_factory=Findings)
-    resolved: int = 0
+    resolved: Counter[str] = field(default_factory=Counter)
+    boots_s: list[float] = field(default_factory=list)
+    strays: list[str] = field(default_factory=list)
 
     def settle(self, node: Client) -> None:
         """Resolve what is in doubt, as a person would: by asking the world outside whether it was done."""
         for doubt in node.doubts():
             effect = doubt["arguments"].partition('"effect":"')[2].partition('"')[0]
             done = self.effects.counts([effect])[effect] > 0
-            node.resolve(doubt["id"], "done" if done else "retry")
-            self.resolved += 1
+            resolution: Resolution = "done" if done else "retry"
+            node.resolve(doubt["id"], resolution)
+            self.resolved[resolution] += 1
             if self.incidents:
                 self.incidents[-1].resolved += 1
 
@@ -72,23 +77,17 @@ class Campaign:
 def prove_kills(console: Console, seed: str, kills: int) -> bool:
     """Kill ``kills`` times and judge. True when everything held."""
     house = House("k")
-    try:
+
+    def proof() -> bool:
         with effect_server(house.data / "effects.log", DELAY_S) as effects:
             campaign = Campaign(house, effects, house.data / "client.jsonl")
             _run(console, campaign, random.Random(seed), _plan(kills, random.Random(f"{seed} plan")), seed)
             judge_kills(campaign)
         check_ledger(house, campaign.findings)
-    except (ProofError, WeftosError, OSError, subprocess.TimeoutExpired) as error:
-        console.print(f"the proof broke off: {type(error).__name__}: {error}", style="red", markup=False)
-        house.explain(console)
-        house.end()
-        return False
-    print_kills(console, campaign)
-    if campaign.findings.bad:
-        house.explain(console)
-        return False
-    house.remove()
-    return True
+        print_kills(console, campaign)
+        return not campaign.findings.bad
+
+    return proven(console, house, proof)
 
 
 def _plan(kills: int, chance: random.Random) -> list[str]:
@@ -124,8 +123,8 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list
         progress.update(bar, description="draining")
         _drain(campaign, load)
     house.down()
-    left = house.run.left()
-    campaign.findings.check("no process left at the end", left)
+    campaign.findings.check("no process of an old run was left after a node kill", campaign.strays)
+    campaign.findings.check("no process is left at the end", house.run.left())
 
 
 @contextmanager
@@ -156,8 +155,8 @@ def _strike(campaign: Campaign, choice: Choice, kind: str) -> Incident:
     incident.end_us = time.time_ns() // 1000 + 1000  # it dies a little after the signal
     campaign.incidents.append(incident)
     if kind == "node":
-        house.up()
-        campaign.findings.check(f"no process left after kill {len(campaign.incidents)}", old.left())
+        campaign.boots_s.append(house.up())
+        campaign.strays += old.left()
         old.close()
     with house.client() as node:
         _recovered(campaign, node, victim, started)

@@ -21,6 +21,7 @@ from typing import Any
 from weftos import Client, WeftosError
 
 PAUSE_S = 0.05
+MAX_WAIT_MS = 30
 ROUNDS = ["e", "ee", "w", "ew", "c"]
 
 
@@ -89,7 +90,8 @@ class Sender:
             text = f"{uses[0]} then write {ident} to {ident}.txt then {uses[1]}"
             return ident, text, {"effects": effects, "files": [f"{ident}.txt"]}
         rounds = self._random.choices(ROUNDS, k=self._random.randint(2, 5))
-        text = json.dumps({"id": ident, "port": self._port, "rounds": rounds})
+        wait_ms = self._random.randint(0, MAX_WAIT_MS)
+        text = json.dumps({"id": ident, "port": self._port, "rounds": rounds, "wait_ms": wait_ms})
         places = [
             (letter, f"{n}.{i}") for n, letters in enumerate(rounds) for i, letter in enumerate(letters)
         ]

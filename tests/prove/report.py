@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -67,27 +68,19 @@ def check_ledger(house: House, findings: Findings) -> None:
 
 
 COLUMNS = ("in_flight", "doubts", "resumed", "doubled", "missing")
+CAPTION = """s: from the kill until every agent and helper runs again
+open: calls with effects outside that were in flight at the kill
+doubt: of these, not known to be done until the harness resolved them
+turns: messages whose turn was resumed"""
 
 
 def print_kills(console: Console, campaign: Campaign) -> None:
     """The table, a row per kind of kill, and the checks."""
-    caption = (
-        "back: until every agent and helper runs again; in flight: calls with effects outside, at the kill"
-    )
-    table = Table(title=f"{len(campaign.incidents)} kills under load", caption=caption)
+    title = f"{len(campaign.incidents)} kills under load"
+    table = Table(title=title, caption=CAPTION, caption_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("killed", no_wrap=True)
-    for column in (
-        "kills",
-        "back s: min",
-        "median",
-        "max",
-        "in flight",
-        "doubts",
-        "resumed",
-        "doubled",
-        "missing",
-    ):
-        table.add_column(column, justify="right")
+    for column in ("kills", "min s", "med s", "max s", "open", "doubt", "turns", "doubled", "missing"):
+        table.add_column(column, justify="right", no_wrap=True)
     for kind in KINDS:
         rows = [incident for incident in campaign.incidents if incident.victim.kind == kind]
         if rows:

@@ -1,6 +1,7 @@
-"""The long proofs: ``python tests/prove/run.py [--quick] [--only kills|agents|recall] [--seed SEED]``.
+"""The long proofs: ``python tests/prove/run.py [--quick] [--only kills|agents|recall|mesh] [--seed SEED]``.
 
-(a) kills under load, (b) two hundred agents, (c) recall of the memory. Prints tables and PASS or FAIL; exit status 1 on
+(a) kills under load, (b) two hundred agents, (c) recall of the memory, (d) three nodes whose
+wires and processes are killed. Prints tables and PASS or FAIL; exit status 1 on
 any failure. A failed proof keeps its directory and says where it is.
 """
 
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from tests.prove.agents import prove_agents
 from tests.prove.kills import prove_kills
+from tests.prove.mesh import LONG_S, QUICK_S, prove_mesh
 from tests.prove.recall import prove_recall
 
 KILLS, QUICK_KILLS = 40, 8
@@ -25,7 +27,7 @@ KILLS, QUICK_KILLS = 40, 8
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_KILLS} kills instead of {KILLS}")
-    parser.add_argument("--only", choices=("kills", "agents", "recall"))
+    parser.add_argument("--only", choices=("kills", "agents", "recall", "mesh"))
     parser.add_argument("--seed", default=secrets.token_hex(4), help="repeat the random choices of a run")
     options = parser.parse_args()
     console = Console()
@@ -37,6 +39,8 @@ def main() -> int:
         passed &= prove_agents(console, options.quick)
     if options.only in (None, "recall"):
         passed &= prove_recall(console)
+    if options.only in (None, "mesh"):
+        passed &= prove_mesh(console, options.seed, QUICK_S if options.quick else LONG_S)
     console.print("PASS" if passed else "FAIL", style="bold green" if passed else "bold red")
     return 0 if passed else 1
 

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tests.prove.accounts import Accounts, read_accounts
@@ -40,6 +41,11 @@ def judge_kills(campaign: Campaign) -> None:
     findings.figure("replies seen by the client", len(book.replied))
     findings.figure("effects counted outside", sum(counts.values()))
     findings.figure("tool calls", sum(work.calls for work in accounts.work.values()))
+    done, again = campaign.resolved["done"], campaign.resolved["retry"]
+    if boots := campaign.boots_s:
+        spread = f"{min(boots):.2f} / {median(boots):.2f} / {max(boots):.2f} s"
+        findings.figure("weftos up after a node kill, min / median / max", spread)
+    findings.figure("doubts resolved", f"{done} had happened, {again} had not and were done again")
     findings.figure("dead letters", sum(ending.status == "dead" for ending in accounts.endings.values()))
     missing = dict(_missing(accounts, book))
     doubled = {effect: f"{effect} happened {n} times" for effect, n in counts.items() if n > 1}
@@ -52,7 +58,7 @@ def judge_kills(campaign: Campaign) -> None:
     findings.check("every answered message wrote its files", _files(campaign, accounts, book))
     findings.check("no message ended with an error", _errors(accounts))
     findings.check("in doubt only what was in flight at the kill", _doubts(campaign.incidents, accounts))
-    resolved, recorded = campaign.resolved, len(accounts.doubts)
+    resolved, recorded = campaign.resolved.total(), len(accounts.doubts)
     uneven = [] if resolved == recorded else [f"resolved {resolved}, recorded {recorded}"]
     findings.check("every doubt was resolved", uneven)
     _attribute(campaign, accounts, missing, doubled)

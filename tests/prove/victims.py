@@ -16,7 +16,7 @@ TITLES = {
     "node": "node",
     "placer": "placer",
     "cell": "cell",
-    "ray": "Ray's own",
+    "ray": "gcs, raylet",
     "helper": "helper",
 }
 

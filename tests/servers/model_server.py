@@ -9,6 +9,8 @@ messages stand behind its newest user message, so that any number of agents can 
 at once. When the list is used up, ``after`` decides: ``last`` repeats the last answer, ``error`` (default) is
 a 500.
 
+Or the object is ``{"models": {name: script}}``: a request goes to the script that has the name of its model.
+
 An answer has some of these keys:
   text, words_ms      the text; when streamed, in words, with a pause before each
   tool_calls          list of {"name", "arguments"}; arguments are an object, or text that is sent as it is
@@ -48,11 +50,9 @@ class Script:
         self._lock = threading.Lock()
         self._arrived = 0
         self._faults = [list(answer.get("faults", ())) for answer in self._answers]
-        self.requests: list[Json] = []
 
     def next(self, request: Json) -> Json:
         with self._lock:
-            self.requests.append(request)
             number = rounds(request["body"]) if self._by_round else self._arrived
             if number >= len(self._answers):
                 if not self._repeat:
@@ -73,20 +73,34 @@ def rounds(body: Json) -> int:
     return count
 
 
+class Scripts:
+    """One script for all, or one for each model. ``requests`` is everything that was asked, of whichever."""
+
+    def __init__(self, document: Json) -> None:
+        self._only = None if "models" in document else Script(document)
+        self._models = {name: Script(script) for name, script in document.get("models", {}).items()}
+        self.requests: list[Json] = []
+
+    def next(self, request: Json) -> Json:
+        self.requests.append(request)
+        script = self._only or self._models.get(request["body"]["model"])
+        return script.next(request) if script else {"status": 404, "error": "no script for this model"}
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    script: Script
+    scripts: Scripts
 
     def log_message(self, format: str, *args: Any) -> None:
         return
 
     def do_GET(self) -> None:
-        self._whole(200, json.dumps(self.script.requests).encode(), {})
+        self._whole(200, json.dumps(self.scripts.requests).encode(), {})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = self.script.next({"path": self.path, "headers": headers, "body": body})
+        answer = self.scripts.next({"path": self.path, "headers": headers, "body": body})
         try:
             self._answer(answer, body)
         except (BrokenPipeError, ConnectionResetError):
@@ -229,7 +243,7 @@ def main() -> int:
     parser.add_argument("--exit-with-stdin", action="store_true")
     arguments = parser.parse_args()
     with open(arguments.script, encoding="utf-8") as file:
-        Handler.script = Script(json.load(file))
+        Handler.scripts = Scripts(json.load(file))
     server = ThreadingHTTPServer(("127.0.0.1", arguments.port), Handler)
     server.daemon_threads = True
     if arguments.exit_with_stdin:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.errors import Conflict, NotFound, TimedOut, Unavailable
+from kernel.session import directory_mark
 from weftos.control import SpawnRequest
 from weftos.listener import Listener
 
@@ -216,7 +217,7 @@ def served(twin: Twin, uid: int | None = None) -> Iterator[Path]:
     """A data directory on which ``twin`` is the running node."""
     with tempfile.TemporaryDirectory(prefix="weftos-t-") as folder:
         data = Path(folder)
-        (data / "boot.json").write_text(json.dumps({"runtime": folder}))
+        (data / "boot.json").write_text(json.dumps({"runtime": folder, "directory": directory_mark(data)}))
         loop = asyncio.new_event_loop()
         listener = Listener(twin, data / "control.sock", uid)
         thread = threading.Thread(target=loop.run_forever)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import stat
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from kernel.errors import KernelError, MailboxFull, NotFound, TimedOut, Unavailable
+from kernel.errors import Invalid, KernelError, MailboxFull, NotFound, TimedOut, Unavailable
+from kernel.session import directory_mark
 from tests.weftos.control_twin import BOOTED, Twin, served
 from weftos import Client, WeftosError
 from weftos.api import MAX_BODY_BYTES
@@ -302,10 +304,27 @@ def test_without_a_node_the_error_says_how_to_start_one(tmp_path: Path) -> None:
     with pytest.raises(WeftosError, match=f"weftos up --data {tmp_path}") as caught:
         Client(tmp_path)
     assert caught.value.code == "not_running"
-    (tmp_path / "boot.json").write_text(json.dumps({"runtime": str(tmp_path)}))
+    record = {"runtime": str(tmp_path), "directory": directory_mark(tmp_path)}
+    (tmp_path / "boot.json").write_text(json.dumps(record))
     with Client(tmp_path) as client, pytest.raises(WeftosError) as caught:
         client.status()
     assert caught.value.code == "not_running"
+
+
+def test_a_copied_data_directory_does_not_lead_to_the_node_on_the_original(
+    data: Path, node: Client, tmp_path: Path
+) -> None:
+    shutil.copy(data / "boot.json", tmp_path)
+    with pytest.raises(WeftosError, match=f"no node runs on {tmp_path}"):
+        Client(tmp_path)
+    assert node.status()["name"] == "twin"
+
+
+def test_what_is_no_text_is_refused_before_it_is_sent(node: Client) -> None:
+    for said in (lambda: node.send("ada", "caf\udce9"), lambda: node.inspect("caf\udce9")):
+        with pytest.raises(WeftosError, match="UTF-8") as caught:
+            said()
+        assert caught.value.code == "invalid"
 
 
 def test_an_unreadable_boot_file_is_an_error_with_its_name(tmp_path: Path) -> None:
@@ -316,7 +335,7 @@ def test_an_unreadable_boot_file_is_an_error_with_its_name(tmp_path: Path) -> No
 
 def test_a_socket_path_that_is_too_long_is_refused_with_its_length(twin: Twin, tmp_path: Path) -> None:
     path = tmp_path / ("x" * 120) / "control.sock"
-    with pytest.raises(WeftosError, match=rf"{len(str(path))} bytes, the system allows 107"):
+    with pytest.raises(Invalid, match=rf"{len(str(path))} bytes, the limit is 107"):
         asyncio.run(Listener(twin, path).start())
 
 

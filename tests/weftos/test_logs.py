@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from weftos.log_files import RotatingFile, read_last
-from weftos.logs import MAX_TEXT_CHARACTERS, JsonLog, LoggingBridge, bound
+from weftos.logs import MAX_TEXT_CHARACTERS, JsonLog, LoggingBridge
 
 
 @contextlib.contextmanager
@@ -50,25 +49,6 @@ def test_lines_below_the_level_are_not_written(path: Path) -> None:
         log.log("info", "quiet")
         log.log("error", "loud")
     assert [line["event"] for line in lines(path)] == ["loud"]
-
-
-def test_what_is_bound_stands_in_every_line_of_that_task_only(path: Path) -> None:
-    async def process(log: JsonLog, pid: int) -> None:
-        with bound(pid=pid):
-            await asyncio.sleep(0)
-            with bound(turn=f"t{pid}"):
-                log.log("info", "inner")
-            log.log("info", "outer")
-
-    async def run(log: JsonLog) -> None:
-        await asyncio.gather(process(log, 1), process(log, 2))
-        log.log("info", "neither")
-
-    with opened(path) as log:
-        asyncio.run(run(log))
-    assert sorted((line["event"], line.get("pid"), line.get("turn")) for line in lines(path)[:4]) == [
-        ("inner", 1, "t1"), ("inner", 2, "t2"), ("outer", 1, None), ("outer", 2, None)]  # fmt: skip
-    assert set(lines(path)[4]) == {"time", "level", "event"}
 
 
 def test_a_field_does_not_overwrite_time_level_or_event_of_a_later_line(path: Path) -> None:

@@ -106,7 +106,7 @@ def show(seq: Seq, data: Data = None, as_json: AsJson = False) -> None:
     fields = [*found.items(), *((f"body.{name}", value) for name, value in (body or {}).items())]
     out.table(("FIELD", "VALUE"), fields)
     if record.erased:
-        out.say("its body was erased; the entry and every proof of it stand")
+        out.say("its body is gone; the entry and every proof of it stand")
 
 
 @chain.command("why")
@@ -176,8 +176,17 @@ def _plain(value: Any) -> Any:
 
 
 def _tell(out: Output, report: Report) -> None:
-    out.say(f"{report.entries} entries, {report.boots} boots, root {report.root.hex()}")
-    out.say(f"under both signatures {report.full_size}, provisional {report.provisional}")
+    out.say(
+        f"{report.entries} entries, {report.boots} boot{'s'[: report.boots != 1]}, root {report.root.hex()}"
+    )
+    out.say(
+        f"{report.full_size} under both signatures (Ed25519 and ML-DSA-65), "
+        f"{report.provisional} more under the first alone"
+    )
+    out.say(f"the node {'stopped cleanly' if report.closed else 'runs, or did not stop cleanly'}")
+    out.say(
+        "the node's own state (mail, sessions) lies beside the entries under checksums, not under signatures"
+    )
     if report.torn_bytes:
         out.say(f"unacknowledged tail, {report.torn_bytes} bytes: the last write was cut off")
     if report.open_calls:
@@ -196,7 +205,19 @@ def _tell(out: Output, report: Report) -> None:
             ([_entry(item), item.kind, item.where, item.expected, item.found] for item in report.findings),
         )
     else:
-        out.say("verified: nothing was changed, nothing is missing")
+        out.say(_verdict(report))
+
+
+def _verdict(report: Report) -> str:
+    """What was shown, and what cannot be shown from the files alone."""
+    if not report.entries:
+        return "nothing to verify: the ledger is empty"
+    last = report.entries - 1
+    shown = f"verified: entries 0 to {last} are whole, in order and unchanged"
+    limits = f"; whether more came after {last} only a head seen elsewhere can tell" if report.closed else ""
+    if not report.pinned:
+        return f"{shown}, under a key that the directory brought along itself: whose it is, is not shown"
+    return shown + limits
 
 
 def _entry(finding: Finding) -> int | None:

@@ -13,6 +13,7 @@ from weftos.cli.options import AsJson, Data, Target, client
 from weftos.cli.output import Output, complain, moment
 from weftos.control import Json
 from weftos.errors import WeftosError
+from weftos.safe_text import safe_text
 
 if TYPE_CHECKING:
     from weftos.client import Client
@@ -127,13 +128,13 @@ def _note(event: Json) -> str:
     """A line for whatever is neither token nor reply; nothing for what a person need not see."""
     match event.get("event"):
         case "tool":
-            return f"  [tool {event.get('name')}]"
+            return f"  [tool {safe_text(str(event.get('name')))}]"
         case "turn" if event.get("attempt", 1) > 1:
             return f"  [PID {event.get('pid')} goes on with the turn, attempt {event['attempt']}]"
         case "exit":
             return f"  [PID {event.get('pid')} ended: {event.get('reason')}]"
-        case "stalled" | "dead" as kind:
-            return f"  [{kind}: {event.get('why')}]"
+        case "dead":
+            return f"  [dead: {event.get('why')}]"
         case "delta" if event.get("reset"):
             return "  [the answer begins anew]"
     return ""

@@ -88,9 +88,10 @@ def test_what_it_understands(request_text: str, tool: str, arguments: dict[str, 
     assert called(request_text) == (tool, arguments)
 
 
-def test_broken_json_is_proposed_as_it_is() -> None:
-    action = decide("use calculator with {broken")
-    assert isinstance(action, Call) and action.arguments == "{broken"
+@pytest.mark.parametrize("text", ["{broken", '{"expression": "1", "expression": "2"}', "[1]"])
+def test_broken_arguments_are_proposed_as_they_are(text: str) -> None:
+    action = decide(f"use calculator with {text}")
+    assert isinstance(action, Call) and action.arguments == text
 
 
 @pytest.mark.parametrize(

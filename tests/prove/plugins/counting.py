@@ -9,13 +9,15 @@ from weftos import tool
 
 
 @tool
-async def count_effect(port: int, effect: str) -> str:
+async def count_effect(port: int, effect: str, wait_ms: int = 0) -> str:
     """Count one effect at the effect server.
 
     Args:
         port: where the effect server listens, on loopback
         effect: the id of the effect
+        wait_ms: how long to wait first, so that a kill also finds calls whose effect has not happened
     """
+    await asyncio.sleep(wait_ms / 1000)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(json.dumps({"count": effect}).encode() + b"\n")

@@ -10,7 +10,8 @@ from weftos import behaviour
 
 @behaviour
 class Labourer:
-    """The message is a JSON object: ``id``, ``port`` of the effect server, ``rounds``, a list of texts.
+    """The message is a JSON object: ``id``, ``port`` of the effect server, ``rounds``, a list of texts; ``wait_ms``
+    for each effect, if wanted.
 
     Each text is one round of calls made at once, a letter each: e counts an effect, w writes a file, r reads the
     file of the first round, c calculates, t ticks. Ids of effects and names of files follow from the message alone.
@@ -33,7 +34,10 @@ class Labourer:
 
 def _call(work: dict[str, object], dice: int, letter: str, place: str) -> ToolCall:
     name, arguments = {
-        "e": ("count_effect", {"port": work["port"], "effect": f"{work['id']}.{place}"}),
+        "e": (
+            "count_effect",
+            {"port": work["port"], "effect": f"{work['id']}.{place}", "wait_ms": work.get("wait_ms", 0)},
+        ),
         "w": ("file_write", {"path": f"{work['id']}.{place}.txt", "content": f"{work['id']} {dice}\n"}),
         "r": ("file_read", {"path": f"{work['id']}.0.0.txt"}),
         "c": ("calculator", {"expression": "17*23"}),

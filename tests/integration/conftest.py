@@ -1,0 +1,113 @@
+"""Real nodes for the tests of this directory, each ended and looked after when its tests are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.effects import Effects
+from tests.integration.live_node import LiveNode
+from tests.integration.scripts import models as scripted_models
+from tests.servers.processes import ModelServer, model_server
+
+PLUGINS = Path(__file__).with_name("plugins")
+BEHAVIOURS = Path(__file__).parents[1] / "behaviours"
+NodeMaker = Callable[..., LiveNode]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """With a failure, show what its nodes say."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]  # pluggy's result
+    if report.failed:
+        for name, value in getattr(item, "funcargs", {}).items():
+            if isinstance(value, LiveNode):
+                report.sections.append((f"node of {name}", value.explain()))
+
+
+@pytest.fixture(scope="session")
+def effects() -> Iterator[Effects]:
+    effects = Effects()
+    yield effects
+    effects.close()
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory, effects: Effects) -> Iterator[ModelServer]:
+    with model_server(tmp_path_factory.mktemp("models"), scripted_models(effects)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def new_node(models: ModelServer) -> Iterator[NodeMaker]:
+    """Makes nodes that are configured for these tests. At the end of the run nothing of any of them may be left."""
+    nodes: list[LiveNode] = []
+
+    def make(engine: str = "local", extra: str = "") -> LiveNode:
+        nodes.append(LiveNode(engine, _configuration(models.base_url) + extra))
+        return nodes[-1]
+
+    yield make
+    strays = [stray for node in nodes for stray in node.end()]
+    assert not strays, f"processes outlived their node: {strays}"
+
+
+@pytest.fixture(scope="module")
+def node(new_node: NodeMaker, request: pytest.FixtureRequest) -> Iterator[LiveNode]:
+    """The node of one module, on the local engine; ``EXTRA`` of the module is added to its configuration."""
+    node = new_node(extra=getattr(request.module, "EXTRA", ""))
+    node.up()
+    yield node
+    _look_after(node)
+
+
+@pytest.fixture
+def fresh(new_node: NodeMaker) -> Iterator[LiveNode]:
+    """A node of one test, which starts it itself."""
+    node = new_node()
+    yield node
+    if node.running:
+        _look_after(node)
+
+
+@pytest.fixture(scope="session")
+def ray_node(new_node: NodeMaker) -> Iterator[LiveNode]:
+    """The one node on a real Ray, for the whole run."""
+    node = new_node("ray")
+    node.up()
+    yield node
+    _look_after(node)
+
+
+def _look_after(node: LiveNode) -> None:
+    """It still answers, stops cleanly, leaves no process, and its ledger verifies."""
+    assert node.api.status()["read_only"] is None
+    node.verify()
+    node.down()
+
+
+def _configuration(base_url: str) -> str:
+    tools = "".join(
+        f'[tools.{name}]\nimport = "probe_tools:{name}"\npython_path = ["{PLUGINS}"]\n'
+        for name in ("count", "look", "hostile", "worker_pid", "dies", "hangs", "floods")
+    )
+    imports = {
+        "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),
+        "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
+        "raises": ("probe_behaviours:Raises", PLUGINS, "dedicated"),
+        "traitor": ("probe_behaviours:Traitor", PLUGINS, "dedicated"),
+        "broken": ("broken_import:Anything", BEHAVIOURS, "dedicated"),
+        "exiting": ("exiting_import:Anything", BEHAVIOURS, "dedicated"),
+        "start_raises": ("cell_behaviours:StartRaises", BEHAVIOURS, "dedicated"),
+        "start_hangs": ("cell_behaviours:StartHangs", BEHAVIOURS, "dedicated"),
+        "blocks": ("cell_behaviours:Blocks", BEHAVIOURS, "dedicated"),
+    }
+    behaviours = "".join(
+        f'[behaviours.{name}]\nimport = "{where}"\npython_path = ["{path}"]\nisolation = "{isolation}"\n'
+        for name, (where, path, isolation) in imports.items()
+    )
+    provider = f'kind = "openai"\nbase_url = "{base_url}"\n'
+    return f"[providers.scripted]\n{provider}[providers.whole]\n{provider}stream = false\n{tools}{behaviours}"

@@ -1,0 +1,72 @@
+"""Third-party behaviours for the tests of a real node: what they do, a test reads from their reply."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from typing import Any
+
+from cognition.agent import Agent
+from kernel.abi import Message, ProcessInfo, Syscalls, ToolCall
+from kernel.cell.shell import Cell
+from weftos import behaviour
+
+
+@behaviour
+class Planner:
+    """The message is a JSON list of ``[tool, arguments]``; the reply what came of each.
+
+    ``[tool, text, n]`` gives the tool n times that text: more than a message can carry.
+    """
+
+    def __init__(self, info: ProcessInfo) -> None:
+        self._pid = info.pid
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        results = []
+        for name, arguments, *times in json.loads(message.text):
+            text = arguments * (times or [1])[0] if isinstance(arguments, str) else json.dumps(arguments)
+            [result] = await sys.call_tools([ToolCall(name, text)])
+            results.append({"status": result.status, "text": result.text, "truncated": result.truncated})
+        return json.dumps(results)
+
+
+@behaviour
+class Modules:
+    """Replies with everything its cell has loaded; it is an agent, so all that an agent needs is among it."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        self._agent = Agent(info)
+
+    async def handle(self, message: Message, sys_: Syscalls) -> str:
+        return json.dumps(
+            {"modules": sorted(sys.modules), "path": sys.path, "environment": sorted(os.environ)}
+        )
+
+
+@behaviour
+class Raises:
+    def __init__(self, info: ProcessInfo) -> None:
+        pass
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        raise ValueError(f"no \x1b[31m {message.text}")
+
+
+@behaviour
+class Traitor:
+    """Hostile code in a cell: it takes the link of its cell and says what it likes."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        self._pid = info.pid
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        cell = next(thing for thing in gc.get_objects() if isinstance(thing, Cell))
+        if message.text == "token":
+            return str(cell._token)
+        frame: list[Any] = json.loads(message.text)
+        cell.link.send([self._pid if part == "me" else part for part in frame])
+        await sys.now()
+        return "still here"

@@ -1,0 +1,165 @@
+"""What keeps a node from booting: each gets a clear error, exit status 1, and leaves nothing running."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chain.keys import load_keys
+from tests.integration.conftest import NodeMaker
+from tests.integration.live_node import BootError, LiveNode
+from weftos import Client, WeftosError
+from weftos.initialise import initialise
+
+
+@pytest.fixture
+def unborn(new_node: NodeMaker) -> LiveNode:
+    """A node with a data directory that has never run."""
+    node = new_node()
+    initialise(node.data)
+    return node
+
+
+def refused(node: LiveNode, code: str, *words: str) -> None:
+    """The node does not boot, says ``words``, and leaves neither a process nor a runtime directory."""
+    with pytest.raises(BootError) as caught:
+        node.up()
+    said = caught.value.said
+    assert caught.value.status == 1
+    assert (said.get("code"), [word for word in words if word not in said.get("error", "")]) == (code, []), (
+        said
+    )
+    assert "Traceback" not in said["error"]
+    assert node.left() == []
+    assert not list(node.place.glob("weftos-*/"))
+
+
+def test_a_wrong_configuration_names_every_fault(unborn: LiveNode) -> None:
+    unborn.configuration = (
+        '[node]\nengin = "local"\n[limits]\nprocesses = -1\n[providers.x]\nkind = "openai"\n'
+    )
+    refused(unborn, "invalid", "node.engine", "limits.processes", "base_url", "weftos.toml:2")
+
+
+def test_a_configuration_that_is_no_toml_names_the_line(unborn: LiveNode) -> None:
+    unborn.configuration = "[node\n"
+    refused(unborn, "invalid", "line 1")
+
+
+def test_a_path_too_long_for_a_socket(unborn: LiveNode) -> None:
+    deep = unborn.place / ("x" * 60)
+    deep.mkdir()
+    unborn.environment["XDG_RUNTIME_DIR"] = str(deep)
+    refused(unborn, "invalid", "too long for sockets", "XDG_RUNTIME_DIR")
+
+
+def test_a_second_node_on_the_same_directory(node: LiveNode, new_node: NodeMaker) -> None:
+    second = new_node()
+    second.data = node.data
+    with pytest.raises(BootError) as caught:
+        second.up()
+    assert caught.value.said["code"] == "conflict"
+    assert f"in use by process {node.os_pid}" in caught.value.said["error"]
+    assert node.talk("unharmed", "memory")["status"] == "ok"
+
+
+@pytest.fixture(scope="module")
+def two_lives(new_node: NodeMaker) -> tuple[Path, Path]:
+    """Two data directories whose nodes have run and stopped cleanly."""
+    nodes = new_node(), new_node()
+    for made in nodes:
+        made.configuration = ""
+        made.up()
+        made.down()
+    return nodes[0].data, nodes[1].data
+
+
+@pytest.fixture
+def reborn(unborn: LiveNode, two_lives: tuple[Path, Path]) -> LiveNode:
+    """A node with a copy of the first."""
+    shutil.rmtree(unborn.data)
+    shutil.copytree(two_lives[0], unborn.data)
+    return unborn
+
+
+def test_another_nodes_data_directory(reborn: LiveNode, two_lives: tuple[Path, Path]) -> None:
+    shutil.rmtree(reborn.data / "keys")
+    shutil.copytree(two_lives[1] / "keys", reborn.data / "keys")
+    refused(
+        reborn, "conflict", load_keys(two_lives[0] / "keys").origin, load_keys(two_lives[1] / "keys").origin
+    )
+
+
+def test_heads_of_another_node(reborn: LiveNode, two_lives: tuple[Path, Path]) -> None:
+    shutil.rmtree(reborn.data / "heads")
+    shutil.copytree(two_lives[1] / "heads", reborn.data / "heads")
+    refused(reborn, "conflict", "heads/")
+
+
+@pytest.mark.parametrize(
+    ("harm", "code", "words"),
+    [
+        (lambda data: (data / "keys" / "ed25519.key").unlink(), "conflict", "ed25519.key"),
+        (lambda data: (data / "keys" / "ed25519.key").chmod(0o644), "conflict", "ed25519.key"),
+        (
+            lambda data: (data / "keys" / "ml-dsa-65.key").write_text("c2hvcnQ=\n"),
+            "conflict",
+            "ml-dsa-65.key",
+        ),
+        (lambda data: (data / "format").write_text("weftos-data 2\n"), "conflict", "weftos-data"),
+        (lambda data: (data / "boot.json").write_text("{"), "unavailable", "boot.json"),
+    ],
+    ids=["no key", "open key", "short key", "newer format", "torn boot record"],
+)
+def test_a_damaged_data_directory(
+    unborn: LiveNode, harm: Callable[[Path], object], code: str, words: str
+) -> None:
+    harm(unborn.data)
+    refused(unborn, code, words)
+
+
+def test_a_copy_of_a_running_nodes_directory_leaves_that_node_alone(
+    node: LiveNode, new_node: NodeMaker
+) -> None:
+    copy = new_node()
+    shutil.copytree(node.data, copy.data)
+    with pytest.raises(WeftosError, match="no node runs on"):
+        Client(copy.data)
+    assert "no node was running" in copy.cli("down").stdout
+    copy.up()
+    assert copy.api.status()["os_pid"] == copy.os_pid
+    copy.down()
+    assert node.api.status()["os_pid"] == node.os_pid
+    assert node.talk("undisturbed", "memory")["status"] == "ok"
+
+
+def test_a_damaged_journal_is_named_and_left_as_it_is(reborn: LiveNode) -> None:
+    [segment] = (reborn.data / "journal").iterdir()
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    refused(reborn, "conflict", segment.name)
+    assert segment.read_bytes() == data
+
+
+def test_a_file_in_place_of_the_data_directory(new_node: NodeMaker) -> None:
+    node = new_node()
+    node.data.write_text("not a directory")
+    with pytest.raises(BootError) as caught:
+        node.up()
+    assert str(node.data) in caught.value.said["error"]
+    assert caught.value.status == 1
+
+
+def test_a_directory_that_holds_something_else_is_not_taken(new_node: NodeMaker) -> None:
+    node = new_node()
+    node.data.mkdir()
+    (node.data / "thesis.txt").write_text("years of work")
+    with pytest.raises(BootError) as caught:
+        node.up()
+    assert str(node.data) in caught.value.said["error"]
+    assert os.listdir(node.data) == ["thesis.txt"]

@@ -1,0 +1,65 @@
+"""The examples' own tool and behaviour, named in a data directory's weftos.toml as their README says, run for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.integration.live_node import WAIT_S, LiveNode
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = ("README.md", "surveyor.py", "word_count.py")
+
+
+def test_an_own_tool_and_an_own_behaviour_work_as_the_readme_says(fresh: LiveNode, tmp_path: Path) -> None:
+    node = fresh
+    toml = (EXAMPLES / "README.md").read_text().split("```toml\n")[1].split("```")[0]
+    assert node.cli("init", str(node.data)).returncode == 0
+    settings = node.data / "weftos.toml"
+    settings.write_text(settings.read_text() + toml.replace("/path/to/examples", str(EXAMPLES)))
+    assert node.cli("config", "validate", str(settings)).returncode == 0
+    node.up("--config", str(settings))
+    workspace = tmp_path / "papers"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one two three\n")
+    (workspace / "b.txt").write_text("four\n")
+    tools = "file_list,file_read,word_count"
+    surveyor = [
+        "spawn",
+        "surveyor",
+        "--behaviour",
+        "surveyor",
+        "--tools",
+        tools,
+        "--workspace",
+        str(workspace),
+    ]
+    spawned = node.cli(*surveyor)
+    assert spawned.returncode == 0, spawned.stderr
+    sent = node.cli("send", "surveyor", ".", "--wait")
+    assert (sent.returncode, sent.stdout) == (0, "a.txt: 3\nb.txt: 1\n"), sent.stderr
+    assert node.row("surveyor")["isolation"] == "dedicated"
+    own = [entry for entry in node.entries("tool.intent") if entry["tool"] == "word_count"]
+    assert [entry["effects"] for entry in own] == ["none", "none"]
+    workers = [row["name"] for row in node.api.ps(all=True) if row["name"].startswith("worker-")]
+    assert len(workers) == 2, "built-in and third-party tools never share a process"
+
+
+def test_a_tool_that_a_process_does_not_hold_is_refused_to_it(fresh: LiveNode, tmp_path: Path) -> None:
+    node = fresh
+    node.configuration += (
+        f'[behaviours.surveyor]\nimport = "surveyor:Surveyor"\npython_path = ["{EXAMPLES}"]\n'
+    )
+    node.configuration += (
+        f'[tools.word_count]\nimport = "word_count:word_count"\npython_path = ["{EXAMPLES}"]\n'
+    )
+    node.configuration += '[tools.missing]\nimport = "no_such_module:tool"\n'
+    node.up()
+    (tmp_path / "a.txt").write_text("one\n")
+    node.api.spawn(
+        "surveyor", behaviour="surveyor", tools=["file_list", "file_read"], workspace=str(tmp_path)
+    )
+    assert node.api.send("surveyor", ".", wait_s=WAIT_S)["reply"] == "a.txt: ?"
+    [denied] = [entry for entry in node.entries("tool.outcome") if entry["tool"] == "word_count"]
+    assert denied["status"] == "denied"
+    [unusable] = node.logged("tool not usable")
+    assert (unusable["tool"], "no_such_module" in unusable["why"]) == ("missing", True)
