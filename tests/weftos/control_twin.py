@@ -13,6 +13,7 @@ from typing import Any
 
 from kernel.errors import Conflict, NotFound, TimedOut, Unavailable
 from kernel.session import directory_mark
+from tests.weftos.cluster_twin import TwinCluster
 from weftos.control import SpawnRequest
 from weftos.listener import Listener
 
@@ -100,6 +101,7 @@ class Twin:
         self.stream_closed = threading.Event()
         self.stopping = threading.Event()
         self.memory = TwinMemory(self._note)
+        self.cluster = TwinCluster(self._note)
 
     def _note(self, *call: Any) -> None:
         self.calls.append(call)
