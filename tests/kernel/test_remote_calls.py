@@ -22,7 +22,9 @@ def test_a_granted_spawn_makes_a_slot_there_with_the_peer_as_its_principal(tmp_p
         assert made["address"] == "/user/minion@b"
         assert made["node"] == "b"
         assert "/user/minion" not in a.twin.kernel.state.slots
-        assert b.twin.kernel.live.must(made["pid"]).address == "/user/minion"
+        process = b.twin.kernel.live.get(made["pid"])
+        assert process is not None
+        assert process.address == "/user/minion"
         command = (await b.twin.entries("peer.command"))[0]
         assert command.body["principal"] == f"peer:{a.origin}"
         spawned = next(r for r in await b.twin.entries("process.spawned") if "minion" in r.body["address"])

@@ -256,7 +256,9 @@ def test_a_call_without_its_grant_is_refused_and_does_nothing(
         await until(lambda: any(said["op"] == "result" for said in node.mesh.said))
         answer = node.mesh.said[-1]
         assert (answer["code"], answer["why"]) == ("refused", f"your node may not {right} here")
-        assert node.twin.kernel.live.must(pid).state == "running"
+        process = node.twin.kernel.live.get(pid)
+        assert process is not None
+        assert process.state == "running"
         assert len(node.twin.kernel.live) == 3
         assert await node.twin.entries("peer.command") == []
 
