@@ -8,7 +8,7 @@ more, however long it has been acknowledged. The **inbox** holds the decisions o
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -29,6 +29,7 @@ class Crossings:
         self.outbox: dict[str, OrderedDict[str, Mail]] = {}
         self.questions: OrderedDict[str, Mail] = OrderedDict()
         self.inbox: dict[str, dict[int, tuple[str, str]]] = {}
+        self.held_bytes: Counter[str] = Counter()
         self._peer_of: dict[str, str] = {}
         self._question_of: dict[str, str] = {}
 
@@ -40,6 +41,7 @@ class Crossings:
         """A message to another node was recorded."""
         self.outbox.setdefault(mail.peer, OrderedDict())[mail.id] = mail
         self._peer_of[mail.id] = mail.peer
+        self.held_bytes[mail.peer] += mail.size_bytes
         if mail.wants_reply:
             self.questions[mail.id] = mail
             self._question_of[mail.reply_to or mail.id] = mail.id
@@ -58,6 +60,7 @@ class Crossings:
             return None
         box = self.outbox[peer]
         mail = box.pop(ident)
+        self.held_bytes[peer] -= mail.size_bytes
         if not box:
             del self.outbox[peer]
         return mail

@@ -95,7 +95,7 @@ class Outboxes:
         limit = self._way.bounds.outbox_messages * (2 if out.answers else 1)
         if len(box) >= limit:
             raise Busy(f"{len(box)} messages wait for {peer.name}, limit {limit}")
-        held = sum(mail.size_bytes for mail in box.values())
+        held = self._state.crossings.held_bytes[peer.origin]
         if held + size > self._way.bounds.outbox_bytes * (2 if out.answers else 1):
             raise Busy(f"{held} bytes wait for {peer.name}, limit {self._way.bounds.outbox_bytes}")
         due_us = time.time_ns() // 1000 + int(self._way.bounds.carriage_s * 1e6)

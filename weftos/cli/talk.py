@@ -58,7 +58,8 @@ def chat(target: Target, session: SessionOption = "", data: Data = None, as_json
     talk = session or f"chat-{secrets.token_hex(4)}"
     failed = False
     with client(data) as node:
-        node.inspect(target)
+        if "@" not in target:
+            node.inspect(target)
         for said in _lines(out):
             try:
                 failed = not _turn(node, out, target, said, talk)
