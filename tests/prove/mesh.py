@@ -11,21 +11,19 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.prove.effects import EffectServer, effect_server
-from tests.prove.house import PLUGINS, House, ProofError
+from tests.prove.house import PLUGINS, House, ProofError, proven
 from tests.prove.mesh_accounts import Cluster, read_node
 from tests.prove.processes import kill
 from tests.prove.report import Findings, check_ledger
@@ -50,7 +48,6 @@ class Post:
     port: int
     house: House
     origin: str = ""
-    alive: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(slots=True)
@@ -69,36 +66,68 @@ class Book:
             os.fsync(file.fileno())
 
 
+@dataclass(slots=True)
+class Blows:
+    """What befalls the cluster, one blow at a time."""
+
+    chance: random.Random
+    posts: list[Post]
+    wires: Wires
+    pairs: dict[tuple[str, str], Wire]
+    counts: Counter[str]
+
+    def strike(self) -> str:
+        """One blow, over when this returns: what it was."""
+        kind = self.chance.choice(("kill", "cut", "cut", "freeze"))
+        self.counts[kind] += 1
+        if kind == "kill":
+            return self._kill(self.chance.choice(self.posts))
+        pair = self.chance.choice(sorted(self.pairs))
+        cut = kind == "cut"
+        duration_s = self.chance.uniform(0.1, 3.0) if cut else self.chance.uniform(1.0, 7.0)
+        (self.wires.cut if cut else self.wires.freeze)(self.pairs[pair])
+        time.sleep(duration_s)
+        self.wires.mend(self.pairs[pair])
+        return f"{kind} {pair[0]}-{pair[1]} for {duration_s:.1f} s"
+
+    def _kill(self, post: Post) -> str:
+        old = post.house.run
+        old.hold()
+        kill(old.leader)
+        post.house.up()
+        left = old.left()
+        old.close()
+        if left:
+            raise ProofError(f"{post.name} was killed and booted again, and left {left}")
+        return f"kill {post.name}"
+
+    def mend(self) -> None:
+        """Let every wire through."""
+        for wire in self.pairs.values():
+            self.wires.mend(wire)
+
+
 def prove_mesh(console: Console, seed: str, seconds: float) -> bool:
     """Run for ``seconds`` and judge. True when everything held."""
-    place = Path(tempfile.mkdtemp(prefix="wp-mesh-", dir="/tmp"))
     posts = [Post(name, _free_port(), House(name)) for name in NAMES]
+    place = posts[0].house.data
     findings = Findings()
     incidents: Counter[str] = Counter()
-    try:
+
+    def proof() -> bool:
         with effect_server(place / "effects.log", DELAY_S) as effects, Wires() as wires:
             book = Book(place / "book.jsonl")
-            pairs = _build(posts, wires)
-            _campaign(console, posts, pairs, wires, effects, book, incidents, (seed, seconds))
+            blows = Blows(random.Random(f"{seed} kills"), posts, wires, _build(posts, wires), incidents)
+            _campaign(console, blows, effects, book, (seed, seconds))
             _judge(posts, effects, book, findings)
         for post in posts:
             check_ledger(post.house, findings)
-    except (ProofError, WeftosError, OSError, subprocess.TimeoutExpired) as error:
-        console.print(f"the proof broke off: {type(error).__name__}: {error}", style="red", markup=False)
-        for post in posts:
-            post.house.explain(console)
-            post.house.end()
-        return False
-    _print(console, incidents, findings)
-    if findings.bad:
-        for post in posts:
-            post.house.explain(console)
-        console.print(f"the books are kept: {place}", style="bold")
-        return False
+        _print(console, incidents, findings)
+        return not findings.bad
+
     for post in posts:
-        post.house.remove()
-    shutil.rmtree(place)
-    return True
+        proof = partial(proven, console, post.house, proof)
+    return proof()
 
 
 def _free_port() -> int:
@@ -137,37 +166,29 @@ def _build(posts: list[Post], wires: Wires) -> dict[tuple[str, str], Wire]:
 
 
 def _campaign(
-    console: Console,
-    posts: list[Post],
-    pairs: dict[tuple[str, str], Wire],
-    wires: Wires,
-    effects: EffectServer,
-    book: Book,
-    incidents: Counter[str],
-    plan: tuple[str, float],
+    console: Console, blows: Blows, effects: EffectServer, book: Book, plan: tuple[str, float]
 ) -> None:
+    """Clients and blows side by side, then quiet until nothing is in flight, then down. ``plan``: seed, seconds."""
     seed, seconds = plan
+    posts = blows.posts
     stopping = threading.Event()
-    clients = [
-        threading.Thread(target=_send, args=(post, effects.port, book, seed, stopping)) for post in posts
+    threads = [
+        *(threading.Thread(target=_send, args=(post, effects.port, book, seed, stopping)) for post in posts),
+        threading.Thread(target=_settle, args=(posts, effects, stopping)),
     ]
-    settler = threading.Thread(target=_settle, args=(posts, effects, stopping))
-    for thread in (*clients, settler):
+    for thread in threads:
         thread.start()
-    chance = random.Random(f"{seed} kills")
     end = time.monotonic() + seconds
     try:
         while time.monotonic() < end:
-            time.sleep(chance.uniform(1.0, 4.0))
-            what = _strike(chance, posts, pairs, wires)
-            incidents[what.partition(" ")[0]] += 1
+            time.sleep(blows.chance.uniform(1.0, 4.0))
+            what = blows.strike()
             left_s = max(0.0, end - time.monotonic())
             console.print(f"{left_s:5.0f} s left  {what}", highlight=False)
     finally:
-        for wire in pairs.values():
-            wires.mend(wire)
+        blows.mend()
         stopping.set()
-        for thread in (*clients, settler):
+        for thread in threads:
             thread.join()
     _drain(posts, effects)
     for post in posts:
@@ -219,30 +240,6 @@ def _settle_node(post: Post, effects: EffectServer) -> None:
                 node.resolve(doubt["id"], "done" if effects.counts([effect])[effect] else "retry")
     except WeftosError:
         return  # it was killed meanwhile; the doubt is still there when it is back
-
-
-def _strike(
-    chance: random.Random, posts: list[Post], pairs: dict[tuple[str, str], Wire], wires: Wires
-) -> str:
-    """One blow, over when this returns: what it was."""
-    kind = chance.choice(("kill", "cut", "cut", "freeze"))
-    if kind == "kill":
-        post = chance.choice(posts)
-        old = post.house.run
-        old.hold()
-        kill(old.leader)
-        post.house.up()
-        left = old.left()
-        old.close()
-        if left:
-            raise ProofError(f"{post.name} was killed and booted again, and left {left}")
-        return f"kill {post.name}"
-    pair = chance.choice(sorted(pairs))
-    duration_s = chance.uniform(0.1, 3.0) if kind == "cut" else chance.uniform(1.0, 7.0)
-    (wires.cut if kind == "cut" else wires.freeze)(pairs[pair])
-    time.sleep(duration_s)
-    wires.mend(pairs[pair])
-    return f"{kind} {pair[0]}-{pair[1]} for {duration_s:.1f} s"
 
 
 def _drain(posts: list[Post], effects: EffectServer) -> None:
