@@ -63,7 +63,7 @@ CONFIGURATION = """\
 # listen = "127.0.0.1:4300"
 # deadline_s = 60.0           # how long a message to another node is carried before it is a dead letter
 # [peers.n2]
-# origin = "weftos-..."       # what weftos node id prints there
+# origin = "weftos-abcdefghijklmnopqrstuvwxyz"  # what weftos node id prints there
 # address = "127.0.0.1:4301"  # where to dial it; left out: it dials
 # may = ["send", "ps"]
 
