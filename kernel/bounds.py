@@ -25,6 +25,7 @@ class Bounds:
     mailbox_messages: int = 1_000
     mailbox_bytes: int = 8 * MIB
     message_bytes: int = 256 * KIB
+    messages_per_trace: int = 1_000  # that agents may send because of one message from outside
     dead_letters: int = 10_000
     ask_timeout_s: float = 30.0
     watchers: int = 256

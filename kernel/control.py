@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from chain.ledger import Draft
-from kernel.address import validate_address
+from kernel.address import join, validate_address
 from kernel.cluster_control import ClusterControl
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost, HelperRefused
@@ -284,21 +284,31 @@ class Control:
 
     def _workspace(self, request: SpawnRequest, parent: str) -> str:
         if not request.workspace:
-            return str(self._facts.data / "workspaces" / parent.strip("/").replace("/", "-") / request.name)
-        path = Path(request.workspace)
-        if not path.is_absolute():
+            return str(self._own_workspace(join(parent, request.name)))
+        try:
+            wanted = Path(request.workspace).resolve()
+            is_directory = wanted.is_dir()
+        except (OSError, ValueError) as error:
+            raise Invalid(f"workspace {request.workspace[:200]!r} is no path: {error}") from error
+        if not Path(request.workspace).is_absolute():
             raise Invalid(f"workspace {request.workspace!r} is not an absolute path")
-        data, wanted = self._facts.data.resolve(), path.resolve()
-        inside = data / "workspaces"
-        if (
-            wanted == data or data in wanted.parents or wanted in data.parents
-        ) and inside not in wanted.parents:
-            raise Refused(
-                f"workspace {wanted} would show the node's own files; choose a directory outside {data}"
-            )
-        if not wanted.is_dir():
+        inside = self._facts.data.resolve() / "workspaces"
+        for own in (self._facts.data.resolve(), self._facts.runtime.resolve()):
+            overlaps = wanted == own or own in wanted.parents or wanted in own.parents
+            if overlaps and inside not in wanted.parents:
+                raise Refused(
+                    f"workspace {wanted} would show the node's own files; choose a directory outside {own}"
+                )
+        if not is_directory:
             raise Invalid(f"workspace {wanted} is not a directory; make it first")
         return str(wanted)
+
+    def _own_workspace(self, address: str) -> Path:
+        """Its directory below the data directory. That of a parent ends in ``+``, which no name can: none lies in
+        another.
+        """
+        *above, name = address.strip("/").split("/")
+        return Path(self._facts.data, "workspaces", *(f"{step}+" for step in above), name)
 
     def _make_workspace(self, spec: ProcessSpec) -> None:
         if spec.workspace and Path(spec.workspace).is_relative_to(self._facts.data):

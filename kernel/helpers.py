@@ -110,7 +110,7 @@ class Helpers:
         self._log = log
         self._rows: dict[str, _Row] = {}
         self._workers: dict[str, tuple[int, int, float]] = {}
-        self._closing = False
+        self.closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._supervisor, _ = begin(Flags(intensity=60, period_s=60.0, on_exceed="park", backoff_max_s=5.0))
 
@@ -125,7 +125,7 @@ class Helpers:
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
-        if self._closing:
+        if self.closing:
             return
         match effect:
             case StartChild(id=name):
@@ -156,7 +156,7 @@ class Helpers:
             self._event(Started(name, pid))
             self._event(Exited(name, pid, "crash"))
             return
-        if self._closing:
+        if self.closing:
             return
         row.state, row.started_s = "running", time.monotonic()
         self._record_start(name, pid)
@@ -173,7 +173,7 @@ class Helpers:
 
     def _died(self, name: str, pid: int, why: str) -> None:
         row = self._rows[name]
-        if self._closing or row.pid != pid:
+        if self.closing or row.pid != pid:
             return
         row.state = "exited"
         self._log("helper died", helper=name, pid=pid, why=why)
@@ -183,7 +183,7 @@ class Helpers:
     def worker(self, name: str, os_pid: int | None) -> None:
         """A worker process came or went; its pool starts it again on its next use."""
         before = self._workers.pop(name, None)
-        if before is not None and not self._closing:
+        if before is not None and not self.closing:
             self._record_exit(name, before[0], "")
         if os_pid is not None:
             pid = self._processes.next_pid()
@@ -205,7 +205,7 @@ class Helpers:
 
     async def close(self) -> None:
         """Stop all of them."""
-        self._closing = True
+        self.closing = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*(row.child.stop() for row in self._rows.values()), return_exceptions=True)

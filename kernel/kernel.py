@@ -34,7 +34,7 @@ from kernel.processes import Processes
 from kernel.recorder import Recorder
 from kernel.remote import Remote, RemoteParts
 from kernel.spec import Isolation
-from kernel.state import DeadLetter, Mail, Turn
+from kernel.state import DeadLetter, Mail, Turn, turn_id
 from kernel.tool_calls import ToolCalls, ToolParts
 from kernel.tools.registry import Registry
 from kernel.tools.workers import Workers
@@ -117,6 +117,7 @@ class Kernel:
         self.tool_calls = ToolCalls(recorder, self.live, self.turns, registry, parts)
         self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, env.bounds)
         self.turns.bury = self.post.bury
+        self.post.settle = self._settle_message
         self.turns.replied = self._replied
         self.turns.settle = self._settle
         self.turns.drained = self.processes.drained
@@ -279,6 +280,10 @@ class Kernel:
             return self.remote.reply(mail, status, reply, seq)
         return self.tool_calls.replied(mail.reply_to, status, reply)
 
+    def _settle_message(self, message: str) -> list[Draft]:
+        turn = self.state.turns.get(turn_id(message))
+        return self._settle(turn) if turn is not None else []
+
     def _exited(self, process: LiveProcess, reason: str) -> None:
         self.remote.monitors.exited(process.pid, reason)
         turn = self.state.turns.get(process.turn)
@@ -307,6 +312,7 @@ class Kernel:
 
     async def close(self) -> None:
         """Stop everything that runs; mail, turns and slots stay as they are for the next boot."""
+        self.helpers.closing = True
         await self.remote.close()
         await self.processes.close()
         await self.model_calls.close()

@@ -7,7 +7,8 @@ sender hears of it, and from then on ends in exactly one way: acknowledged, dead
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chain.errors import LedgerUnavailable
@@ -21,6 +22,7 @@ from kernel.state import DeadLetter, Mail, State
 
 OPERATOR = "operator"
 RETRY_S = 0.5
+REMEMBERED_TRACES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Post:
         self._bounds = bounds
         self._on_arrival = on_arrival
         self._on_dead = on_dead
+        self._traces: OrderedDict[bytes, int] = OrderedDict()
+        self.settle: Callable[[str], Sequence[Draft]]
         self.abroad: Callable[[Outgoing, int], tuple[Draft, str, str]]
 
     # -- names ---------------------------------------------------------------------------------------------------
@@ -114,6 +118,8 @@ class Post:
 
         Returns the draft, the message id and the address. Raises NotFound, Refused, Busy or Invalid.
         """
+        if out.rights is not None:
+            self._count(out.trace)
         if "@" in out.target:
             return self.abroad(out, seq)
         address = self.resolve(out.target)
@@ -153,6 +159,18 @@ class Post:
         draft = Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
         return draft, ident, address
 
+    def _count(self, trace: bytes) -> None:
+        """Agents that keep each other busy, with nobody asking, are stopped. Counted per boot."""
+        count = self._traces.pop(trace, 0) + 1
+        self._traces[trace] = count
+        if len(self._traces) > REMEMBERED_TRACES:
+            self._traces.popitem(last=False)
+        if count > self._bounds.messages_per_trace:
+            limit = self._bounds.messages_per_trace
+            raise Refused(
+                f"more than {limit} messages came of one message from outside; nobody asked for more"
+            )
+
     def arrived(self, address: str) -> None:
         """Say that an accepted message was written."""
         self._on_arrival(address)
@@ -172,13 +190,16 @@ class Post:
     # -- death and replay ----------------------------------------------------------------------------------------
 
     def bury(self, ident: str, why: str, extra: tuple[Draft, ...] = ()) -> Ticket | None:
-        """Turn an accepted message into a dead letter, after the records in ``extra``; None when there is none."""
+        """Turn an accepted message into a dead letter, after the records in ``extra``; None when there is none.
+
+        Without ``extra``, the open intents of its turn get their outcomes first.
+        """
         mail = self._state.find_mail(ident)
         if mail is None:
             return None
         body = {"id": ident, "to": mail.to, "why": why}
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
-        ticket = self._recorder.commit([*extra, draft], durable=True)
+        ticket = self._recorder.commit([*(extra or self.settle(ident)), draft], durable=True)
         self._on_dead(self._state.dead[ident])
         if len(self._state.dead) > self._bounds.dead_letters:
             oldest = next(iter(self._state.dead.values()))

@@ -36,6 +36,9 @@ class Gateway(Protocol):
 
     def cancel(self, stream: str) -> None: ...
 
+    def resolve(self, provider: str, model: str) -> tuple[str, str]:
+        """Who will answer: the configured defaults in place of an empty provider or model."""
+
 
 class ModelCalls:
     """Takes ``model`` syscalls; answers through :meth:`Turns.answer`."""
@@ -114,13 +117,14 @@ class ModelCalls:
         count = 0
         while count < min(len(known), len(hashes)) and known[count] == hashes[count]:
             count += 1
+        provider, model = self._gateway.resolve(clean(request["provider"]), clean(request["model"]))
         new, cut = cut_bytes("[" + ",".join(messages[count:]) + "]", self._bounds.body_bytes // 2)
         body = {
             "turn": turn.id,
             "ordinal": ordinal,
             "call_hash": hashed,
-            "provider": clean(request["provider"]),
-            "model": clean(request["model"]),
+            "provider": provider,
+            "model": model,
             "request_hash": sha256_hex(text),
             "prefix_of": before if count else -1,
             "prefix_count": count,

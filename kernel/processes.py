@@ -203,6 +203,10 @@ class Processes:
     def stop(self, address: str) -> None:
         """Stop a slot: it ends orderly and stays down until it is started by hand."""
         slot = self._slot(address)
+        if slot.parent not in self._supervisors:
+            raise Refused(
+                f"{slot.parent}, which supervises {address}, does not run: what is below it is down with it"
+            )
         self._event(slot.parent, Stop(name_of(address)))
 
     def start(self, address: str) -> None:

@@ -267,6 +267,8 @@ class State:
             del self.slots[slot.address]
             del self._children[slot.parent][slot.address]
             del self._named[slot.spec.name][slot.address]
+            for key in [key for key in self.sessions if key[0] == slot.address]:
+                del self.sessions[key]
         else:
             slot.state, slot.why = body["state"], body["why"]
 

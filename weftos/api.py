@@ -69,6 +69,9 @@ async def _streams(request: Request) -> Streams:
 StreamsOf = Annotated[Streams, Depends(_streams)]
 Name = Annotated[str, Field(min_length=1, max_length=1100)]
 Limit = Annotated[int, Query(ge=1, le=MAX_ROWS)]
+Pid = Annotated[int | None, Query(ge=0, le=2**63 - 1)]
+_SHOWN_FAULTS = 5
+_SHOWN_CHARS = 80
 
 
 class TargetBody(Body):
@@ -170,9 +173,7 @@ async def resolve(control: ControlOf, op: OperatorOf, id: str, body: ResolveBody
 
 
 @router.get("/log")
-async def log(
-    control: ControlOf, pid: int | None = None, kind: str | None = None, limit: Limit = 50
-) -> Response:
+async def log(control: ControlOf, pid: Pid = None, kind: str | None = None, limit: Limit = 50) -> Response:
     return json_answer(await control.log(pid, kind, limit))
 
 
@@ -258,7 +259,10 @@ async def _kernel_error(request: Request, error: Exception) -> Response:
 async def _invalid_request(request: Request, error: Exception) -> Response:
     route = request.scope.get("route")
     known = _field_names(route)
-    faults = [_fault(item, known) for item in cast(RequestValidationError, error).errors()]
+    found = cast(RequestValidationError, error).errors()
+    faults = [_fault(item, known) for item in found[:_SHOWN_FAULTS]]
+    if len(found) > _SHOWN_FAULTS:
+        faults.append(f"and {len(found) - _SHOWN_FAULTS} more")
     return error_answer("invalid", "; ".join(faults))
 
 
@@ -291,7 +295,7 @@ def _field_names(route: object) -> list[str]:
 
 def _fault(item: Json, known: list[str]) -> str:
     """One validation error as a sentence: where, what was wrong with which value, what would be right."""
-    where = ".".join(str(part) for part in item["loc"][1:]) or "the body"
+    where = ".".join(str(part) for part in item["loc"][1:])[:_SHOWN_CHARS] or "the body"
     if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         near = get_close_matches(where, known, n=1)
         return f"{where}: no such field" + (

@@ -47,6 +47,7 @@ from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
 from weftos.mesh_wiring import make_mesh, open_mesh
 from weftos.runtime import make_runtime, remove_runtime
+from weftos.settings import Settings
 
 if TYPE_CHECKING:
     from weftos.listener import Listener
@@ -138,8 +139,9 @@ class CellsChild:
 class NodeGateway:
     """The gateway as the model calls see it."""
 
-    def __init__(self, helper: LinkedHelper) -> None:
+    def __init__(self, helper: LinkedHelper, settings: Settings) -> None:
         self._helper = helper
+        self._settings = settings
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = await self._helper.request("ask", request)
@@ -147,6 +149,14 @@ class NodeGateway:
 
     def cancel(self, stream: str) -> None:
         self._helper.notify("cancel", {"stream_id": stream})
+
+    def resolve(self, provider: str, model: str) -> tuple[str, str]:
+        """The configured defaults in place of an empty provider or model, as the gateway applies them."""
+        chosen = self._settings.model
+        known = self._settings.providers.get(provider or chosen.default_provider)
+        if not provider:
+            model = model or chosen.default_model
+        return provider or chosen.default_provider, model or (known.model if known is not None else "")
 
 
 @dataclass(slots=True)
@@ -337,7 +347,12 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
         archive.ask,
     )
     kernel = Kernel(
-        recorder, open_pids(recorder), Registry(builtin_declarations()), workers, NodeGateway(gateway), env
+        recorder,
+        open_pids(recorder),
+        Registry(builtin_declarations()),
+        workers,
+        NodeGateway(gateway, config.settings),
+        env,
     )
     if sources:
         report("asking the workers for their tools")

@@ -38,7 +38,13 @@ def calculate(expression: str) -> str:
     try:
         with warnings.catch_warnings(action="ignore"):  # of odd expressions that a model wrote
             tree = ast.parse(expression.strip(), mode="eval")
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    except (
+        SyntaxError,
+        ValueError,
+        MemoryError,
+        RecursionError,
+        SystemError,
+    ):  # the last: CPython on odd nesting
         raise CalculationError("the expression cannot be read; write arithmetic such as (2+3)*4**2") from None
     try:
         return _text(_value(tree.body, MAX_DEPTH))

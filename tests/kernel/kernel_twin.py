@@ -133,6 +133,9 @@ class TwinGateway:
     def cancel(self, stream: str) -> None:
         self.cancelled.append(stream)
 
+    def resolve(self, provider: str, model: str) -> tuple[str, str]:
+        return provider or "twin", model or "twin-1"
+
 
 class TwinArchive:
     """Memory's half of the archive over the same journal: reads the whole of it for each question.

@@ -339,3 +339,47 @@ def test_too_many_syscalls_end_the_turn(tmp_path: Path) -> None:
         assert "more than 3 syscalls" in end["reply"]
 
     on_twin(tmp_path, body, bounds=Bounds(syscalls_per_turn=3))
+
+
+def test_agents_that_keep_each_other_busy_are_stopped(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        for round_ in range(3):
+            assert (await twin.call_tool(at, "send_message", {"to": "ada", "text": "again"}, round_))[
+                "status"
+            ] == "ok"
+        refused = await twin.call_tool(at, "send_message", {"to": "ada", "text": "again"}, 3)
+        assert refused["status"] == "error"
+        assert "more than 3 messages came of one message" in refused["text"]
+
+    on_twin(tmp_path, body, bounds=Bounds(messages_per_trace=3))
+
+
+def test_an_open_intent_of_a_message_that_dies_gets_its_outcome(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.spawn("bob")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        twin.ask_tool(at, "ask", {"to": "bob", "text": "?"})
+        twin.kernel.processes.stop("/user/ada")
+        twin.kernel.processes.exit(at.pid, "killed")
+        assert (await twin.end_of(mail))["status"] == "dead"
+        assert [r.body["status"] for r in await twin.entries("tool.outcome")] == ["lost"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_new_process_of_an_old_name_does_not_inherit_its_conversation(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        pid = await twin.spawn("ada", restart="temporary")
+        await twin.send("ada")
+        twin.finish(await twin.delivery(), remember=[{"role": "user", "content": "a secret"}])
+        twin.kernel.processes.exit(pid, "crash")
+        await twin.spawn("ada")
+        await twin.send("ada")
+        assert (await twin.delivery()).history == []
+
+    on_twin(tmp_path, body)

@@ -15,7 +15,8 @@ from weftos.cli.app import app
 
 COMMANDS = """
 init up down status doctor
-cluster/up cluster/down cluster/status
+cluster/up cluster/down cluster/status nodes monitor node/id node/where
+peer/add peer/list peer/remove token/create token/list token/revoke
 spawn ps tree inspect send chat cancel logs events stop start kill
 deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex

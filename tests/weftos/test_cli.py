@@ -83,7 +83,7 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("deadletters", "replay", "d/1")["as"] == "m9"
     assert shell.json("doubts", "list") == []
     assert shell.json("doubts", "resolve", "t1:0.0", "--done")["resolution"] == "done"
-    assert shell.json("chain", "log", "--pid", "ada") == {"rows": [], "source": "archive"}
+    assert shell.json("chain", "log", "--archive", "--pid", "ada") == {"rows": [], "source": "archive"}
     assert twin.calls[-1] == ("log", 40, None, 50)
     assert shell.json("config", "view")["running"] is True
 

@@ -69,17 +69,35 @@ class Auditor:
                 if isinstance(record, EntryRecord):
                     yield record
 
-    def newest(self, pid: int | None, kind: str | None, limit: int) -> list[Json]:
-        """The last ``limit`` rows of that pid and kind, oldest first. ``kind``: a whole kind, or its noun
-        (``tool``)."""
+    def newest(self, process: str | None, kind: str | None, limit: int) -> list[Json]:
+        """The last ``limit`` rows of that process and kind, oldest first.
+
+        ``process``: a PID, or the name or address of one, which means all its incarnations. ``kind``: a whole kind, or
+        its noun (``tool``).
+        """
+        pids = None if process is None else {int(process)} if process.isdigit() else self._pids_of(process)
         kept: deque[EntryRecord] = deque(maxlen=limit)
         for record in self.records():
             entry = record.entry
-            if pid is not None and entry.pid != pid:
+            if pids is not None and entry.pid not in pids:
                 continue
             if kind is None or entry.kind == kind or entry.kind.startswith(f"{kind}."):
                 kept.append(record)
         return [row(record) for record in kept]
+
+    def _pids_of(self, process: str) -> set[int]:
+        """The PIDs that a name or an address ever had. Raises WeftosError when there is none."""
+        pids = set()
+        for record in self.records():
+            if record.entry.kind == "process.started":
+                body = record.body
+                if process in (body["address"], body["address"].rpartition("/")[2]):
+                    pids.add(body["pid"])
+        if not pids:
+            raise WeftosError(
+                f"the ledger knows no process {process}: weftos chain log --kind process", "not_found"
+            )
+        return pids
 
     def entry(self, seq: int) -> EntryRecord:
         """Entry ``seq``."""

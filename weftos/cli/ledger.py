@@ -46,39 +46,36 @@ def log(
         str | None, typer.Option(metavar="K", help="Of this kind (tool.intent), or all of a noun (tool).")
     ] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many, the newest.")] = 50,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Ask the running node's database: quicker over a long ledger.")
+    ] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the newest entries."""
+    """Show the newest entries, read from the journal: what chain verify vouches for.
+
+    A name means all incarnations of the process; a PID one of them.
+    """
+    from weftos.cli.audit import Auditor, gist
+
     out = Output(as_json)
     place = data_directory(data)
-    number = None if pid is None else int(pid) if pid.isdigit() else _pid_of(place, pid)
-    rows, source = _rows(out, place, number, kind, limit)
+    if archive:
+        rows, source = _from_archive(place, pid, kind, limit)
+    else:
+        with out.progress("reading the journal") as progress:
+            rows, source = Auditor(place, progress).newest(pid, kind, limit), "journal"
     out.document({"rows": rows, "source": source})
-    from weftos.cli.audit import gist
-
     for row in rows:
         out.line(f"{event_line(row)}  {gist(row)}")
 
 
-def _pid_of(place: Path, name: str) -> int:
+def _from_archive(place: Path, pid: str | None, kind: str | None, limit: int) -> tuple[list[Json], str]:
+    """Asked of the running node: quick over a long ledger, and only as true as its database."""
     with client(place) as node:
-        return int(node.inspect(name)["pid"])
-
-
-def _rows(out: Output, place: Path, pid: int | None, kind: str | None, limit: int) -> tuple[list[Json], str]:
-    """From the running node's archive; from the journal when there is no node, or no archive in it."""
-    try:
-        with client(place) as node:
-            answer = node.log(pid=pid, kind=kind, limit=limit)
-            return answer["rows"], str(answer["source"])
-    except WeftosError as error:
-        if error.code not in ("not_running", "unavailable", "timeout"):
-            raise
-    from weftos.cli.audit import Auditor
-
-    with out.progress("reading the journal") as progress:
-        return Auditor(place, progress).newest(pid, kind, limit), "journal"
+        number = None if pid is None else int(pid) if pid.isdigit() else int(node.inspect(pid)["pid"])
+        answer = node.log(pid=number, kind=kind, limit=limit)
+        return answer["rows"], str(answer["source"])
 
 
 @chain.command("show")
