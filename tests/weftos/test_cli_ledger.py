@@ -116,6 +116,17 @@ def test_verify_accepts_an_untouched_ledger_and_says_that_no_key_was_pinned(shel
     assert "no key was pinned" not in out
 
 
+def test_a_kept_file_of_keys_is_as_good_as_the_keys(shell: Shell, tmp_path: Path) -> None:
+    kept = tmp_path / "node.vkeys"
+    kept.write_text(shell.run("chain", "key")[1])
+    status, out, _ = shell.run("chain", "verify", "--key", str(kept))
+    assert status == 0
+    assert "no key was pinned" not in out
+    stranger = create_keys(tmp_path / "stranger")
+    kept.write_text(stranger.ed25519.text + "\n")
+    assert shell.run("chain", "verify", "--key", str(kept))[0] == 1
+
+
 def test_verify_of_one_changed_byte_exits_1_and_names_the_entry(shell: Shell) -> None:
     journal = next((shell.data / "journal").iterdir())
     content = bytearray(journal.read_bytes())

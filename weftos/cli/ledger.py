@@ -15,6 +15,8 @@ from weftos.control import Json
 from weftos.errors import WeftosError
 from weftos.paths import data_directory
 
+MAX_KEY_FILE_BYTES = 2**20
+
 if TYPE_CHECKING:
     from rich.tree import Tree
 
@@ -144,7 +146,9 @@ def verify(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key", metavar="VKEY", help="A verifier key you trust, from elsewhere; may be repeated."
+            "--key",
+            metavar="VKEY",
+            help="A verifier key you trust, from elsewhere, or a file of them; may be repeated.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -157,11 +161,27 @@ def verify(
     if not (place / "format").exists():
         raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
     with out.progress("verifying") as progress:
-        report = verify_ledger(place, tuple(key or ()), progress)
+        report = verify_ledger(place, _keys(key or []), progress)
     out.document({"ok": not report.findings, **_plain(asdict(report))})
     _tell(out, report)
     if report.findings:
         raise typer.Exit(1)
+
+
+def _keys(given: list[str]) -> tuple[str, ...]:
+    """Verifier keys as they were given, or the lines of the files that were."""
+    keys: list[str] = []
+    for word in given:
+        file = Path(word)
+        if "+" in word or not file.is_file():
+            keys.append(word)
+        elif file.stat().st_size > MAX_KEY_FILE_BYTES:
+            raise WeftosError(
+                f"{file} is longer than {MAX_KEY_FILE_BYTES} bytes: it is no file of keys", "invalid"
+            )
+        else:
+            keys += file.read_text(errors="replace").split()
+    return tuple(keys)
 
 
 def _plain(value: Any) -> Any:

@@ -229,7 +229,8 @@ def stop(story: Story) -> dict[str, str]:
     for name in story.nodes:
         with story.client(name) as client:
             leaders.append(client.status()["os_pid"])
-        keys[name] = (story.data(name) / "keys" / "vkeys.txt").read_text().splitlines()[0]
+        keys[name] = str(story.home / f"{name}.vkeys")
+        shutil.copy(story.data(name) / "keys" / "vkeys.txt", keys[name])
     story.weftos("cluster", "down", "--data", str(story.cluster), shown="cluster down")
     left = [pid for leader in leaders for pid in session_members(leader)]
     story.proven("no process of the nodes is left", holds=not left)
@@ -249,10 +250,12 @@ def _heads(story: Story, client: Client) -> list[tuple[int, int]]:
 def audit(story: Story, keys: dict[str, str]) -> None:
     story.chapter(
         "The auditor, who was not there",
-        "Verification reads the files and needs a public key; it asks no daemon: the nodes are down.",
+        "Verification reads the files and needs the public keys, kept elsewhere; it asks no daemon: the nodes are down.",
     )
     for name in story.nodes:
-        story.weftos("chain", "verify", "--key", keys[name], on=name, shown="chain verify --key VKEY")
+        story.weftos(
+            "chain", "verify", "--key", keys[name], on=name, shown=f"chain verify --key {name}.vkeys"
+        )
     copy = story.home / "copy"
     shutil.copytree(
         story.data("n1"), copy, ignore=shutil.ignore_patterns("workspaces", "logs", "archive", "lock")
@@ -267,7 +270,7 @@ def audit(story: Story, keys: dict[str, str]) -> None:
     edited = f"{chr(content[at])}91"
     story.say(f"Somebody edits one byte of a copy, byte {at}: ada seems to have written {edited}, not 391.")
     words: Sequence[str] = ("chain", "verify", "--data", str(copy), "--key", keys["n1"])
-    found = story.weftos(*words, fails=True, shown="chain verify --data COPY --key VKEY")
+    found = story.weftos(*words, fails=True, shown="chain verify --data COPY --key n1.vkeys")
     seq = entry.entry.seq
     named = any(line.split()[:1] == [str(seq)] for line in found.splitlines())
     story.proven(f"verification fails with exit status 1 and names entry {seq}", holds=named)
