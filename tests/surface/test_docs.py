@@ -53,7 +53,8 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 def command_lines(page: str) -> list[list[str]]:
     lines = (ROOT / page).read_text().splitlines()
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("    weftos ")]
+    typed = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("    weftos ")]
+    return [words[: words.index(">")] if ">" in words else words for words in typed]
 
 
 def parse(words: list[str]) -> None:

@@ -122,7 +122,7 @@ def test_a_kept_file_of_keys_is_as_good_as_the_keys(shell: Shell, tmp_path: Path
     status, out, _ = shell.run("chain", "verify", "--key", str(kept))
     assert status == 0
     assert "no key was pinned" not in out
-    stranger = create_keys(tmp_path / "stranger")
+    stranger = initialise(tmp_path / "stranger")
     kept.write_text(stranger.ed25519.text + "\n")
     assert shell.run("chain", "verify", "--key", str(kept))[0] == 1
 

@@ -250,7 +250,7 @@ def _heads(story: Story, client: Client) -> list[tuple[int, int]]:
 def audit(story: Story, keys: dict[str, str]) -> None:
     story.chapter(
         "The auditor, who was not there",
-        "Verification reads the files and needs the public keys, kept elsewhere; it asks no daemon: the nodes are down.",
+        "Verification reads the files and needs public keys, kept elsewhere. It asks no daemon: the nodes are down.",
     )
     for name in story.nodes:
         story.weftos(
