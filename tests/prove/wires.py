@@ -34,6 +34,8 @@ class Wire:
         self.writers |= {writer, far_writer}
         try:
             await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+        except asyncio.CancelledError:
+            return  # the proof is over
         finally:
             for end in (writer, far_writer):
                 self.writers.discard(end)
