@@ -2,8 +2,8 @@
 
 Each node runs ten couriers (``plugins/courier.py``). A client beside each node sends messages with random routes over
 all nodes, and writes down what was accepted. At random moments a node is killed with SIGKILL and booted again, or a
-wire between two nodes is cut or frozen for a while. At the end the journals of all nodes, the clients' own books and
-the count of effects outside are held against each other.
+wire between two nodes is cut, frozen, or carries one way only before it is cut. At the end the journals of all nodes,
+the clients' own books and the count of effects outside are held against each other.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ DEADLINE_S = 8.0
 DRAIN_S = 120.0
 POLL_S = 0.1
 LONG_S, QUICK_S = 120.0, 60.0
+DURATIONS_S = {"cut": (0.1, 3.0), "freeze": (1.0, 7.0), "deaf": (0.3, 4.0)}
 
 
 @dataclass(slots=True)
@@ -78,16 +79,23 @@ class Blows:
 
     def strike(self) -> str:
         """One blow, over when this returns: what it was."""
-        kind = self.chance.choice(("kill", "cut", "cut", "freeze"))
+        kind = self.chance.choice(("kill", "cut", "freeze", "deaf", "deaf"))
         self.counts[kind] += 1
         if kind == "kill":
             return self._kill(self.chance.choice(self.posts))
         pair = self.chance.choice(sorted(self.pairs))
-        cut = kind == "cut"
-        duration_s = self.chance.uniform(0.1, 3.0) if cut else self.chance.uniform(1.0, 7.0)
-        (self.wires.cut if cut else self.wires.freeze)(self.pairs[pair])
+        wire = self.pairs[pair]
+        duration_s = self.chance.uniform(*DURATIONS_S[kind])
+        if kind == "cut":
+            self.wires.cut(wire)
+        elif kind == "freeze":
+            self.wires.freeze(wire)
+        else:
+            self.wires.deafen(wire, self.chance.randrange(2))
         time.sleep(duration_s)
-        self.wires.mend(self.pairs[pair])
+        if kind == "deaf":  # what was held back is lost: answers to messages that were taken, among others
+            self.wires.cut(wire)
+        self.wires.mend(wire)
         return f"{kind} {pair[0]}-{pair[1]} for {duration_s:.1f} s"
 
     def _kill(self, post: Post) -> str:

@@ -1,4 +1,4 @@
-"""The wires between nodes, as TCP relays on loopback that can be cut and frozen. In a thread of their own."""
+"""The wires between nodes, as TCP relays on loopback that can be cut, frozen and deafened. In a thread of their own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class Wire:
         self.target = target
         self.port = 0
         self.open = True
-        self.flowing = asyncio.Event()
-        self.flowing.set()
+        self.flowing = (asyncio.Event(), asyncio.Event())  # from whoever dialled, and back to it
+        for flow in self.flowing:
+            flow.set()
         self.writers: set[asyncio.StreamWriter] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,7 +34,10 @@ class Wire:
             return
         self.writers |= {writer, far_writer}
         try:
-            await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+            there, back = self.flowing
+            await asyncio.gather(
+                self._carry(reader, far_writer, there), self._carry(far_reader, writer, back)
+            )
         except asyncio.CancelledError:
             return  # the proof is over
         finally:
@@ -41,10 +45,12 @@ class Wire:
                 self.writers.discard(end)
                 end.transport.abort()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event
+    ) -> None:
         try:
             while piece := await reader.read(_PIECE_BYTES):
-                await self.flowing.wait()
+                await flowing.wait()
                 writer.write(piece)
                 await writer.drain()
         except OSError:
@@ -95,16 +101,26 @@ class Wires:
         """Carry nothing, and say nothing of it, until :meth:`mend`."""
 
         async def freeze() -> None:
-            wire.flowing.clear()
+            for flow in wire.flowing:
+                flow.clear()
 
         self._do(freeze())
+
+    def deafen(self, wire: Wire, way: int) -> None:
+        """Carry nothing one way (0: from whoever dialled, 1: back to it), and everything the other."""
+
+        async def deafen() -> None:
+            wire.flowing[way].clear()
+
+        self._do(deafen())
 
     def mend(self, wire: Wire) -> None:
         """Let everything through again."""
 
         async def mend() -> None:
             wire.open = True
-            wire.flowing.set()
+            for flow in wire.flowing:
+                flow.set()
 
         self._do(mend())
 
