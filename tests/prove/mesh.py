@@ -28,7 +28,7 @@ from tests.prove.mesh_accounts import Cluster, read_node
 from tests.prove.processes import kill
 from tests.prove.report import Findings, check_ledger
 from tests.prove.wires import Wire, Wires
-from weftos import WeftosError
+from weftos import Client, WeftosError
 
 NAMES = ("n1", "n2", "n3")
 AGENTS = 10
@@ -37,6 +37,7 @@ DELAY_S = 0.01
 DEADLINE_S = 8.0
 DRAIN_S = 120.0
 POLL_S = 0.1
+MAX_IN_FLIGHT = 60
 LONG_S, QUICK_S = 120.0, 60.0
 DURATIONS_S = {"cut": (0.1, 3.0), "freeze": (1.0, 7.0), "deaf": (0.3, 4.0)}
 
@@ -217,8 +218,15 @@ def _send(post: Post, port: int, book: Book, seed: str, stopping: threading.Even
                     answer = node.send(target, text, session=f"s{number % 5}")
                     book.write(ident, post.name, answer["message"])
                     stopping.wait(chance.uniform(0.02, 0.12))
+                    while number % 10 == 0 and _is_full(node) and not stopping.is_set():
+                        stopping.wait(0.2)
         except WeftosError:
             stopping.wait(0.1)
+
+
+def _is_full(node: Client) -> bool:
+    """Whether the node has enough to do. Asks that meet head-on hold agents up until one of them times out."""
+    return bool(node.status()["messages"]["in_flight"] > MAX_IN_FLIGHT)
 
 
 def _work(chance: random.Random, ident: str, port: int) -> tuple[str, str]:
@@ -228,7 +236,7 @@ def _work(chance: random.Random, ident: str, port: int) -> tuple[str, str]:
         name = chance.choice(NAMES)
         return f"{name}a{chance.randrange(AGENTS)}@{name}"
 
-    route = [(agent(), "ask" if chance.random() < 0.3 else "send") for _ in range(chance.randrange(4))]
+    route = [(agent(), "ask" if chance.random() < 0.2 else "send") for _ in range(chance.randrange(4))]
     return agent(), json.dumps({"id": ident, "hop": 0, "port": port, "route": route})
 
 

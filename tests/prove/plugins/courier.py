@@ -8,7 +8,7 @@ from typing import Any
 from kernel.abi import Message, ProcessInfo, Syscalls
 from weftos import behaviour
 
-ASK_S = 8
+ASK_S = 3
 
 
 @behaviour
