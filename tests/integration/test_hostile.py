@@ -74,7 +74,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 def refusals(node: LiveNode) -> list[str]:
-    return [line["event"] for line in node.log_lines() if "visitor at the cell socket" in line["event"]]
+    return [line["event"] for line in node.log_lines() if "visitor at the door for cells" in line["event"]]
 
 
 @pytest.mark.parametrize(
