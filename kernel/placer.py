@@ -28,7 +28,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from kernel.strays import descendants, kill_all, read_processes
 _END_S = 3.0
 _READY_S = 6.0
 _BIRTHS_S = 0.02
+_TOKEN_S = 0.5
 _SERVERS = frozenset({"gcs_server", "raylet"})
 
 
@@ -188,7 +189,7 @@ class Placer:
 
     def _attach(self, args: dict[str, Any]) -> dict[str, Any]:
         token = Path(args["token"])
-        token.read_bytes()  # Ray says less of a file that it cannot read
+        secret = token.read_bytes()  # Ray says less of a file that it cannot read
         set_environment(token, args["loopback"])
         os.environ["RAY_NUM_REDIS_GET_RETRIES"] = "10"  # seconds; the node tries again by itself
         import ray
@@ -200,6 +201,7 @@ class Placer:
             namespace=args["namespace"],
         )
         self._shared = True
+        self._keep(self._watch_token(token, secret))
         self._connected(ray, args["dial"])
         for name in ray.util.list_named_actors():
             with contextlib.suppress(ValueError):  # it has ended meanwhile
@@ -217,7 +219,10 @@ class Placer:
         return {"version": self._ray.__version__, "address": address, "os_pids": os_pids}
 
     def _start(self, cell: str, token: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._run(cell, token))
+        self._keep(self._run(cell, token))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
 
@@ -234,6 +239,17 @@ class Placer:
             why = type(error).__name__
         self._actors.pop(cell, None)
         self._notify("exit", {"cell": cell, "why": why})
+
+    async def _watch_token(self, token: Path, secret: bytes) -> None:
+        """A Ray that was started anew has another token. This driver would go on with the old one, in vain: it ends,
+        and the node's next placer attaches to what is there now.
+        """
+        while True:
+            await asyncio.sleep(_TOKEN_S)
+            with contextlib.suppress(OSError):
+                if token.read_bytes() != secret:
+                    print("placer: the shared Ray was started anew, so this placer ends", file=sys.stderr, flush=True)
+                    end_everything(1)
 
     async def _answering(self, cell: str, actor: Any) -> Any:
         """An actor that answers. Ray goes on for some 12 s to place actors on a machine that has just died, so one

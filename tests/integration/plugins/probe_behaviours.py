@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import os
 import sys
@@ -55,6 +56,16 @@ class Raises:
         raise ValueError(f"no \x1b[31m {message.text}")
 
 
+def _stolen_token() -> str:
+    """The cell's token, from the frame of the function that was given it: hostile code reads what it likes."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if "token" in frame.f_locals and "boot" in frame.f_locals:
+            return str(frame.f_locals["token"])
+        frame = frame.f_back
+    raise LookupError("no frame of this thread holds a token")
+
+
 @behaviour
 class Traitor:
     """Hostile code in a cell: it takes the link of its cell and says what it likes."""
@@ -65,7 +76,7 @@ class Traitor:
     async def handle(self, message: Message, sys: Syscalls) -> str:
         cell = next(thing for thing in gc.get_objects() if isinstance(thing, Cell))
         if message.text == "token":
-            return str(cell._token)
+            return _stolen_token()
         frame: list[Any] = json.loads(message.text)
         cell.link.send([self._pid if part == "me" else part for part in frame])
         await sys.now()
