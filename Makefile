@@ -15,7 +15,7 @@ PYTHON := $(or $(PYTHON),$(shell for p in python3.11 python3 python3.12 python3.
 help:
 	@echo "make demo    see a node boot, work, be killed, come back and be audited (under a minute)"
 	@echo "make test    every test, real Ray included"
-	@echo "make prove   the long proofs: kills under load, two hundred agents"
+	@echo "make prove   the slow tests and the long proofs: kills under load, nodes and links killed, recall"
 	@echo "make check   ruff, mypy, import contract"
 	@echo "make bench   measurements, each beside a floor of the same run"
 	@echo "make clean   remove .venv and what tools leave"
@@ -60,9 +60,10 @@ check: setup
 	.venv/bin/lint-imports --no-logo
 
 test: setup
-	$(PY) -m pytest
+	$(PY) -m pytest -m "not slow"
 
 prove: setup
+	$(PY) -m pytest -m slow
 	$(PY) tests/prove/run.py
 
 demo: setup

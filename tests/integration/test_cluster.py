@@ -141,6 +141,7 @@ def test_a_cluster_does_not_move_into_a_nodes_directory(terminal: Terminal) -> N
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_nodes_of_a_cluster_share_one_ray_that_comes_back_at_its_address(terminal: Terminal) -> None:
     first = terminal.up("-n", "2", "--engine", "ray")
