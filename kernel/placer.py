@@ -248,7 +248,11 @@ class Placer:
             await asyncio.sleep(_TOKEN_S)
             with contextlib.suppress(OSError):
                 if token.read_bytes() != secret:
-                    print("placer: the shared Ray was started anew, so this placer ends", file=sys.stderr, flush=True)
+                    print(
+                        "placer: the shared Ray was started anew, so this placer ends",
+                        file=sys.stderr,
+                        flush=True,
+                    )
                     end_everything(1)
 
     async def _answering(self, cell: str, actor: Any) -> Any:
