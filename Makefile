@@ -64,6 +64,7 @@ test: setup
 
 prove: setup
 	$(PY) -m pytest -m slow
+	$(PY) -m tests.mesh.hostile_peer
 	$(PY) tests/prove/run.py
 
 demo: setup
