@@ -80,3 +80,7 @@ class DamageError(ChainError):
 
 class ForeignDataError(ChainError):
     """The data belongs to another node, or has a format this version does not know. It is not touched."""
+
+
+class RotationError(ChainError):
+    """A change of keys does not follow from the keys before it, or a list of keys is none."""

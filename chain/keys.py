@@ -18,7 +18,6 @@ import secrets
 import shutil
 import stat
 import tempfile
-from hashlib import sha256
 from pathlib import Path
 
 import nacl.signing
@@ -26,6 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
 
 from chain.errors import KeyFileError
 from chain.note import ED25519, HEAD_CONTEXT, ML_DSA_65, VerifierKey, signature_line
+from chain.rotation import ROTATION_CONTEXT, KeyPair
+from chain.rotation import origin_of as origin_of  # a part of this module's interface
 
 SEED_BYTES = 32
 ED25519_FILE = "ed25519.key"
@@ -44,11 +45,11 @@ class Keys:
 
     __slots__ = ("_ed25519", "_mldsa", "ed25519", "mldsa", "origin")
 
-    def __init__(self, ed25519_seed: bytes, mldsa_seed: bytes) -> None:
+    def __init__(self, ed25519_seed: bytes, mldsa_seed: bytes, origin: str = "") -> None:
         self._ed25519 = nacl.signing.SigningKey(ed25519_seed)
         self._mldsa = MLDSA65PrivateKey.from_seed_bytes(mldsa_seed)
         public = bytes(self._ed25519.verify_key)
-        self.origin = origin_of(public)
+        self.origin = origin or origin_of(public)
         self.ed25519 = VerifierKey(self.origin, ED25519, public)
         self.mldsa = VerifierKey(self.origin, ML_DSA_65, self._mldsa.public_key().public_bytes_raw())
 
@@ -60,6 +61,15 @@ class Keys:
         """The ML-DSA-65 signature of a note text under the context ``weftos/head/1``, 3309 bytes."""
         return self._mldsa.sign(text, HEAD_CONTEXT)
 
+    @property
+    def pair(self) -> KeyPair:
+        """The public keys."""
+        return KeyPair(self.ed25519, self.mldsa)
+
+    def sign_rotation(self, statement: bytes) -> tuple[bytes, bytes]:
+        """The Ed25519 and the ML-DSA-65 signature of a rotation's statement (``chain.rotation``)."""
+        return self._ed25519.sign(statement).signature, self._mldsa.sign(statement, ROTATION_CONTEXT)
+
     def ed25519_line(self, text: bytes) -> bytes:
         """The note's signature line of the Ed25519 key for ``text``."""
         return signature_line(self.origin, self.ed25519.key_id, self.sign_ed25519(text))
@@ -70,12 +80,6 @@ class Keys:
 
     def __repr__(self) -> str:
         return f"<Keys of {self.origin}>"
-
-
-def origin_of(ed25519_public_key: bytes) -> str:
-    """The true name that belongs to an Ed25519 public key."""
-    fingerprint = base64.b32encode(sha256(ed25519_public_key).digest()[:16]).decode()
-    return "weftos-" + fingerprint.rstrip("=").lower()
 
 
 def create_keys(directory: Path) -> Keys:

@@ -328,6 +328,27 @@ _TABLE = (
         operation="spawn or kill",
         arguments="JSON",
     ),
+    _kind(
+        "key.rotated",
+        "other keys sign from this entry on; alone in its group, and its body is never erased",
+        durable=True,
+        ed25519="the new verifier key",
+        ml_dsa_65="the new verifier key",
+        number="1 for the first rotation",
+        reason="why, as the operator said",
+        old_ed25519="signature of the old Ed25519 key over the statement",
+        old_ml_dsa_65="signature of the old ML-DSA-65 key over the statement",
+        new_ed25519="signature of the new Ed25519 key over the statement",
+        new_ml_dsa_65="signature of the new ML-DSA-65 key over the statement",
+    ),
+    _kind(
+        "erase",
+        "the bodies of some entries are gone for good; the entries stay, and the tree with them",
+        durable=True,
+        ranges="list of [first, last] entries whose bodies are gone",
+        by="who asked for it",
+        reason="why",
+    ),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _TABLE})

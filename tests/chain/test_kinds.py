@@ -22,6 +22,8 @@ def test_what_must_be_on_disk_before_anything_follows():
         "memory.forgotten",
         "peer.added",
         "peer.removed",
+        "key.rotated",
+        "erase",
     }
 
 
