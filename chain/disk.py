@@ -56,6 +56,14 @@ class Disk:
         """Open an existing file for writing."""
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
+    def open_to_read(self, path: Path) -> int:
+        """Open an existing file for reading; it stays the same file when another takes its name."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read_open(self, handle: int, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset`` of an open file; none at its end."""
+        return os.pread(handle, length, offset)
+
     def write(self, handle: int, offset: int, data: bytes) -> None:
         """Write all of ``data`` at ``offset``. After an error any part of it may have been written."""
         view = memoryview(data)

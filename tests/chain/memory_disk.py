@@ -97,6 +97,12 @@ class MemoryDisk(Disk):
         with self._lock:
             return self._handle(self._at(path))
 
+    def open_to_read(self, path: Path) -> int:
+        return self.open(path)
+
+    def read_open(self, handle: int, offset: int, length: int) -> bytes:
+        return bytes(self.handles[handle].now[offset : offset + length])
+
     def write(self, handle: int, offset: int, data: bytes) -> None:
         with self._lock:
             inode = self.handles[handle]

@@ -1,0 +1,162 @@
+"""The snapshot's file: what is written reads back, and nothing else does."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chain.disk import Disk
+from chain.errors import DamageError, ForeignDataError
+from chain.merkle import CompactRange, leaf_hash
+from chain.record import StateRecord
+from chain.snapshot import SNAPSHOT_FILE, Snapshot, read_snapshot, snapshot_records, write_snapshot
+from tests.chain.memory_disk import MemoryDisk, PowerCut
+
+FOLDER = Path("/node/snapshot")
+RECORDS = [StateRecord("doc", f"d{number}", b"v" * number) for number in range(5)]
+
+
+def snapshot(seq: int = 11, state: bytes = b"the state") -> Snapshot:
+    tree = CompactRange()
+    for number in range(seq):
+        tree.append(leaf_hash(b"%d" % number))
+    return Snapshot(
+        "weftos-a", 7, b"c" * 32, seq, b"l" * 32, 1_700_000_000_000_000, {0: 9, 4096: 2}, tuple(tree.nodes),
+        b"note", 1, state,
+    )  # fmt: skip
+
+
+def stored(disk: Disk) -> tuple[Snapshot | None, list[StateRecord]]:
+    return read_snapshot(FOLDER, disk), list(snapshot_records(FOLDER, disk))
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 40),
+    st.binary(max_size=3000),
+    st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.binary(max_size=200))),
+)
+def test_what_is_written_reads_back(seq: int, state: bytes, pairs: list[tuple[str, bytes]]) -> None:
+    disk = MemoryDisk()
+    records = [StateRecord("doc", key, value) for key, value in dict(pairs).items()]
+    write_snapshot(FOLDER, disk, snapshot(seq, state), iter(records))
+    assert stored(disk) == (snapshot(seq, state), records)
+
+
+def test_on_a_real_disk_and_larger_than_one_read(tmp_path: Path) -> None:
+    records = [StateRecord("doc", f"d{number}", bytes([number]) * 300_000) for number in range(9)]
+    large = snapshot(state=b"s" * 5_000_000)
+    write_snapshot(tmp_path / "snapshot", Disk(), large, iter(records))
+    assert read_snapshot(tmp_path / "snapshot", Disk()) == large
+    assert list(snapshot_records(tmp_path / "snapshot", Disk())) == records
+    assert [path.name for path in (tmp_path / "snapshot").iterdir()] == [SNAPSHOT_FILE]
+
+
+def test_its_tree_is_that_of_the_entries() -> None:
+    assert snapshot(11).tree().size == 11
+
+
+def test_there_is_none_in_an_empty_directory() -> None:
+    assert stored(MemoryDisk()) == (None, [])
+
+
+def test_a_reader_keeps_the_file_it_opened_when_a_new_one_takes_its_place(tmp_path: Path) -> None:
+    write_snapshot(tmp_path, Disk(), snapshot(), iter(RECORDS))
+    reading = snapshot_records(tmp_path, Disk())
+    first = next(reading)
+    write_snapshot(tmp_path, Disk(), snapshot(12), [])
+    assert [first, *reading] == RECORDS
+    assert list(snapshot_records(tmp_path, Disk())) == []
+
+
+def test_every_changed_byte_and_every_cut_is_found() -> None:
+    disk = MemoryDisk()
+    write_snapshot(FOLDER, disk, snapshot(), RECORDS)
+    good = disk.read(FOLDER / SNAPSHOT_FILE)
+    for at in range(len(good)):
+        for bad in (good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :], good[:at]):
+            disk.names_now[FOLDER / SNAPSHOT_FILE].now[:] = bad
+            with pytest.raises((DamageError, ForeignDataError)):
+                read_snapshot(FOLDER, disk)
+            with pytest.raises((DamageError, ForeignDataError)):
+                list(snapshot_records(FOLDER, disk))
+    disk.names_now[FOLDER / SNAPSHOT_FILE].now[:] = good + b"\x00"
+    with pytest.raises(DamageError, match="checksum is wrong"):
+        read_snapshot(FOLDER, disk)
+
+
+def changed(disk: MemoryDisk, old: bytes, new: bytes) -> None:
+    """Replace bytes of the file and make its checksum right again: what a hostile writer can do."""
+    inode = disk.names_now[FOLDER / SNAPSHOT_FILE]
+    assert inode.now.count(old) == 1
+    body = bytes(inode.now[:-32]).replace(old, new)
+    inode.now[:] = body + sha256(body).digest()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (b"\xa6format\x01", b"\xa6fOrmat\x01", "other fields"),
+        (b"\xa3seq\x0b", b"\xa3seq\x0c", "out of range"),
+        (b"\xa5group\x07", b"\xa5group\xc3", "out of range"),
+        (b"\xa9last_hash", b"\xa9Last_hash", "other fields"),
+        (b"\x94\x02\xa3doc\xa2d1\xc4\x01v", b"\x94\x02\xa3doc\xa2d1\xc4\x02v", "cannot be read"),
+        (b"\x00\x00\x00\x00\x00\x00\x00\x05\x00", b"\x00\x00\x00\x00\xff\x00\x00\x05\x00", "limit"),
+        (b"\x00\x00\x00\x00\x00\x00\x00\x09the", b"\xff\x00\x00\x00\x00\x00\x00\x09the", "limit"),
+    ],
+)  # fmt: skip
+def test_a_right_checksum_does_not_make_it_a_snapshot(old: bytes, new: bytes, words: str) -> None:
+    disk = MemoryDisk()
+    write_snapshot(FOLDER, disk, snapshot(), RECORDS)
+    changed(disk, old, new)
+    with pytest.raises(DamageError, match=words):
+        read_snapshot(FOLDER, disk)
+
+
+def test_a_later_format_is_refused_and_named() -> None:
+    disk = MemoryDisk()
+    write_snapshot(FOLDER, disk, snapshot(), RECORDS)
+    changed(disk, b"\xa6format\x01", b"\xa6format\x02")
+    with pytest.raises(ForeignDataError, match="format 2, this version knows 1"):
+        read_snapshot(FOLDER, disk)
+
+
+def test_a_deleted_record_is_none_of_a_snapshot() -> None:
+    with pytest.raises(DamageError, match="no state record with a value"):
+        write_snapshot(FOLDER, MemoryDisk(), snapshot(), [StateRecord("doc", "a", None)])
+
+
+def test_a_power_cut_at_any_step_leaves_the_old_one_or_the_new_one() -> None:
+    before = MemoryDisk()
+    write_snapshot(FOLDER, before, snapshot(3), RECORDS[:2])
+    seen = set()
+    for at in range(100):
+        disk = before.crash()
+        disk.cut_at = at
+        try:
+            write_snapshot(FOLDER, disk, snapshot(12), RECORDS)
+        except PowerCut:
+            found = stored(disk.crash())
+            assert found in ((snapshot(3), RECORDS[:2]), (snapshot(12), RECORDS))
+            seen.add(found[0] == snapshot(12))
+        else:
+            assert stored(disk.crash()) == (snapshot(12), RECORDS)
+            break
+    assert seen == {False}
+
+
+def test_a_failing_disk_leaves_the_old_one() -> None:
+    disk = MemoryDisk()
+    write_snapshot(FOLDER, disk, snapshot(3), RECORDS[:2])
+    for operation in ("write", "sync", "rename"):
+        disk.fail(operation, errno.ENOSPC)
+        with pytest.raises(OSError):
+            write_snapshot(FOLDER, disk, replace(snapshot(12)), RECORDS)
+        assert stored(disk) == (snapshot(3), RECORDS[:2])
+    assert not disk.handles
