@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from rich.console import Console
 
 from tests.prove.agents import prove_agents
+from tests.prove.cluster import LONG_S, QUICK_S, prove_mesh
 from tests.prove.kills import prove_kills
-from tests.prove.mesh import LONG_S, QUICK_S, prove_mesh
 from tests.prove.recall import prove_recall
 
 KILLS, QUICK_KILLS = 40, 8

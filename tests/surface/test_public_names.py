@@ -11,6 +11,8 @@ import pytest
 
 import weftos
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter, from a directory that holds nothing."""
@@ -81,3 +83,10 @@ def test_a_stranger_of_the_same_name_is_named_and_the_way_out_told(name: str, tm
     assert last.startswith("ImportError: ")
     assert str(tmp_path / f"{name}.py") in last
     assert "install weftos in an environment of its own" in last
+
+
+def test_no_script_stands_before_one_of_our_packages() -> None:
+    """A script that is run by its path is followed by everything in its folder: `mesh.py` beside it would be `mesh`."""
+    ours = {"weftos", "kernel", "cognition", "mesh", "chain"}
+    folders = ("tests/prove", "benchmarks", "tools")
+    assert not [path for folder in folders for path in (ROOT / folder).glob("*.py") if path.stem in ours]
