@@ -84,3 +84,13 @@ class ForeignDataError(ChainError):
 
 class RotationError(ChainError):
     """A change of keys does not follow from the keys before it, or a list of keys is none."""
+
+
+class UnsoundHead(ChainError):
+    """A head was to be signed that does not continue the one signed last. It was not; nothing is from now on."""
+
+    def __init__(self, own: str, claimed: str) -> None:
+        super().__init__(
+            f"refused to sign the head {claimed}: what was signed before and the entries since lead to {own}; "
+            "the node signs nothing more, restart it and see `weftos chain verify`"
+        )

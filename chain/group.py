@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from chain.head import TreeHead
+from chain.keys import Keys
 from chain.merkle import CompactRange, RangeTree
 from chain.receipt import Receipt
 from chain.sequencer import Batch, Written
@@ -44,19 +45,24 @@ class Group:
 
 
 class HasBatch(Protocol):
+    """``keys``: those that sign from this commit on, None for no change; such a commit has a group to itself."""
+
     batch: Batch
+    keys: Keys | None
 
 
 _Waiting = TypeVar("_Waiting", bound=HasBatch)
 
 
 def take_group(pending: deque[_Waiting], limit_bytes: int = GROUP_BYTES) -> list[_Waiting]:
-    """Take from the left what goes into the next frame: at least one, and no more once ``limit_bytes`` are
-    reached.
+    """Take from the left what goes into the next frame: at least one, no more once ``limit_bytes`` are reached,
+    and a change of keys alone.
     """
     taken: list[_Waiting] = []
     size = 0
     while pending and size < limit_bytes:
+        if taken and (taken[0].keys is not None or pending[0].keys is not None):
+            break
         first = pending.popleft()
         taken.append(first)
         size += first.batch.bytes

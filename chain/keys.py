@@ -1,12 +1,15 @@
 """The node's own keys: made once, kept in files, used to sign.
 
 ``keys/`` holds ``ed25519.key`` and ``ml-dsa-65.key`` (each the 32-byte seed in base64, one line, mode 0600)
-and ``vkeys.txt`` (the two verifier keys, public). The *origin*, a node's true name, is ``weftos-`` and the
-base32 of the first 16 bytes of SHA-256 over its Ed25519 public key.
+and ``vkeys.txt`` (public): the two verifier keys, and when they have been changed, all pairs from the first to
+the present one, two lines each. ``succession.txt`` then holds a line for each change: the signature by which
+one Ed25519 key names the next to peers (:func:`chain.rotation.succession_text`), in base64. The *origin*, a
+node's true name, is ``weftos-`` and the base32 of the first 16 bytes of SHA-256 over its first Ed25519 public
+key.
 
 Keys are never replaced and never made anew in passing: whatever is missing or doubtful is a
 :class:`KeyFileError`. They are written in a directory beside, which is renamed when all of it is on disk, so
-that half a set never has the name.
+that half a set never has the name. How they are changed is in ``key_change.py``.
 """
 
 from __future__ import annotations
@@ -18,40 +21,52 @@ import secrets
 import shutil
 import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import nacl.signing
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
 
-from chain.errors import KeyFileError
-from chain.note import ED25519, HEAD_CONTEXT, ML_DSA_65, VerifierKey, signature_line
-from chain.rotation import ROTATION_CONTEXT, KeyPair
+from chain.errors import KeyFileError, RotationError, VerifierKeyError
+from chain.note import ED25519, HEAD_CONTEXT, ML_DSA_65, VerifierKey, signature_line, verify_ed25519
+from chain.rotation import ROTATION_CONTEXT, KeyPair, parse_vkeys, succession_text, vkeys_text
 from chain.rotation import origin_of as origin_of  # a part of this module's interface
 
 SEED_BYTES = 32
 ED25519_FILE = "ed25519.key"
 ML_DSA_65_FILE = "ml-dsa-65.key"
 VKEYS_FILE = "vkeys.txt"
+SUCCESSION_FILE = "succession.txt"
+MAX_VKEYS_BYTES = 2**20
 _MAX_FILE_BYTES = 64 * 1024
 
 
 class Keys:
     """A node's two signing keys.
 
-    ``origin`` is its true name; ``ed25519`` and ``mldsa`` are its public verifier keys.
+    ``origin`` is its true name; ``ed25519`` and ``mldsa`` are its public verifier keys; ``pairs`` are all public
+    keys it has had, from the first to these; ``succession`` holds a signature for each change.
 
     Signing is safe from any thread; ML-DSA releases the interpreter's lock while it works.
     """
 
-    __slots__ = ("_ed25519", "_mldsa", "ed25519", "mldsa", "origin")
+    __slots__ = ("_ed25519", "_mldsa", "ed25519", "mldsa", "origin", "pairs", "succession")
 
-    def __init__(self, ed25519_seed: bytes, mldsa_seed: bytes, origin: str = "") -> None:
+    def __init__(
+        self,
+        ed25519_seed: bytes,
+        mldsa_seed: bytes,
+        before: Sequence[KeyPair] = (),
+        succession: Sequence[bytes] = (),
+    ) -> None:
         self._ed25519 = nacl.signing.SigningKey(ed25519_seed)
         self._mldsa = MLDSA65PrivateKey.from_seed_bytes(mldsa_seed)
         public = bytes(self._ed25519.verify_key)
-        self.origin = origin or origin_of(public)
+        self.origin = before[0].ed25519.name if before else origin_of(public)
         self.ed25519 = VerifierKey(self.origin, ED25519, public)
         self.mldsa = VerifierKey(self.origin, ML_DSA_65, self._mldsa.public_key().public_bytes_raw())
+        self.pairs = (*before, KeyPair(self.ed25519, self.mldsa))
+        self.succession = tuple(succession)
 
     def sign_ed25519(self, text: bytes) -> bytes:
         """The Ed25519 signature of a note text, 64 bytes."""
@@ -64,7 +79,7 @@ class Keys:
     @property
     def pair(self) -> KeyPair:
         """The public keys."""
-        return KeyPair(self.ed25519, self.mldsa)
+        return self.pairs[-1]
 
     def sign_rotation(self, statement: bytes) -> tuple[bytes, bytes]:
         """The Ed25519 and the ML-DSA-65 signature of a rotation's statement (``chain.rotation``)."""
@@ -89,11 +104,7 @@ def create_keys(directory: Path) -> Keys:
     """
     ed25519_seed, mldsa_seed = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(SEED_BYTES)
     keys = Keys(ed25519_seed, mldsa_seed)
-    files = {
-        ED25519_FILE: base64.b64encode(ed25519_seed) + b"\n",
-        ML_DSA_65_FILE: base64.b64encode(mldsa_seed) + b"\n",
-        VKEYS_FILE: _vkeys_text(keys),
-    }
+    files = key_files(ed25519_seed, mldsa_seed, keys)
     staging: Path | None = None
     try:
         staging = Path(tempfile.mkdtemp(prefix=directory.name + ".new-", dir=directory.parent))
@@ -117,42 +128,72 @@ def load_keys(directory: Path) -> Keys:
 
     Raises :class:`KeyFileError`, which says what to do; never makes a new one.
     """
-    keys = Keys(_read_seed(directory / ED25519_FILE), _read_seed(directory / ML_DSA_65_FILE))
-    stored = _read(directory / VKEYS_FILE)
-    if stored != _vkeys_text(keys):
+    seeds = _read_seed(directory / ED25519_FILE), _read_seed(directory / ML_DSA_65_FILE)
+    try:
+        before = load_pairs(directory)[:-1]
+    except VerifierKeyError:
+        before = ()  # the comparison says it better
+    keys = Keys(*seeds, before, _read_succession(directory / SUCCESSION_FILE) if before else ())
+    if _read(directory / VKEYS_FILE) != vkeys_text(keys.pairs):
         raise KeyFileError(
             f"{directory / VKEYS_FILE} does not hold the verifier keys of the secret keys beside it "
             f"(of {keys.origin}): files of two nodes are mixed, or one is damaged; "
             "restore the whole directory from one copy"
         )
+    if not _succeeds(keys):
+        raise KeyFileError(
+            f"{directory / SUCCESSION_FILE} does not lead from each key in {VKEYS_FILE} to the next: "
+            "restore the whole directory from one copy"
+        )
     return keys
 
 
-def load_vkeys(directory: Path) -> tuple[VerifierKey, VerifierKey]:
-    """The two public keys (Ed25519, ML-DSA-65) that ``directory`` claims, without touching the secret ones.
+def load_pairs(directory: Path) -> tuple[KeyPair, ...]:
+    """All public keys that ``directory`` claims, the first ones first, without touching the secret ones.
 
     Raises :class:`KeyFileError` for the file, :class:`VerifierKeyError` for a key in it.
     """
     path = directory / VKEYS_FILE
     try:
-        lines = _read(path).decode("ascii").splitlines()
-    except UnicodeDecodeError as error:
-        raise KeyFileError(f"{path} is not ASCII at byte {error.start}; restore it from a copy") from error
-    keys = [VerifierKey.parse(line) for line in lines]
-    if [key.type for key in keys] != [ED25519, ML_DSA_65]:
-        raise KeyFileError(
-            f"{path} must hold one Ed25519 and one ML-DSA-65 verifier key; restore it from a copy"
-        )
-    if keys[0].name != origin_of(keys[0].public_key) or keys[1].name != keys[0].name:
-        raise KeyFileError(
-            f"{path} names {keys[0].name} and {keys[1].name}, its Ed25519 key belongs to "
-            f"{origin_of(keys[0].public_key)}; restore it from a copy"
-        )
-    return keys[0], keys[1]
+        return parse_vkeys(_read(path, MAX_VKEYS_BYTES))
+    except RotationError as error:
+        raise KeyFileError(f"{path}: {error}; restore it from a copy") from error
 
 
-def _vkeys_text(keys: Keys) -> bytes:
-    return f"{keys.ed25519.text}\n{keys.mldsa.text}\n".encode()
+def load_vkeys(directory: Path) -> tuple[VerifierKey, VerifierKey]:
+    """The two public keys (Ed25519, ML-DSA-65) now in force, as :func:`load_pairs` reads them."""
+    return load_pairs(directory)[-1].both
+
+
+def key_files(ed25519_seed: bytes, mldsa_seed: bytes, keys: Keys) -> dict[str, bytes]:
+    """The files of ``keys``, by name."""
+    files = {
+        ED25519_FILE: base64.b64encode(ed25519_seed) + b"\n",
+        ML_DSA_65_FILE: base64.b64encode(mldsa_seed) + b"\n",
+        VKEYS_FILE: vkeys_text(keys.pairs),
+    }
+    if keys.succession:
+        lines = [base64.b64encode(signature) + b"\n" for signature in keys.succession]
+        files[SUCCESSION_FILE] = b"".join(lines)
+    return files
+
+
+def _succeeds(keys: Keys) -> bool:
+    """Whether each Ed25519 key has named the next."""
+    public = [pair.ed25519.public_key for pair in keys.pairs]
+    return len(keys.succession) == len(public) - 1 and all(
+        verify_ed25519(old, succession_text(keys.origin, number, old, new), signature)
+        for number, (old, new, signature) in enumerate(
+            zip(public, public[1:], keys.succession, strict=False), 1
+        )
+    )
+
+
+def _read_succession(path: Path) -> list[bytes]:
+    try:
+        return [base64.b64decode(line, validate=True) for line in _read(path).splitlines()]
+    except binascii.Error as error:
+        raise KeyFileError(f"{path} is not base64: restore it from a copy") from error
 
 
 def _read_seed(path: Path) -> bytes:
@@ -168,12 +209,12 @@ def _read_seed(path: Path) -> bytes:
     return seed
 
 
-def _read(path: Path, *, secret: bool = False) -> bytes:
+def _read(path: Path, limit_bytes: int = _MAX_FILE_BYTES, *, secret: bool = False) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             mode = os.fstat(fd).st_mode
-            content = os.read(fd, _MAX_FILE_BYTES) if stat.S_ISREG(mode) else b""
+            content = os.read(fd, limit_bytes) if stat.S_ISREG(mode) else b""
         finally:
             os.close(fd)
     except FileNotFoundError as error:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from typing import Any
 from chain.disk import Disk
 from chain.draft import PREVIOUS, Draft, StateChange
 from chain.entry import SALT_BYTES
-from chain.errors import LedgerUnavailable
+from chain.errors import EntryError, LedgerUnavailable, RotationError
 from chain.group import Group
 from chain.head import parse_head
 from chain.journal import SEGMENT_BYTES, Journal
@@ -33,6 +33,7 @@ from chain.keys import Keys
 from chain.note import parse
 from chain.record import Record, encode_head_record
 from chain.recovery import Recovery, recover
+from chain.rotation import KIND, follow
 from chain.sequencer import Batch, Written
 from chain.signer import Signer
 from chain.slots import HeadSlots
@@ -51,12 +52,13 @@ class Ticket:
     durable.
     """
 
-    __slots__ = ("_ledger", "_waiters", "batch", "group")
+    __slots__ = ("_ledger", "_waiters", "batch", "group", "keys")
 
-    def __init__(self, ledger: Ledger, batch: Batch) -> None:
+    def __init__(self, ledger: Ledger, batch: Batch, keys: Keys | None = None) -> None:
         self._ledger = ledger
         self._waiters: list[asyncio.Future[Group]] = []
         self.batch = batch
+        self.keys = keys
         self.group: Group | None = None
 
     @property
@@ -92,8 +94,8 @@ class Ticket:
 class Ledger:
     """One node's ledger, open for writing. Methods are for the event loop's thread alone.
 
-    read_only: why it cannot be written now, or None. full_note: the newest head with both signature lines,
-    empty when there is none yet. recovery: what :meth:`open` found.
+    read_only: why it cannot be written now, or None. keys: those that sign the newest durable head. full_note:
+    the newest head with both signature lines, empty when there is none yet. recovery: what :meth:`open` found.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Ledger:
     ) -> None:
         self.recovery = recovery
         self.read_only: str | None = None
+        self.keys = keys
         self.full_note = recovery.full.note if recovery.full else b""
         self._sequencer = recovery.sequencer
         self._now_us = now_us
@@ -128,7 +131,7 @@ class Ledger:
         self._writer: Writer[Ticket] = Writer(
             journal, keys, self._pending, self._group_written, partial(self._post, self._failed), retry_s
         )
-        self._signer = Signer(keys, slots, partial(self._post, self._signed))
+        self._signer = Signer(keys, slots, partial(self._post, self._signed), self._writer.refuse)
 
     @classmethod
     def open(
@@ -161,9 +164,8 @@ class Ledger:
         """Start writing; callbacks and waiters run on ``loop``."""
         self._loop = loop
         self._writer.start(self._size, self._nodes, self._provisional)
-        self._signer.start()
-        if self._provisional and self._head_size(self.full_note) < self._size:
-            self._signer.offer(self._provisional)
+        unsigned = self._provisional if self._head_size(self.full_note) < self._size else b""
+        self._signer.start(self._size, self._nodes, unsigned)
         if self._pending:
             self._wake_soon()
 
@@ -196,9 +198,11 @@ class Ledger:
         """Have ``callback`` called on the loop for each group that is durable, before those who waited go on."""
         self._callbacks.append(callback)
 
-    def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
+    def commit(
+        self, records: Sequence[Draft | StateChange], *, durable: bool = False, keys: Keys | None = None
+    ) -> Ticket:
         """Give ``records`` their place, as one unit. ``durable`` starts the write at once; wait with the
-        ticket.
+        ticket. ``keys`` is for :meth:`rotate` alone.
 
         Raises LedgerUnavailable, EntryError, BodyTooLarge; then nothing has been written and nothing will be.
         """
@@ -210,7 +214,7 @@ class Ledger:
                 f"{self._unwritten_bytes} bytes wait for the disk, limit {MAX_PENDING_BYTES}"
             )
         batch = self._sequencer.take(records, self._now_us(), self._salts(SALT_BYTES * len(records)))
-        return self._push(batch, durable)
+        return self._push(batch, durable, keys)
 
     def _salts(self, size: int) -> bytes:
         """Random bytes, each given out once. Many are fetched at a time: each fetch hands over the interpreter."""
@@ -219,8 +223,28 @@ class Ledger:
         at, self._random_at = self._random_at, self._random_at + size
         return self._random[at : self._random_at]
 
-    def _push(self, batch: Batch, durable: bool) -> Ticket:
-        ticket = Ticket(self, batch)
+    async def rotate(self, new: Keys, body: Mapping[str, Any]) -> Ticket:
+        """Hand over to ``new`` with an entry ``key.rotated`` of ``body`` (:mod:`chain.rotation`), in a group to
+        itself; durable on return. The head over it, and every later one, is signed by ``new``.
+
+        Raises what :meth:`commit` raises, and then nothing has happened; LedgerUnavailable also when the disk
+        refuses, and then it may still happen: :attr:`keys` are the new ones once it has.
+        """
+        await self.barrier()
+        if any(ticket.keys is not None for ticket in self._unwritten):
+            raise LedgerUnavailable("the keys are being changed already; wait for it")
+        try:
+            pair = follow(self.keys.pair, self.keys.origin, len(self.keys.pairs), body)
+        except RotationError as error:
+            raise EntryError(str(error)) from error
+        if new.pairs != (*self.keys.pairs, pair):
+            raise EntryError("the new keys are not those that the body names, behind the keys before them")
+        ticket = self.commit([Draft(KIND, dict(body))], keys=new)
+        await ticket.durable()
+        return ticket
+
+    def _push(self, batch: Batch, durable: bool, keys: Keys | None = None) -> Ticket:
+        ticket = Ticket(self, batch, keys)
         self._unwritten.append(ticket)
         self._unwritten_bytes += batch.bytes
         self._pending.append(ticket)
@@ -276,13 +300,14 @@ class Ledger:
 
     def _group_written(self, group: Group, taken: list[Ticket]) -> None:
         if group.entries:
-            self._signer.offer(group.note)
+            self._signer.offer(group, taken[0].keys)
         self._post(partial(self._written, group), taken)
 
     def _written(self, group: Group, taken: list[Ticket]) -> None:
         self.read_only = None
         self._size = group.size
         self._provisional = group.note
+        self.keys = taken[0].keys or self.keys
         for ticket in taken:
             self._unwritten.popleft()
             self._unwritten_bytes -= ticket.batch.bytes

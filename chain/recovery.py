@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chain.disk import Disk
-from chain.errors import ChainError, DamageError, ForeignDataError
+from chain.errors import ChainError, DamageError, ForeignDataError, KeyFileError, RotationError
 from chain.head import TreeHead, parse_head
 from chain.keys import Keys
 from chain.note import verify
 from chain.reader import JournalReader, Position, Tail
 from chain.record import EntryRecord, Record
+from chain.rotation import KIND, KeyHistory
 from chain.sequencer import Sequencer
 from chain.slots import FullHead, HeadSlots
 
@@ -43,7 +44,8 @@ def recover(
 
     Raises DamageError, ForeignDataError (the data is another node's), OSError, and what ``replay`` raises.
     """
-    full = slots.load((keys.ed25519, keys.mldsa))
+    full = slots.load(*(pair.both for pair in keys.pairs))
+    history = KeyHistory(keys.pairs[0])
     sequencer = Sequencer(keys.origin)
     reader = JournalReader(directory, disk)
     note, note_at = b"", Position()
@@ -56,6 +58,8 @@ def recover(
                 sequencer.follow(record.entry, record.leaf_hash)
                 if full is not None and record.entry.seq + 1 == full.head.size:
                     _same_root(full.head, sequencer, reader.position, "the full head in heads/")
+                if record.entry.kind == KIND:
+                    _follow(history, record)
             replay(record)
         if group.note is not None:
             note, note_at = group.note, reader.position
@@ -72,14 +76,38 @@ def recover(
         )
         raise DamageError(position.file, position.offset, size, what)
     if size:
-        _check_note(note, note_at, keys, sequencer)
+        _check_note(note, note_at, history, sequencer)
+    _check_keys(keys, history, full)
     closed = position.closed or groups == 0
     return Recovery(sequencer, position, note, full, reader.tail, groups, closed)
 
 
-def _check_note(note: bytes, at: Position, keys: Keys, sequencer: Sequencer) -> None:
+def _follow(history: KeyHistory, record: EntryRecord) -> None:
     try:
-        head = parse_head(verify(note, (keys.ed25519,)).text)
+        history.rotated(record.entry.seq, record.body)
+    except RotationError as error:
+        raise DamageError(record.file, record.offset, record.entry.seq, str(error)) from error
+
+
+def _check_keys(keys: Keys, history: KeyHistory, full: FullHead | None) -> None:
+    """The node's keys are those the journal leads to, and the full head is signed by those of its size."""
+    if history.pairs != keys.pairs:
+        raise KeyFileError(
+            f"the keys have changed {history.rotations} times in the journal and {len(keys.pairs) - 1} times in "
+            "keys/vkeys.txt, or to other keys: the two are not of one moment; restore the whole data directory "
+            "from one copy"
+        )
+    if full is not None:
+        try:
+            verify(full.note, history.at(full.head.size).both)
+        except ChainError as error:
+            what = f"the head of {full.head.size} entries is not signed by the keys of its time: {error}"
+            raise DamageError("heads/", 0, -1, what) from error
+
+
+def _check_note(note: bytes, at: Position, history: KeyHistory, sequencer: Sequencer) -> None:
+    try:
+        head = parse_head(verify(note, (history.at(sequencer.tree.size).ed25519,)).text)
     except ChainError as error:
         raise DamageError(at.file, at.offset, at.seq, f"head of the last group: {error}") from error
     _same_root(head, sequencer, at, "the head of the last group")

@@ -30,7 +30,8 @@ from chain.note import ED25519, ML_DSA_65, VerifierKey, verify_ed25519, verify_m
 
 KIND = "key.rotated"
 ROTATION_CONTEXT = b"weftos/rotation/1"
-MAX_ROTATIONS = 255
+SUCCESSION_CONTEXT = b"weftos/mesh/rotation/1"
+MAX_ROTATIONS = 100
 _NEW_KEYS = ("ed25519", "ml_dsa_65")
 _SIGNATURES = ("old_ed25519", "old_ml_dsa_65", "new_ed25519", "new_ml_dsa_65")
 
@@ -172,6 +173,14 @@ class KeyHistory:
             raise ValueError(f"the keys of a head of size {size} are known from size {self._from} on only")
         before = len(self._pairs) - 1 - len(self._seqs)
         return self._pairs[before + bisect_left(self._seqs, size)]
+
+
+def succession_text(origin: str, number: int, old: bytes, new: bytes) -> bytes:
+    """What an Ed25519 key signs to name its successor (both public, 32 bytes) to the node's peers.
+
+    Peers know a node by its Ed25519 key alone, and a handshake has no room for the whole statement.
+    """
+    return SUCCESSION_CONTEXT + f"\n{origin}\n{number}\n".encode() + old + new
 
 
 def vkeys_text(pairs: Sequence[KeyPair]) -> bytes:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from chain.errors import UnsoundHead
+from chain.group import Group
 from chain.keys import Keys
 from chain.note import parse
+from chain.signed_tree import SignedTree
 from chain.slots import HeadSlots
 
 INTERVAL_S = 0.035
@@ -23,26 +26,41 @@ class Signer:
 
     ``on_signed(note)`` is called on this thread once the note is in its slot. ``fault`` says why the last
     attempt to store one failed; it is tried again after a second.
+
+    It signs only what continues what it signed before (:class:`SignedTree`); for anything else
+    ``on_refused(why)`` is called on this thread, which then ends.
     """
 
-    def __init__(self, keys: Keys, slots: HeadSlots, on_signed: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        slots: HeadSlots,
+        on_signed: Callable[[bytes], None],
+        on_refused: Callable[[str], None],
+    ) -> None:
         self._keys = keys
         self._slots = slots
         self._on_signed = on_signed
+        self._on_refused = on_refused
         self._changed = threading.Condition()
+        self._tree = SignedTree(keys.origin)
         self._newest = b""
         self._signed = b""
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="ledger-signer", daemon=True)
         self.fault: str | None = None
 
-    def start(self) -> None:
+    def start(self, size: int, nodes: tuple[bytes, ...], note: bytes = b"") -> None:
+        """Begin, behind a verified tree of ``size`` leaves. ``note``: its head, when it lacks the second line."""
+        self._tree, self._newest = SignedTree(self._keys.origin, size, nodes), note
         self._thread.start()
 
-    def offer(self, note: bytes) -> None:
-        """Hand over a newer head, with its Ed25519 line, that is on the disk. Any thread."""
+    def offer(self, group: Group, keys: Keys | None = None) -> None:
+        """Hand over a group that is on the disk, and whose head is newer; ``keys`` sign from it on. Any thread."""
         with self._changed:
-            self._newest = note
+            self._tree.extend(group.leaf_hashes)
+            self._newest = group.note
+            self._keys = keys or self._keys
             self._changed.notify()
 
     def stop(self) -> None:
@@ -57,16 +75,22 @@ class Signer:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping or self._newest is not self._signed)
-                newest = self._newest
-            if newest is not self._signed:
-                self._sign(newest)
+                newest, keys = self._newest, self._keys
+                try:
+                    text = self._tree.sign_text(parse(newest).text) if newest is not self._signed else b""
+                except UnsoundHead as error:
+                    self.fault = str(error)
+                    self._on_refused(self.fault)
+                    return
+            if text:
+                self._sign(newest, text, keys)
             with self._changed:
                 if self._stopping and (self._newest is self._signed or self.fault):
                     return
                 self._changed.wait_for(lambda: self._stopping, RETRY_S if self.fault else INTERVAL_S)
 
-    def _sign(self, newest: bytes) -> None:
-        note = newest + self._keys.mldsa_line(parse(newest).text)
+    def _sign(self, newest: bytes, text: bytes, keys: Keys) -> None:
+        note = newest + keys.mldsa_line(text)
         try:
             self._slots.store(note)
         except OSError as error:

@@ -45,8 +45,9 @@ class HeadSlots:
         present = self._disk.names(self._directory)
         return {name: self._disk.read(self._directory / name) for name in SLOT_NAMES if name in present}
 
-    def load(self, keys: Sequence[VerifierKey]) -> FullHead | None:
-        """The newest full head, None when there is none yet; the other slot is the next to be written.
+    def load(self, *pairs: Sequence[VerifierKey]) -> FullHead | None:
+        """The newest full head that one of ``pairs`` has signed, None when there is none yet; the other slot is the
+        next to be written.
 
         One damaged slot is passed over. Raises DamageError when neither is good, ForeignDataError for another
         node's.
@@ -55,7 +56,7 @@ class HeadSlots:
         fault: ChainError | None = None
         for name, note in self.notes().items():
             try:
-                found = self._read(name, note, keys)
+                found = self._read(name, note, pairs)
             except ChainError as error:
                 fault = error
                 continue
@@ -66,12 +67,16 @@ class HeadSlots:
             raise fault
         return newest
 
-    def _read(self, name: str, note: bytes, keys: Sequence[VerifierKey]) -> FullHead:
+    def _read(self, name: str, note: bytes, pairs: Sequence[Sequence[VerifierKey]]) -> FullHead:
         try:
-            claimed = parse_head(parse(note).text).origin
-            if claimed != keys[0].name:
-                raise ForeignDataError(f"heads/{name} belongs to {claimed}, the keys to {keys[0].name}")
-            return read_full_head(note, keys)
+            parsed = parse(note)
+            claimed = parse_head(parsed.text).origin
+            origin = pairs[-1][0].name
+            if claimed != origin:
+                raise ForeignDataError(f"heads/{name} belongs to {claimed}, the keys to {origin}")
+            ids = {line.key_id for line in parsed.signatures}
+            signers = next((pair for pair in pairs if pair[0].key_id in ids), pairs[-1])
+            return read_full_head(note, signers)
         except NoteError as error:
             raise DamageError(
                 f"heads/{name}", 0, -1, f"{error}; and no other slot holds a good head"

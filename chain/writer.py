@@ -13,12 +13,14 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from chain.errors import DamageError
+from chain.errors import DamageError, UnsoundHead
 from chain.group import Group, HasBatch, head_text, take_group
 from chain.journal import Journal
 from chain.keys import Keys
 from chain.note import join_note
 from chain.record import encode_payload
+from chain.sequencer import Batch
+from chain.signed_tree import SignedTree
 
 RETRY_S = 1.0
 
@@ -28,10 +30,12 @@ _Waiting = TypeVar("_Waiting", bound=HasBatch)
 class Writer(Generic[_Waiting]):
     """Writes what is in ``pending`` whenever it is woken.
 
-    ``size``, ``nodes``, ``note``: the tree and the newest head on the disk. ``on_written(group, taken)`` is
-    called for each group on the disk, ``on_failed(why)`` for each failed attempt, both on this thread. A
-    group that failed is tried again, with the same bytes, every ``retry_s`` until it succeeds or the writer
-    is stopped.
+    ``on_written(group, taken)`` is called for each group on the disk, ``on_failed(why)`` for each failed
+    attempt, both on this thread. A group that failed is tried again, with the same bytes, every ``retry_s`` until
+    it succeeds or the writer is stopped. A commit with ``keys`` is signed by these, and so is all behind it.
+
+    It signs only what continues what it signed before (:class:`SignedTree`). A batch that claims another tree is
+    not written, and nothing after it.
     """
 
     def __init__(
@@ -51,17 +55,22 @@ class Writer(Generic[_Waiting]):
         self._retry_s = retry_s
         self._commands: SimpleQueue[bool] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
-        self._size = 0
-        self._nodes: tuple[bytes, ...] = ()
+        self._signed = SignedTree(keys.origin)
         self._note = b""
+        self._refusal = ""
 
     def start(self, size: int, nodes: tuple[bytes, ...], note: bytes) -> None:
         """Begin, behind a tree of ``size`` leaves whose newest head is ``note``."""
-        self._size, self._nodes, self._note = size, nodes, note
+        self._signed, self._note = SignedTree(self._keys.origin, size, nodes), note
         self._thread.start()
 
     def wake(self) -> None:
         """There is something in ``pending`` to be written now. Any thread."""
+        self._commands.put(True)
+
+    def refuse(self, why: str) -> None:
+        """Write nothing more: somebody has found that what is being written is unsound. Any thread."""
+        self._refusal = why
         self._commands.put(True)
 
     def stop(self) -> None:
@@ -86,17 +95,23 @@ class Writer(Generic[_Waiting]):
         go_on = True
         while go_on:
             go_on = self._commands.get()
-            while self._pending:
-                if not self._write(take_group(self._pending)):
-                    return
+            while self._pending and not self._refusal:
+                try:
+                    if not self._write(take_group(self._pending)):
+                        return
+                except UnsoundHead as error:
+                    self._refusal = str(error)
+            if self._refusal:
+                self._on_failed(self._refusal)
+                return
 
     def _write(self, taken: list[_Waiting]) -> bool:
         batches = [waiting.batch for waiting in taken]
-        last = batches[-1]
-        note = None
-        if last.size > self._size:
-            text = head_text(self._keys.origin, last.size, last.nodes)
-            note = join_note(text, self._keys.ed25519_line(text))
+        entries = tuple([written for batch in batches for written in batch.entries])
+        hashes = tuple([written.leaf_hash for written in entries])
+        first_seq, before = self._signed.size, self._signed.nodes
+        self._keys = taken[0].keys or self._keys
+        note = self._sign(hashes, batches[-1]) if hashes or batches[-1].size != first_seq else None
         payload = encode_payload([record for batch in batches for record in batch.records], note)
         while True:
             try:
@@ -106,13 +121,17 @@ class Writer(Generic[_Waiting]):
                 self._on_failed(f"the journal cannot be written: {error}")
             if not self._may_retry():
                 return False
-        entries = tuple([written for batch in batches for written in batch.entries])
         self._note = note or self._note
-        hashes = tuple([written.leaf_hash for written in entries])
-        group = Group(number, self._size, last.size, self._note, hashes, self._nodes, entries)
-        self._size, self._nodes = last.size, tuple(last.nodes)
-        self._on_written(group, taken)
+        self._on_written(
+            Group(number, first_seq, self._signed.size, self._note, hashes, before, entries), taken
+        )
         return True
+
+    def _sign(self, leaf_hashes: tuple[bytes, ...], last: Batch) -> bytes:
+        """The provisional head over these entries too. Raises UnsoundHead when ``last`` claims another tree."""
+        self._signed.extend(leaf_hashes)
+        text = self._signed.sign_text(head_text(self._keys.origin, last.size, last.nodes))
+        return join_note(text, self._keys.ed25519_line(text))
 
     def _may_retry(self) -> bool:
         """Wait until the next attempt is due; False when the writer is stopped instead."""
