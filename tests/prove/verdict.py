@@ -99,7 +99,7 @@ def _files(campaign: Campaign, accounts: Accounts, book: Book) -> Iterable[str]:
         agent = ident.rpartition("-")[0]
         wanted = f"{ident} {json.loads(reply)['dice']}\n" if reply.startswith("{") else ident
         for name in expects["files"]:
-            path = campaign.house.node / "workspaces" / "user-load" / agent / name
+            path = campaign.house.node / "workspaces" / "user+" / "load+" / agent / name
             found = path.read_text() if path.exists() else None
             if found != wanted:
                 yield f"{ident}: {name} holds {found!r}, expected {wanted!r}"
