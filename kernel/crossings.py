@@ -39,14 +39,22 @@ class Crossings:
 
     def sent(self, mail: Mail) -> None:
         """A message to another node was recorded."""
+        self.hold(mail)
+        if mail.wants_reply:
+            self.ask(mail)
+            if len(self.questions) > MAX_QUESTIONS:
+                self.answered(next(iter(self.questions)))
+
+    def hold(self, mail: Mail) -> None:
+        """Put a message into its outbox."""
         self.outbox.setdefault(mail.peer, OrderedDict())[mail.id] = mail
         self._peer_of[mail.id] = mail.peer
         self.held_bytes[mail.peer] += mail.size_bytes
-        if mail.wants_reply:
-            self.questions[mail.id] = mail
-            self._question_of[mail.reply_to or mail.id] = mail.id
-            if len(self.questions) > MAX_QUESTIONS:
-                self.answered(next(iter(self.questions)))
+
+    def ask(self, mail: Mail) -> None:
+        """Somebody waits for the answer to a message."""
+        self.questions[mail.id] = mail
+        self._question_of[mail.reply_to or mail.id] = mail.id
 
     def find(self, ident: str) -> Mail | None:
         """The message of this id that is in an outbox."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chain.document import TABLE, Document, DocumentError, encode_document, may_read
@@ -62,9 +63,16 @@ class Documents:
 
     def written(self, body: dict[str, Any], seq: int) -> None:
         """Apply ``memory.written``."""
-        self.forgotten(body["id"])
-        owner, scope = sys.intern(body["owner"]), sys.intern(body["scope"])
-        fact = Fact(body["id"], owner, scope, body["bytes"], seq)
+        self.hold(Fact(body["id"], body["owner"], body["scope"], body["bytes"], seq))
+
+    def facts(self) -> Iterator[Fact]:
+        """All of them, oldest first."""
+        yield from self._facts.values()
+
+    def hold(self, new: Fact) -> None:
+        """Take a document in, in the place of one with the same id."""
+        self.forgotten(new.id)
+        fact = replace(new, owner=sys.intern(new.owner), scope=sys.intern(new.scope))
         self._facts[fact.id] = fact
         self._counts[fact.owner] += 1
         self._bytes[fact.owner] += fact.bytes

@@ -26,6 +26,7 @@ from kernel.spec import ProcessSpec
 
 REMEMBERED_PIDS = 100_000
 CRASH_REASONS = ("crash", "timeout")
+ERASING = "erasing"  # state records of erasures under way: by the seq of the erase entry, what is left to do
 
 
 @dataclass(slots=True)
@@ -158,6 +159,10 @@ class Session:
         """All records, oldest first."""
         return [record for records, _ in self._turns for record in records]
 
+    def turns(self) -> list[tuple[list[dict[str, Any]], int]]:
+        """What is kept of each turn, and its size, oldest first."""
+        return list(self._turns)
+
 
 class State:
     """Everything that survives. Read freely; change only through the two ``apply`` methods."""
@@ -178,7 +183,8 @@ class State:
         self.tally = Tally()
         self.documents = Documents()
         self.crossings = Crossings()
-        self._doubtful: set[str] = set()  # turns that had a doubt
+        self.erasing: dict[str, bytes] = {}
+        self.doubtful: set[str] = set()  # turns that had a doubt
         self._handlers = {
             "node.booted": self._booted,
             "process.spawned": self._spawned,
@@ -220,14 +226,26 @@ class State:
         """Apply one state record."""
         if table == "pids":
             self.pids_reserved = int(key)
-        elif table == "session" and value is not None:
+        elif table == "session":
             address, session = key.split("\n", 1)
-            kept = self.sessions.get((address, session))
-            if kept is None:
-                kept = self.sessions[address, session] = Session(*self._session_limits)
-            kept.add(msgpack.unpackb(value, raw=False), len(value))
+            if value is None:
+                self.sessions.pop((address, session), None)
+            else:
+                self.session(address, session).add(msgpack.unpackb(value, raw=False), len(value))
+        elif table == ERASING:
+            if value is None:
+                self.erasing.pop(key, None)
+            else:
+                self.erasing[key] = value
         elif table == "inbox":
             self.crossings.decided(key, value)
+
+    def session(self, address: str, name: str) -> Session:
+        """What ``address`` remembers of the session ``name``; a new one when that is nothing."""
+        kept = self.sessions.get((address, name))
+        if kept is None:
+            kept = self.sessions[address, name] = Session(*self._session_limits)
+        return kept
 
     # -- processes -----------------------------------------------------------------------------------------------
 
@@ -236,7 +254,11 @@ class State:
 
     def _spawned(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         address = body["address"]
-        slot = Slot(address, body["parent"], ProcessSpec.from_json(body["spec"]), seq)
+        self.place(Slot(address, body["parent"], ProcessSpec.from_json(body["spec"]), seq))
+
+    def place(self, slot: Slot) -> None:
+        """Take a slot into the tree."""
+        address = slot.address
         self.slots[address] = slot
         self._children.setdefault(slot.parent, {})[address] = slot
         self._named.setdefault(slot.spec.name, {})[address] = slot
@@ -294,10 +316,13 @@ class State:
     # -- messages ------------------------------------------------------------------------------------------------
 
     def _accepted(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        mail = _mail(body, seq, time_us, trace)
+        self.hold(_mail(body, seq, time_us, trace))
+        self.tally.accepted += 1
+
+    def hold(self, mail: Mail) -> None:
+        """Put a message into its mailbox."""
         self.mail.setdefault(mail.to, OrderedDict())[mail.id] = mail
         self._box_of[mail.id] = mail.to
-        self.tally.accepted += 1
 
     def _sent(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         self.crossings.sent(_mail(body, seq, time_us, trace))
@@ -419,7 +444,7 @@ class State:
             return
         call.doubt = body["status"] == "in_doubt"
         if call.doubt:
-            self._doubtful.add(body["turn"])
+            self.doubtful.add(body["turn"])
         else:
             call.outcome = {
                 "status": body["status"],
@@ -437,8 +462,8 @@ class State:
 
     def doubts(self) -> list[tuple[Turn, Call]]:
         """Calls that wait for a person."""
-        self._doubtful &= self.turns.keys()
-        turns = [self.turns[ident] for ident in sorted(self._doubtful)]
+        self.doubtful &= self.turns.keys()
+        turns = [self.turns[ident] for ident in sorted(self.doubtful)]
         return [(turn, call) for turn in turns for call in turn.calls.values() if call.doubt]
 
     # -- memory --------------------------------------------------------------------------------------------------
