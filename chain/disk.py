@@ -52,6 +52,10 @@ class Disk:
         """Open for writing with mode 0600, empty, whether it was there or not."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
+    def create_new(self, path: Path) -> int:
+        """Open for writing with mode 0600 what must not be there yet."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
     def open(self, path: Path) -> int:
         """Open an existing file for writing."""
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -89,6 +93,10 @@ class Disk:
     def remove(self, path: Path) -> None:
         """Remove the file, if it is there."""
         path.unlink(missing_ok=True)
+
+    def remove_directory(self, directory: Path) -> None:
+        """Remove an empty directory."""
+        directory.rmdir()
 
     def sync_directory(self, directory: Path) -> None:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

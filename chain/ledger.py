@@ -102,14 +102,13 @@ class Ledger:
         self,
         journal: Journal,
         slots: HeadSlots,
-        keys: Keys,
         recovery: Recovery,
         now_us: Callable[[], int],
         retry_s: float,
     ) -> None:
         self.recovery = recovery
         self.read_only: str | None = None
-        self.keys = keys
+        self.keys = keys = recovery.keys
         self.full_note = recovery.full.note if recovery.full else b""
         self._sequencer = recovery.sequencer
         self._now_us = now_us
@@ -139,6 +138,7 @@ class Ledger:
         data_dir: Path,
         keys: Keys,
         *,
+        others: Sequence[Keys] = (),
         now_us: Callable[[], int],
         replay: Callable[[Record], None],
         disk: Disk | None = None,
@@ -148,17 +148,19 @@ class Ledger:
         """Recover the ledger of ``data_dir`` (``journal/``, ``heads/``), handing every record to ``replay``
         in order.
 
-        A torn tail is cut off; :attr:`recovery` says how much. Raises DamageError, ForeignDataError, OSError.
+        ``others``: keys beside ``keys`` that may be the ones in force (:func:`chain.key_change.load_candidates`);
+        the journal decides. A torn tail is cut off; :attr:`recovery` says how much. Raises DamageError,
+        ForeignDataError, KeyFileError, OSError.
         """
         disk = disk or Disk()
         for name in ("journal", "heads"):
             disk.make_directory(data_dir / name)
         slots = HeadSlots(data_dir / "heads", disk)
-        recovery = recover(data_dir / "journal", slots, keys, disk, replay)
+        recovery = recover(data_dir / "journal", slots, (keys, *others), disk, replay)
         journal = Journal(
             data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes
         )
-        return cls(journal, slots, keys, recovery, now_us, retry_s)
+        return cls(journal, slots, recovery, now_us, retry_s)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start writing; callbacks and waiters run on ``loop``."""
@@ -225,10 +227,10 @@ class Ledger:
 
     async def rotate(self, new: Keys, body: Mapping[str, Any]) -> Ticket:
         """Hand over to ``new`` with an entry ``key.rotated`` of ``body`` (:mod:`chain.rotation`), in a group to
-        itself; durable on return. The head over it, and every later one, is signed by ``new``.
+        itself. The head over it, and every later one, is signed by ``new``; once the ticket is durable,
+        :attr:`keys` are these. Waits until all before it is on the disk.
 
-        Raises what :meth:`commit` raises, and then nothing has happened; LedgerUnavailable also when the disk
-        refuses, and then it may still happen: :attr:`keys` are the new ones once it has.
+        Raises what :meth:`commit` raises, and then nothing has happened.
         """
         await self.barrier()
         if any(ticket.keys is not None for ticket in self._unwritten):
@@ -239,9 +241,7 @@ class Ledger:
             raise EntryError(str(error)) from error
         if new.pairs != (*self.keys.pairs, pair):
             raise EntryError("the new keys are not those that the body names, behind the keys before them")
-        ticket = self.commit([Draft(KIND, dict(body))], keys=new)
-        await ticket.durable()
-        return ticket
+        return self.commit([Draft(KIND, dict(body))], durable=True, keys=new)
 
     def _push(self, batch: Batch, durable: bool, keys: Keys | None = None) -> Ticket:
         ticket = Ticket(self, batch, keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,11 @@ from chain.slots import FullHead, HeadSlots
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found. ``note`` is the newest head in the journal (empty when there is none), ``full`` the
-    newest in the slots; ``closed`` whether the last run had stopped cleanly, or there was none.
+    """What was found. ``keys`` are those in force; ``note`` is the newest head in the journal (empty when there is
+    none), ``full`` the newest in the slots; ``closed`` whether the last run had stopped cleanly, or there was none.
     """
 
+    keys: Keys
     sequencer: Sequencer
     position: Position
     note: bytes
@@ -38,13 +39,15 @@ class Recovery:
 
 
 def recover(
-    directory: Path, slots: HeadSlots, keys: Keys, disk: Disk, replay: Callable[[Record], None]
+    directory: Path, slots: HeadSlots, found: Sequence[Keys], disk: Disk, replay: Callable[[Record], None]
 ) -> Recovery:
     """Read the journal in ``directory``, handing each record to ``replay`` in order.
 
-    Raises DamageError, ForeignDataError (the data is another node's), OSError, and what ``replay`` raises.
+    ``found`` are the keys of this node that may be the ones in force: the journal says which. Raises DamageError,
+    ForeignDataError (the data is another node's), KeyFileError, OSError, and what ``replay`` raises.
     """
-    full = slots.load(*(pair.both for pair in keys.pairs))
+    keys = found[0]
+    full = slots.load(*(pair.both for candidate in found for pair in candidate.pairs))
     history = KeyHistory(keys.pairs[0])
     sequencer = Sequencer(keys.origin)
     reader = JournalReader(directory, disk)
@@ -77,9 +80,10 @@ def recover(
         raise DamageError(position.file, position.offset, size, what)
     if size:
         _check_note(note, note_at, history, sequencer)
-    _check_keys(keys, history, full)
+    keys = _choose(found, history)
+    _check_full(full, history)
     closed = position.closed or groups == 0
-    return Recovery(sequencer, position, note, full, reader.tail, groups, closed)
+    return Recovery(keys, sequencer, position, note, full, reader.tail, groups, closed)
 
 
 def _follow(history: KeyHistory, record: EntryRecord) -> None:
@@ -89,14 +93,20 @@ def _follow(history: KeyHistory, record: EntryRecord) -> None:
         raise DamageError(record.file, record.offset, record.entry.seq, str(error)) from error
 
 
-def _check_keys(keys: Keys, history: KeyHistory, full: FullHead | None) -> None:
-    """The node's keys are those the journal leads to, and the full head is signed by those of its size."""
-    if history.pairs != keys.pairs:
-        raise KeyFileError(
-            f"the keys have changed {history.rotations} times in the journal and {len(keys.pairs) - 1} times in "
-            "keys/vkeys.txt, or to other keys: the two are not of one moment; restore the whole data directory "
-            "from one copy"
-        )
+def _choose(found: Sequence[Keys], history: KeyHistory) -> Keys:
+    """Those that the journal leads to."""
+    for keys in found:
+        if keys.pairs == history.pairs:
+            return keys
+    times = " or ".join(str(len(keys.pairs) - 1) for keys in found)
+    raise KeyFileError(
+        f"the keys were changed {history.rotations} times in the journal, and {times} times in the files of keys, "
+        "or to other keys: the two are not of one moment; restore the whole data directory from one copy"
+    )
+
+
+def _check_full(full: FullHead | None, history: KeyHistory) -> None:
+    """The full head is signed by the keys of its size."""
     if full is not None:
         try:
             verify(full.note, history.at(full.head.size).both)
