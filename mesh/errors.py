@@ -40,6 +40,10 @@ class HelloError(MeshError):
         self.rule = rule
 
 
+class PeerKeysError(MeshError):
+    """A peer shows keys that are not those this node has seen of it, nor keys that follow on them."""
+
+
 class SessionBroken(MeshError):
     """The session is over, and a new one is needed; nothing of the frame that broke it was delivered.
 

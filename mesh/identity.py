@@ -1,13 +1,17 @@
 """Who a node is to its peers: its Noise key, bound to its signing keys, and the hello that says so.
 
-A node's true name is its *origin*, the fingerprint of its Ed25519 key (``chain.keys``). The Noise handshake
-proves possession of an X25519 key instead. So the Ed25519 key signs which Noise key speaks for the origin::
+A node's true name is its *origin*, the fingerprint of its first Ed25519 key (``chain.keys``). The Noise handshake
+proves possession of an X25519 key instead. So the present Ed25519 key signs which Noise key speaks for the origin::
 
     b"weftos/mesh/noise-static/1\\n" || origin || b"\\n" || Noise public key (32) || SHA-256(ML-DSA-65 vkey text)
 
 and that *binding* is part of the *hello*, the msgpack map each side sends in its handshake payload::
 
     {"v": 1, "origin", "ed25519": 32 bytes, "ml_dsa": vkey text, "binding": 64 bytes, "name": hint, "boot": hex}
+
+``ed25519`` is the first key. A node whose keys have been changed adds ``rotations``, a list of each next Ed25519 key
+and the signature by which the one before names it (``chain.rotation.succession_text``), 96 bytes together. The last
+of them has signed the binding. Which of two ends of such a chain is the newer one, ``known_keys.py`` remembers.
 
 :func:`check_hello` is where a peer's claim becomes a :class:`PeerIdentity`; nothing else makes one. A hello is
 public and may be replayed by anyone: it helps nobody who does not hold the Noise secret it names.
@@ -19,7 +23,7 @@ Interface::
     NoiseKey.create_or_load(keys_dir) -> NoiseKey      .secret .public          raises MeshFileError
     Identity(keys: chain.keys.Keys, noise: NoiseKey, name: str, boot: str)      .origin .hello -> bytes
     check_hello(payload: bytes, remote_static: bytes) -> PeerIdentity           raises HelloError
-    PeerIdentity(origin, ed25519: VerifierKey, ml_dsa: VerifierKey, name, boot) .vkeys
+    PeerIdentity(origin, ed25519: VerifierKey, ml_dsa: VerifierKey, name, boot, noise, former) .vkeys
 """
 
 from __future__ import annotations
@@ -39,12 +43,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from chain.errors import VerifierKeyError
 from chain.keys import ED25519_FILE, Keys, origin_of
-from chain.note import ED25519, ML_DSA_65, VerifierKey
+from chain.note import ED25519, ML_DSA_65, VerifierKey, verify_ed25519
+from chain.rotation import MAX_ROTATIONS, succession_text
 from mesh.bounds import MAX_HELLO_BYTES
 from mesh.errors import HelloError, MeshFileError
 from mesh.files import read_private, write_private
 
 HELLO_VERSION = 1
+ROTATIONS = "rotations"
 BINDING_CONTEXT = b"weftos/mesh/noise-static/1\n"
 NOISE_FILE = "noise.key"
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
@@ -107,29 +113,38 @@ class Identity:
         """The handshake payload of this node, the same for every peer."""
         ml_dsa = self.keys.mldsa.text
         text = binding_text(self.origin, self.noise.public, ml_dsa)
-        packed: bytes = msgpack.packb(
-            {
-                "v": HELLO_VERSION,
-                "origin": self.origin,
-                "ed25519": self.keys.ed25519.public_key,
-                "ml_dsa": ml_dsa,
-                "binding": self.keys.sign_ed25519(text),
-                "name": self.name,
-                "boot": self.boot,
-            }
-        )
+        first, *later = [pair.ed25519.public_key for pair in self.keys.pairs]
+        hello: dict[str, Any] = {
+            "v": HELLO_VERSION,
+            "origin": self.origin,
+            "ed25519": first,
+            "ml_dsa": ml_dsa,
+            "binding": self.keys.sign_ed25519(text),
+            "name": self.name,
+            "boot": self.boot,
+        }
+        if later:
+            hello[ROTATIONS] = [
+                key + signature for key, signature in zip(later, self.keys.succession, strict=True)
+            ]
+        packed: bytes = msgpack.packb(hello)
         return packed
 
 
 @dataclass(frozen=True, slots=True)
 class PeerIdentity:
-    """Who the other side of a session has proved to be. ``name`` is what it calls itself: a hint, never trusted."""
+    """Who the other side of a session has proved to be. ``name`` is what it calls itself: a hint, never trusted.
+
+    noise: the public key of its sessions; former: the Ed25519 keys it had before the present one, the first first.
+    """
 
     origin: str
     ed25519: VerifierKey
     ml_dsa: VerifierKey
     name: str
     boot: str
+    noise: bytes = b""
+    former: tuple[bytes, ...] = ()
 
     @property
     def vkeys(self) -> tuple[VerifierKey, VerifierKey]:
@@ -146,12 +161,13 @@ def check_hello(payload: bytes, remote_static: bytes) -> PeerIdentity:
     """The peer that ``payload`` names, if it is the one whose Noise key this session has proved.
 
     ``remote_static`` is the peer's static key in the handshake. Raises :class:`HelloError` with the rule: form,
-    version, origin, ml_dsa, binding, name, boot.
+    version, origin, rotations, ml_dsa, binding, name, boot.
     """
     hello = _unpack(payload)
-    origin, public_key, ml_dsa_text = hello["origin"], hello["ed25519"], hello["ml_dsa"]
-    if len(public_key) != 32 or origin_of(public_key) != origin:
+    origin, first, ml_dsa_text = hello["origin"], hello["ed25519"], hello["ml_dsa"]
+    if len(first) != 32 or origin_of(first) != origin:
         raise HelloError("origin", f"it claims {origin!r:.80}, its Ed25519 key is another's")
+    *former, public_key = _follow(origin, first, hello.get(ROTATIONS, []))
     ed25519 = VerifierKey(origin, ED25519, public_key)
     try:
         ml_dsa = VerifierKey.parse(ml_dsa_text)
@@ -169,22 +185,36 @@ def check_hello(payload: bytes, remote_static: bytes) -> PeerIdentity:
         )
     if not _BOOT(hello["boot"]):
         raise HelloError("boot", f"{hello['boot']!r:.80} is no boot id (16 hexadecimal digits)")
-    return PeerIdentity(origin, ed25519, ml_dsa, hello["name"], hello["boot"])
+    return PeerIdentity(origin, ed25519, ml_dsa, hello["name"], hello["boot"], remote_static, tuple(former))
+
+
+def _follow(origin: str, first: bytes, rotations: list[Any]) -> list[bytes]:
+    """The Ed25519 keys of ``origin`` from the first to the present one. Raises :class:`HelloError`."""
+    keys = [first]
+    for number, named in enumerate(rotations, 1):
+        if type(named) is not bytes or len(named) != 96:
+            raise HelloError("rotations", f"change {number} is not a key and a signature, 96 bytes")
+        key, signature = named[:32], named[32:]
+        if not verify_ed25519(keys[-1], succession_text(origin, number, keys[-1], key), signature):
+            raise HelloError("rotations", f"key {number} of {origin} is not named by the one before")
+        keys.append(key)
+    return keys
 
 
 def _unpack(payload: bytes) -> dict[str, Any]:
     if len(payload) > MAX_HELLO_BYTES:
         raise HelloError("form", f"{len(payload)} bytes, limit {MAX_HELLO_BYTES}")
     try:
-        hello = msgpack.unpackb(payload, max_map_len=32, max_array_len=0)
+        hello = msgpack.unpackb(payload, max_map_len=32, max_array_len=MAX_ROTATIONS)
     except (ValueError, msgpack.UnpackException) as error:
         raise HelloError("form", f"{len(payload)} bytes that are no msgpack map") from error
     if not isinstance(hello, dict) or type(hello.get("v")) is not int:
         raise HelloError("form", "not a map with a version")
     if hello["v"] != HELLO_VERSION:
         raise HelloError("version", f"hello of version {hello['v']}, this node knows {HELLO_VERSION}")
-    if hello.keys() != _FIELDS.keys() or any(type(hello[name]) is not kind for name, kind in _FIELDS.items()):
-        raise HelloError("form", f"its fields must be {', '.join(_FIELDS)}, each of its type")
+    fields = _FIELDS | {ROTATIONS: list} if ROTATIONS in hello else _FIELDS
+    if hello.keys() != fields.keys() or any(type(hello[name]) is not kind for name, kind in fields.items()):
+        raise HelloError("form", f"its fields must be {', '.join(fields)}, each of its type")
     return hello
 
 

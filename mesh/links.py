@@ -95,6 +95,9 @@ class Links:
             self._retire(target)
         self.cut(origin, why)
 
+    def present(self, me: Identity) -> None:
+        self._me = me
+
     def cut(self, origin: str, why: str) -> None:
         link = self._up.get(origin)
         if link is not None:
@@ -224,6 +227,8 @@ class Links:
         if link.dial is not None:
             if peer.origin != link.dial.origin:
                 why = f"the node there is {peer.origin}, expected was {link.dial.origin}"
+            else:
+                why = self._events.recognise(peer)
         elif not self._keeps(link, peer):
             why, told = SECOND_LINK, False
         else:

@@ -13,6 +13,7 @@ the kernel what that peer may.
       cut(origin, why)                  end the link, so that both sides begin again
       processes_changed()               the advert is made anew, at most once in PUBLISH_S
       publish_head(note)                a full head (both signatures) of this boot, likewise
+      rekey(keys)                       the node has other keys: peers are told, links stay
 
 All on one event loop. A link that is up may be replaced by a new one: then ``on_up`` comes again without
 ``on_down``, and what was sent before may be lost. Outboxes send again at each ``on_up``.
@@ -23,16 +24,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgpack
 
 from chain.head import TreeHead
+from chain.keys import Keys
+from chain.note import parse
 from mesh.adverts import Advert, AdvertTable, ProcessAdvert, make_advert, read_advert
 from mesh.errors import (
     AdvertError,
+    HelloError,
     MeshError,
     MeshFileError,
     PeerHeadError,
@@ -41,7 +45,8 @@ from mesh.errors import (
     TransportError,
 )
 from mesh.heads import PeerHeads
-from mesh.identity import Identity, PeerIdentity
+from mesh.identity import Identity, PeerIdentity, check_hello
+from mesh.known_keys import KnownKeys
 from mesh.membership import Member, PeerEvent, advance
 from mesh.peers import AllowList, Peer, PeerStore
 from mesh.tokens import JoinClaim, JoinToken, TokenStore
@@ -110,6 +115,7 @@ class Mesh:
         self._now_us = now_us
         self._store = PeerStore(directory)
         self._heads = PeerHeads(directory / "heads")
+        self._known = KnownKeys(directory / "keys")
         self.tokens = TokenStore(directory, me.origin)
         self._list: AllowList = self._store.load().overlaid(self._tables)
         self._identities: dict[str, PeerIdentity] = {}
@@ -118,6 +124,7 @@ class Mesh:
         self._version = 0
         self._made: dict[bool, bytes] = {}
         self._head_note = b""
+        self._rekeyed = False
         self._advert_due = self._head_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -190,6 +197,7 @@ class Mesh:
         self._members.pop(peer.origin, None)
         self._identities.pop(peer.origin, None)
         self._adverts.forget(peer.origin)
+        self._known.forget(peer.origin)
         return peer
 
     def join(self, address: str, token: JoinToken) -> None:
@@ -219,10 +227,33 @@ class Mesh:
         self._publish_soon()
 
     def publish_head(self, note: bytes) -> None:
-        """``note`` is the newest full head. An older boot's must not be given: it may be behind what peers hold."""
+        """``note`` is the newest full head. An older boot's must not be given: it may be behind what peers hold.
+
+        One of keys that the node has no more is passed over: the next is on its way.
+        """
+        if all(line.key_id != self._me.keys.ed25519.key_id for line in parse(note).signatures):
+            return
         self._head_note = note
         self._head_due = True
         self._publish_soon()
+
+    def rekey(self, keys: Keys) -> None:
+        """Be the same node with other keys, also over the links that there are."""
+        self._me = replace(self._me, keys=keys)
+        self._transport.present(self._me)
+        self._rekeyed = True
+        self._head_note = b""
+        self._made.clear()
+        for peer in self._list:
+            if peer.origin in self._identities:
+                self._show_keys(peer)
+        self.processes_changed()
+
+    def _show_keys(self, peer: Peer) -> None:
+        try:
+            self.send_op(peer.origin, {"op": "hello", "hello": self._me.hello})
+        except TransportError as error:
+            self.cut(peer.origin, f"it cannot be shown the new keys: {error}")
 
     def _publish_soon(self) -> None:
         if self._timer is None:
@@ -262,7 +293,7 @@ class Mesh:
 
     def admit(self, peer: PeerIdentity, join: JoinClaim | None, handshake_hash: bytes) -> str:
         if self._list.get(peer.origin) is not None:
-            return ""
+            return self.recognise(peer)
         if join is None:
             return STRANGER
         try:
@@ -278,6 +309,13 @@ class Mesh:
         self._events.on_added(added, join.id)
         return ""
 
+    def recognise(self, peer: PeerIdentity) -> str:
+        try:
+            self._known.check(peer)
+        except MeshError as error:
+            return str(error)
+        return ""
+
     def on_up(self, peer: PeerIdentity, dial: Dial | None) -> None:
         listed = self._list.get(peer.origin)
         if listed is None and dial is not None and dial.token is not None:
@@ -285,8 +323,10 @@ class Mesh:
         if listed is None:
             self._transport.drop(peer.origin, "no longer a peer")
             return
-        self._identities[peer.origin] = peer
+        self._meet(peer)
         self._advance(peer.origin, PeerEvent.OPENED, boot=peer.boot)
+        if self._rekeyed:
+            self._show_keys(listed)  # the session may have begun before
         self._send_quietly(listed, self._advert_op(listed))
         if self._head_note:
             self._send_quietly(listed, {"op": "head", "note": self._head_note})
@@ -312,6 +352,8 @@ class Mesh:
             self._fault(origin, "an op that is no map with the key op")
         elif op["op"] == "advert":
             self._take_advert(identity, op.get("advert"))
+        elif op["op"] == "hello":
+            self._take_hello(identity, op.get("hello"))
         elif op["op"] == "head":
             self._take_head(listed, identity, op.get("note"))
         else:
@@ -321,6 +363,28 @@ class Mesh:
         self._events.on_refused(who, why)
 
     # What comes in.
+
+    def _meet(self, peer: PeerIdentity) -> None:
+        """From now on what ``peer`` says is checked under these keys, and older ones are refused."""
+        self._identities[peer.origin] = peer
+        try:
+            self._known.take(peer)
+        except MeshError as error:
+            self._events.on_refused(peer.origin, str(error))
+
+    def _take_hello(self, peer: PeerIdentity, data: object) -> None:
+        """The peer has other keys; it is still the one at the other end of this session."""
+        try:
+            if not isinstance(data, bytes):
+                raise HelloError("form", "not bytes")
+            now = check_hello(data, peer.noise)
+            if (now.origin, now.boot) != (peer.origin, peer.boot):
+                raise HelloError("origin", f"{peer.origin} shows the hello of {now.origin}, boot {now.boot}")
+            self._known.check(now)
+        except MeshError as error:
+            self._fault(peer.origin, str(error))
+            return
+        self._meet(now)
 
     def _take_advert(self, peer: PeerIdentity, data: object) -> None:
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mesh.identity import PeerIdentity
+from mesh.identity import Identity, PeerIdentity
 from mesh.tokens import JoinClaim, JoinToken
 
 
@@ -34,6 +34,9 @@ class LinkEvents(Protocol):
 
     def admit(self, peer: PeerIdentity, join: JoinClaim | None, handshake_hash: bytes) -> str:
         """A node has dialled and proved who it is: may it come in? Empty for yes, else the reason it is told."""
+
+    def recognise(self, peer: PeerIdentity) -> str:
+        """A node that was called has proved who it is: is it to learn who called? Empty for yes, else why not."""
 
     def on_up(self, peer: PeerIdentity, dial: Dial | None) -> None:
         """There is a new link; ``dial`` when this node called. May come without :meth:`on_down` before it.
@@ -65,6 +68,9 @@ class Transport(Protocol):
 
     def drop(self, origin: str, why: str) -> None:
         """Stop calling that node and end its link. :meth:`LinkEvents.on_down` follows if there was one."""
+
+    def present(self, me: Identity) -> None:
+        """Be ``me`` in every session that begins from now on: the same node, with other keys."""
 
     def cut(self, origin: str, why: str) -> None:
         """End its link, if there is one; the next call or its own makes a new one."""

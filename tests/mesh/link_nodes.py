@@ -57,6 +57,9 @@ class LinkNode:
     def admit(self, peer: PeerIdentity, join: JoinClaim | None, handshake_hash: bytes) -> str:
         return "" if self.allow is None or peer.origin in self.allow else "a stranger here"
 
+    def recognise(self, peer: PeerIdentity) -> str:
+        return ""
+
     def on_up(self, peer: PeerIdentity, dial: Dial | None) -> None:
         self.up.add(peer.origin)
         self.events.put_nowait(("up", peer.origin))

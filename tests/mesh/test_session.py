@@ -253,7 +253,7 @@ def test_an_initiator_refuses_a_responder_with_anothers_hello_in_silence() -> No
 
 @pytest.mark.parametrize(
     ("hello", "rule"),
-    [(b"", "handshake.size"), (b"x", "hello.form"), (bytes(7000), "handshake.size"), (b"\x80", "hello.form"),
+    [(b"", "handshake.size"), (b"x", "hello.form"), (bytes(17_000), "handshake.size"), (b"\x80", "hello.form"),
      (msgpack.packb({"v": 2}), "hello.version")],
 )  # fmt: skip
 def test_a_hello_of_another_form_is_refused_by_name(hello: bytes, rule: str) -> None:
@@ -286,7 +286,7 @@ def test_a_first_message_of_another_length_is_refused(size: int) -> None:
     assert broken(Session(False, BOB), pack_frame(HANDSHAKE, 0, bytes(size))).rule == "handshake.size"
 
 
-@pytest.mark.parametrize("size", [0, 1, 32, 96, 7_000, 65_535])
+@pytest.mark.parametrize("size", [0, 1, 32, 96, 17_000, 65_535])
 def test_a_second_or_third_message_of_a_wrong_length_is_refused(size: int) -> None:
     alice, bob = Session(True, ALICE), Session(False, BOB)
     bob.receive(alice.start())
