@@ -138,7 +138,7 @@ class JournalReader:
                 raise DamageError(here, 0, self.position.seq, "segment is gone")
             if here:
                 yield from self._segment(here, last=here == names[-1])
-            following = [name for name in names if name > here]
+            following = [name for name in names if name > here and not self._covered(name)]
             if not following:
                 return
             data = self._disk.read_at(self._directory / following[0], 0, 4096)
@@ -151,6 +151,10 @@ class JournalReader:
                 closed=False,
                 origin=header.origin,
             )
+
+    def _covered(self, name: str) -> bool:
+        """Whether a segment begins before the position: a snapshot covers it, and a crash has left it."""
+        return (segment_group(name) or 0) < self.position.group
 
     def _segment(self, name: str, *, last: bool) -> Iterator[ReadGroup]:
         path = self._directory / name

@@ -18,10 +18,12 @@ from typing import Any, Protocol
 from chain.ledger import Draft
 from kernel.address import join, validate_address
 from kernel.cluster_control import ClusterControl
+from kernel.erasure_control import ErasureControl, Erasures
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost, HelperRefused
 from kernel.helpers import KERNEL
 from kernel.kernel import Kernel
+from kernel.key_control import KeyControl, Rotate, no_rotation
 from kernel.live import LiveProcess
 from kernel.mail import OPERATOR, Outgoing
 from kernel.memory_control import MemoryControl
@@ -88,12 +90,15 @@ class NodeFacts:
     archive: Callable[[str, dict[str, Any]], Any]
     shutdown: Callable[[str], None]
     loop_lag_p99_ms: Callable[[], float]
+    erasures: Erasures
+    rotate: Rotate = no_rotation
 
 
 class Control:
     """The facade. Every method that changes something writes ``operator.command`` first.
 
-    ``memory`` holds what concerns memory, ``cluster`` what concerns other nodes.
+    ``memory`` holds what concerns memory, ``erasure`` what concerns erasing, ``keys`` its
+    keys, ``cluster`` what concerns other nodes.
     """
 
     def __init__(self, kernel: Kernel, facts: NodeFacts) -> None:
@@ -101,6 +106,8 @@ class Control:
         self._facts = facts
         self._state = kernel.state
         self.memory = MemoryControl(kernel, self._command)
+        self.erasure = ErasureControl(kernel, self._command, facts.erasures)
+        self.keys = KeyControl(self._command, facts.rotate)
         self.cluster = ClusterControl(kernel, self._command)
         kernel.remote.calls.services = PeerServices(kernel, self._spawn).services()
         self._started = time.monotonic()

@@ -234,6 +234,10 @@ class ModelCalls:
         if message is not None:
             self._watchers.emit(message, event)
 
+    def forget(self, address: str, session: str) -> None:
+        """The next question of a session says all that it holds: what was asked before may be erased."""
+        self._last.pop((address, session), None)
+
     def stop(self, turn: str) -> None:
         """The turn is over: what is still being asked for it is not wanted."""
         for stream in [stream for stream in self._running if stream.startswith(turn + ":")]:

@@ -50,6 +50,7 @@ class Turns:
     ``bury(message id, why, records before)`` writes a dead letter; ``replied(mail, status, reply, seq)`` gives the
     records that hand over the answer to ``mail``, the first to be written as sequence ``seq``, and what to do once
     they are written; ``settle(turn)`` the records that close the open intents of a turn that ends.
+    ``on_open(address, session)`` is told of each turn that is handed what its session holds.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Turns:
         self.replied: Replied
         self.settle: Callable[[Turn], list[Draft]]
         self.drained: Callable[[int], None]
+        self.on_open: Callable[[str, str], None] = lambda address, session: None
 
     # -- opening -------------------------------------------------------------------------------------------------
 
@@ -103,6 +105,7 @@ class Turns:
             "turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq
         )
         self._recorder.commit([started])
+        self.on_open(process.address, mail.session)
         process.turn = ident
         process.asked = set()
         process.rights = intersect(Rights.of(process.spec.tools), Rights(mail.rights)).tools or frozenset()

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chain.disk import Disk
 from chain.draft import Draft
 from chain.errors import ChainError
-from chain.keys import Keys, load_keys
+from chain.key_change import adopt_keys, load_candidates
+from chain.keys import Keys
 from chain.ledger import Ledger
 from kernel.cell_table import CellLimits
 from kernel.cells import Cells
@@ -27,6 +29,7 @@ from kernel.control import Control, NodeFacts
 from kernel.embeddings import Embeddings
 from kernel.engine import Engine
 from kernel.engine_ray import RayEngine
+from kernel.erasure_control import Erasures
 from kernel.helpers import LinkedHelper
 from kernel.kernel import BehaviourEntry, Environment, Kernel
 from kernel.loop_lag import LoopLag
@@ -43,11 +46,13 @@ from weftos.config import Config, load
 from weftos.engines import make_engine
 from weftos.helper_commands import archive_command, gateway_command
 from weftos.initialise import initialise, is_initialised
+from weftos.key_rotation import KeyRotation
 from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
 from weftos.mesh_wiring import make_mesh, open_mesh
 from weftos.runtime import make_runtime, remove_runtime
 from weftos.settings import Settings
+from weftos.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from weftos.listener import Listener
@@ -90,12 +95,16 @@ class Ground:
     data: Path
     held: DataLock
     config: Config
-    keys: Keys
     state: State
     ledger: Ledger
     runtime: Path
     boot: int
     log: JsonLog
+
+    @property
+    def keys(self) -> Keys:
+        """Those in force."""
+        return self.ledger.keys
 
     @property
     def logs(self) -> Path:
@@ -168,6 +177,7 @@ class Node:
     mesh: Mesh
     listener: Listener
     lag: LoopLag
+    upkeep: Upkeep
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
 
@@ -197,6 +207,7 @@ class Node:
         ground = self.ground
         await self.listener.stop()
         self.lag.stop()
+        await self.upkeep.close()
         await self.kernel.remote.close()
         await self.mesh.close()
         await self.kernel.close()
@@ -238,7 +249,7 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
         remove_runtime(Path(before.runtime))
     if ended:
         report(f"ended {ended} processes of the last run")
-    keys = load_keys(data / "keys")
+    keys, *others = load_candidates(data)
     bounds = config.settings.limits.bounds()
     state = State(bounds.session_records, bounds.session_bytes)
     report("reading the journal")
@@ -246,9 +257,12 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
         Ledger.open,
         data,
         keys,
+        others=others,
         now_us=lambda: time.time_ns() // 1000,
         replay=lambda record: replay_into(state, record),
+        segment_bytes=config.settings.ledger.segment_bytes,
     )
+    adopt_keys(data, ledger.keys, Disk())
     runtime = make_runtime(data)
     boot = secrets.randbits(63)
     write_boot(data, boot, runtime)
@@ -256,7 +270,7 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     if ended or ledger.recovery.torn_bytes:
         log.log("warning", "recovered", ended_processes=ended, torn_bytes=ledger.recovery.torn_bytes)
     ledger.start(asyncio.get_running_loop())
-    return Ground(data, held, config, keys, state, ledger, runtime, boot, log)
+    return Ground(data, held, config, state, ledger, runtime, boot, log)
 
 
 def _open_log(config: Config, data: Path) -> JsonLog:
@@ -288,9 +302,20 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     runtime = ground.runtime
     kernel.cells = Cells(engine, ground.boot, entrance, runtime / "slots", kernel, limits)
     lag = LoopLag()
-    facts = _facts(ground, archive, lag, lambda why: node.stop(why))
+    upkeep = Upkeep(
+        ground.data, runtime, ground.config.settings, kernel.recorder, archive.ask, ground.log.log
+    )
+    facts = _facts(ground, archive, lag, lambda why: node.stop(why), upkeep.erasures)
+    facts = replace(facts, rotate=lambda reason: rotation.rotate(reason))
     settings = ground.config.settings
     mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, kernel.remote)
+    rotation = KeyRotation(
+        ground.data,
+        kernel.recorder,
+        lambda keys: kernel.workers.accept(keys.ed25519.text),
+        mesh.rekey,
+        kernel.env.log,
+    )
     _record_boot(ground, kernel.recorder)
     cells = CellsChild(kernel.cells, engine)
     kernel.on_engine_lost = lambda why: cells.on_death(why)
@@ -304,9 +329,10 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     await open_mesh(mesh, kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.listener")
     listener: Listener = doors.Listener(Control(kernel, facts), runtime / "control.sock")
-    node = Node(ground, kernel, mesh, listener, lag)
+    node = Node(ground, kernel, mesh, listener, lag, upkeep)
     await listener.start()
     lag.start()
+    upkeep.start()
     return node
 
 
@@ -369,7 +395,9 @@ async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, r
     return Registry([*builtin_declarations(), *described.declarations], sources)
 
 
-def _facts(ground: Ground, archive: ArchiveLink, lag: LoopLag, shutdown: Report) -> NodeFacts:
+def _facts(
+    ground: Ground, archive: ArchiveLink, lag: LoopLag, shutdown: Report, erasures: Erasures
+) -> NodeFacts:
     node_log = ground.logs / "node.jsonl"
     return NodeFacts(
         name=ground.name,
@@ -384,6 +412,7 @@ def _facts(ground: Ground, archive: ArchiveLink, lag: LoopLag, shutdown: Report)
         archive=archive.ask,
         shutdown=shutdown,
         loop_lag_p99_ms=lag.p99_ms,
+        erasures=erasures,
     )
 
 

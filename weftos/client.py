@@ -28,6 +28,7 @@ from weftos.paths import control_socket, data_directory, not_running
 
 DEFAULT_TIMEOUT_S = 30.0
 _START_S = 75.0  # what the node gives a process to start, on a cell that may have to start first
+_READ_S = 900.0  # what the node may take to read the whole ledger
 _MARGIN_S = 10.0  # how much longer than the node's own wait the client waits for the answer
 
 
@@ -158,6 +159,27 @@ class Client:
     def deadletter(self, id: str) -> Json:
         return self._object("GET", f"/deadletters/{_segment(id)}")
 
+    def erase(
+        self,
+        reason: str,
+        *,
+        seqs: Sequence[int] = (),
+        pid: int | None = None,
+        target: str | int = "",
+        session: str = "",
+    ) -> Json:
+        """Erase what entries say: those of ``seqs``, all of ``pid``, or all of a ``session`` of ``target``.
+
+        Returns when that is decided: ``seq`` of the entry that says so, ``entries``, ``ranges``, ``sessions``,
+        ``documents``, ``kept``, ``left``. It is done when :meth:`erasures` does not name ``seq`` any more.
+        """
+        body = {"reason": reason, "seqs": list(seqs), "pid": pid, "target": str(target), "session": session}
+        return self._object("POST", "/erasures", body=body, wait_s=_READ_S)
+
+    def erasures(self) -> Json:
+        """Erasures under way: ``erasing`` (their entries), ``step`` and ``fault`` of the work on them."""
+        return self._object("GET", "/erasures")
+
     def replay(self, id: str) -> Json:
         """Send a dead letter again, as a new message."""
         return self._object("POST", f"/deadletters/{_segment(id)}/replay")
@@ -244,6 +266,10 @@ class Client:
 
     def token_revoke(self, id: str) -> Json:
         return self._object("POST", f"/cluster/tokens/{_segment(id)}/revoke")
+
+    def rotate_keys(self, reason: str) -> Json:
+        """Change both signing keys of the node: ``origin``, ``number``, ``ed25519``, ``ml_dsa_65``, ``seq``."""
+        return self._object("POST", "/keys/rotate", body={"reason": reason})
 
     def config(self) -> Json:
         return self._object("GET", "/config")

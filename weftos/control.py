@@ -124,6 +124,26 @@ class MemoryControl(Protocol):
         """Begin to build the index anew; documents."""
 
 
+class ErasureControl(Protocol):
+    """What can be erased."""
+
+    async def erase(
+        self, op: Operator, seqs: list[int], pid: int | None, target: str, session: str, reason: str
+    ) -> Json:
+        """seq of the erase entry, entries (how many), ranges [[first, last]], sessions [[address, session]] and
+        documents that went with them, kept {kind: how many}, left [[seq, kind]] (of the same turns) and left_count."""
+
+    async def status(self) -> Json:
+        """erasing (seqs of the erase entries whose work is not done), step, fault."""
+
+
+class KeyControl(Protocol):
+    """What can be asked of the node's keys."""
+
+    async def rotate(self, op: Operator, reason: str) -> Json:
+        """Change them: origin, number (1 for the first change), ed25519, ml_dsa_65, seq."""
+
+
 class ClusterControl(Protocol):
     """What can be asked of the cluster. A node is a peer's petname or its origin."""
 
@@ -168,6 +188,14 @@ class Control(Protocol):
     @property
     def memory(self) -> MemoryControl:
         """The part that is about memory."""
+
+    @property
+    def erasure(self) -> ErasureControl:
+        """The part that is about erasing."""
+
+    @property
+    def keys(self) -> KeyControl:
+        """The part that is about the node's keys."""
 
     @property
     def cluster(self) -> ClusterControl:

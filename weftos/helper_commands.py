@@ -10,7 +10,9 @@ import os
 import sys
 from pathlib import Path
 
+from kernel.bounds import Bounds
 from kernel.helper import HelperCommand
+from weftos.compaction import Child
 from weftos.config import Config
 from weftos.settings import LEXICAL
 
@@ -41,6 +43,19 @@ def archive_command(config: Config, data: Path, runtime: Path, logs: Path) -> He
         argv += ["--embedder", memory.embedder, "--embedding-model", model]
         argv += ["--embedding-dimensions", str(memory.dimensions)] if memory.dimensions else []
     return HelperCommand("archive", argv, environment(), runtime, logs / "archive.log")
+
+
+def compact_child(data: Path, runtime: Path, bounds: Bounds) -> Child:
+    """What makes the snapshots."""
+    argv = [sys.executable, "-P", "-m", "weftos.compact", "--data", str(data)]
+    argv += ["--session-records", str(bounds.session_records), "--session-bytes", str(bounds.session_bytes)]
+    return Child(argv, environment(), runtime)
+
+
+def selection_child(data: Path, runtime: Path) -> Child:
+    """What finds the entries that an erasure means."""
+    argv = (sys.executable, "-P", "-m", "weftos.erase_selection", "--data", str(data))
+    return Child(argv, environment(), runtime)
 
 
 def placer_command(runtime: Path, logs: Path) -> HelperCommand:

@@ -70,6 +70,11 @@ CONFIGURATION = """\
 # [limits]
 # mailbox_messages = 1000
 
+# [ledger]
+# publish_s = 1.0             # the folder ledger/ is brought up to date at most so often
+# segment_bytes = 67108864    # a segment of the journal is closed when it is larger
+# compact_bytes = 67108864    # when closed segments come to so much, a snapshot takes their place
+
 # [logs]
 # level = "info"              # debug, info, warning, error
 # max_bytes = 10485760

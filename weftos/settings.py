@@ -219,6 +219,17 @@ class MemorySettings(Section):
     budget_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
 
 
+class LedgerSettings(Section):
+    """``publish_s``: the published ledger (``ledger/``) is brought up to date at most so often. A segment of the
+    journal is closed when it is over ``segment_bytes``; when closed ones come to ``compact_bytes``, a snapshot takes
+    their place.
+    """
+
+    publish_s: Annotated[float, Field(ge=0.05, le=3600, allow_inf_nan=False)] = 1.0
+    segment_bytes: Annotated[int, Field(ge=4096, le=2**30)] = 64 * 2**20
+    compact_bytes: Annotated[int, Field(ge=4096, le=2**40)] = 64 * 2**20
+
+
 class LogSettings(Section):
     """The node's log files: each at most ``max_bytes``, the newest and ``backups`` older ones are kept."""
 
@@ -239,6 +250,7 @@ class Settings(Section):
     behaviours: dict[Name, BehaviourSettings] = Field(default_factory=dict, max_length=1000)
     limits: LimitSettings = LimitSettings()
     memory: MemorySettings = MemorySettings()
+    ledger: LedgerSettings = LedgerSettings()
     logs: LogSettings = LogSettings()
 
     @model_validator(mode="before")

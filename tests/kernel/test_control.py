@@ -12,13 +12,26 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.control import Control, NodeFacts
+from kernel.erasure import Plan, Selection, plan_erasure
+from kernel.erasure_control import Erasures
 from kernel.errors import Busy, CapabilityError, Invalid, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost
+from tests.kernel.journal_entries import JournalEntries
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
 from weftos.control import SpawnRequest
 
 OP = {"uid": 1000, "os_pid": 77}
+
+
+def erasures_of(twin: Twin) -> Erasures:
+    """Plans from the journal, and nobody who does the rest."""
+
+    async def plan(selection: Selection) -> Plan:
+        await twin.ledger.barrier()
+        return plan_erasure(JournalEntries(twin.directory), selection)
+
+    return Erasures(plan, lambda: None, lambda: {"step": "", "fault": ""})
 
 
 def control_of(twin: Twin, archive: Callable[..., Any] | None = None) -> Control:
@@ -38,6 +51,7 @@ def control_of(twin: Twin, archive: Callable[..., Any] | None = None) -> Control
         archive=archive or lost,
         shutdown=lambda why: None,
         loop_lag_p99_ms=lambda: 0.5,
+        erasures=erasures_of(twin),
     )
     return Control(twin.kernel, facts)
 

@@ -20,7 +20,7 @@ peer/add peer/list peer/remove token/create token/list token/revoke
 spawn ps tree inspect send chat cancel logs events stop start kill
 deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex
-chain/status chain/log chain/show chain/why chain/verify chain/key
+chain/status chain/log chain/show chain/why chain/verify chain/key chain/rotate chain/erase
 config/view config/validate
 """
 HEAVY = ("httpx", "fastapi", "pydantic", "uvicorn", "chain", "kernel", "ray", "duckdb", "asyncio", "rich")

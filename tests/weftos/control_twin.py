@@ -89,6 +89,40 @@ class TwinMemory:
         return {"documents": 1}
 
 
+class TwinErasure:
+    """Erasure's part of control: erases entry 7, whatever is asked; it is done at the third look."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+        self.looks = 2
+
+    async def erase(
+        self, op: Any, seqs: list[int], pid: int | None, target: str, session: str, reason: str
+    ) -> Any:
+        self._note("erase", op, seqs, pid, target, session, reason)
+        return {
+            "seq": 9, "entries": 1, "ranges": [[7, 7]], "sessions": [["/user/ada", "main"]], "documents": ["d7"],
+            "kept": {"process.spawned": 1}, "left": [[8, "turn.ended"]], "left_count": 1,
+        }  # fmt: skip
+
+    async def status(self) -> Any:
+        self._note("erasures")
+        self.looks -= 1
+        fault = "archive: not running" if self.looks else ""
+        return {"erasing": [9] if self.looks >= 0 else [], "step": "archive", "fault": fault}
+
+
+class TwinKeys:
+    """The keys' part of control."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    async def rotate(self, op: Any, reason: str) -> Any:
+        self._note("rotate", op, reason)
+        return {"origin": "weftos-x", "number": 2, "ed25519": "e+1+x", "ml_dsa_65": "m+2+y", "seq": 8}
+
+
 class Twin:
     """Control, in memory. ``calls`` holds what was asked, with the operator where the operation has one."""
 
@@ -101,6 +135,8 @@ class Twin:
         self.stream_closed = threading.Event()
         self.stopping = threading.Event()
         self.memory = TwinMemory(self._note)
+        self.erasure = TwinErasure(self._note)
+        self.keys = TwinKeys(self._note)
         self.cluster = TwinCluster(self._note)
 
     def _note(self, *call: Any) -> None:

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from weftos import __version__
-from weftos.cli import clusters, configuration, doctor, ledger, letters, memory, mesh, nodes, processes, talk
+from weftos.cli import (
+    clusters,
+    configuration,
+    doctor,
+    erase,
+    ledger,
+    letters,
+    memory,
+    mesh,
+    nodes,
+    processes,
+    rotation,
+    talk,
+)
 from weftos.cli.options import group
 
 app = group("A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act.")
@@ -45,5 +58,6 @@ app.add_typer(clusters.cluster, name="cluster")
 app.add_typer(letters.deadletters, name="deadletters")
 app.add_typer(letters.doubts, name="doubts")
 app.add_typer(memory.memory, name="memory")
+_CHAIN = (ledger, erase, rotation)  # each adds its commands to ``chain`` when it is imported
 app.add_typer(ledger.chain, name="chain")
 app.add_typer(configuration.config, name="config")

@@ -1,0 +1,148 @@
+"""Makes the next snapshot: ``python -P -m weftos.compact --data DIR --group G --session-records N --session-bytes N``.
+
+A process of its own beside the node, with low priority. It has no key and asks nobody: it reads the newest snapshot and
+the sealed segments of the journal up to group G, through the reducer that the node itself has, and writes what they
+come to. Prints what it covers as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from chain.disk import Disk
+from chain.documents import is_document
+from chain.entry import ZERO_HASH
+from chain.errors import ChainError, DamageError
+from chain.frame import NO_CHECKSUM
+from chain.head import parse_head
+from chain.merkle import CompactRange
+from chain.note import parse
+from chain.reader import EntryRecord, JournalReader, Position, ReadGroup, StateRecord
+from chain.rotation import KIND as ROTATED
+from chain.snapshot import Snapshot, read_snapshot, snapshot_records, write_snapshot
+from kernel.helper import die_with_parent
+from kernel.recorder import replay_into
+from kernel.state import State
+from kernel.state_snapshot import encode_state, restore_state
+
+NICE = 10
+
+
+class Compactor:
+    """What the journal of ``data`` comes to, from its newest snapshot on. ``limits``: of a session, as the node has
+    them.
+    """
+
+    def __init__(self, data: Path, limits: tuple[int, int], disk: Disk) -> None:
+        self._data = data
+        self._disk = disk
+        self._state = State(*limits)
+        self._changed: dict[tuple[str, str], StateRecord] = {}
+        before = read_snapshot(data / "snapshot", disk)
+        if before is None:
+            before = Snapshot("", 0, NO_CHECKSUM, 0, ZERO_HASH, 0, {}, (), b"", 0, b"")
+        else:
+            restore_state(self._state, before.state)
+        self._tree = CompactRange.from_nodes(before.seq, before.nodes)
+        self._counts = dict(before.counts)
+        self._time_us, self._note, self._rotations = before.time_us, before.note, before.rotations
+        position = Position(
+            group=before.group,
+            checksum=before.checksum,
+            seq=before.seq,
+            last_hash=before.last_hash,
+            origin=before.origin,
+        )
+        self._reader = JournalReader(data / "journal", disk, position)
+
+    def read_to(self, group: int) -> None:
+        """Read on up to ``group``, which stays unread. Raises DamageError, ForeignDataError, OSError."""
+        if self._reader.position.group >= group:
+            return
+        for read in self._reader.groups():
+            self._take(read)
+            if self._reader.position.group >= group:
+                break
+        at = self._reader.position
+        if at.group < group:
+            raise DamageError(at.file, at.offset, at.seq, f"the journal ends before group {group}")
+        if self._note:
+            head = parse_head(parse(self._note).text)
+            if (head.size, head.root) != (self._tree.size, self._tree.root()):
+                raise DamageError(at.file, at.offset, at.seq, "its entries are not those of its newest head")
+
+    def _take(self, group: ReadGroup) -> None:
+        for record in group.records:
+            replay_into(self._state, record)
+            if isinstance(record, EntryRecord):
+                self._tree.append(record.leaf_hash)
+                self._counts[record.entry.pid] = record.entry.count + 1
+                self._time_us = record.entry.time_us
+                self._rotations += record.entry.kind == ROTATED
+            elif isinstance(record, StateRecord) and is_document(record):
+                self._changed[record.table, record.key] = record
+        self._note = group.note or self._note
+
+    def write(self) -> Snapshot:
+        """Write the snapshot of where it stands. Raises OSError, DamageError."""
+        at = self._reader.position
+        snapshot = Snapshot(
+            origin=at.origin,
+            group=at.group,
+            checksum=at.checksum,
+            seq=at.seq,
+            last_hash=at.last_hash,
+            time_us=self._time_us,
+            counts=self._counts,
+            nodes=tuple(self._tree.nodes),
+            note=self._note,
+            rotations=self._rotations,
+            state=encode_state(self._state),
+        )
+        write_snapshot(self._data / "snapshot", self._disk, snapshot, self._records())
+        return snapshot
+
+    def _records(self) -> Iterator[StateRecord]:
+        for record in snapshot_records(self._data / "snapshot", self._disk):
+            if (record.table, record.key) not in self._changed:
+                yield record
+        yield from (record for record in self._changed.values() if record.value is not None)
+
+
+def compact(data: Path, group: int, limits: tuple[int, int], disk: Disk | None = None) -> dict[str, Any]:
+    """Write the snapshot of everything before ``group``. Raises ChainError, OSError."""
+    disk = disk or Disk()
+    compactor = Compactor(data, limits, disk)
+    compactor.read_to(group)
+    snapshot = compactor.write()
+    size = disk.size(data / "snapshot" / "state.ws")
+    return {"group": snapshot.group, "entries": snapshot.seq, "bytes": size}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the process. Exit status 1 when there is no new snapshot; standard error says why."""
+    parser = argparse.ArgumentParser(prog="weftos.compact")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--group", type=int, required=True)
+    parser.add_argument("--session-records", type=int, required=True)
+    parser.add_argument("--session-bytes", type=int, required=True)
+    arguments = parser.parse_args(argv)
+    die_with_parent()
+    os.nice(NICE)
+    limits = (arguments.session_records, arguments.session_bytes)
+    try:
+        print(json.dumps(compact(arguments.data, arguments.group, limits)))
+    except (ChainError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
