@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from chain.errors import ChainError, LedgerUnavailable
+from chain.keys import Keys
 from chain.ledger import Draft, Ledger, StateChange, Ticket
 from chain.reader import EntryRecord, Record, StateRecord
 from kernel.errors import Invalid, Unavailable
@@ -36,6 +38,14 @@ class Recorder:
             else:
                 entry = next(written).entry
                 self.state.apply_entry(entry.kind, record.body, entry.seq, entry.time_us, entry.trace)
+        return ticket
+
+    async def rotate(self, new: Keys, body: Mapping[str, Any]) -> Ticket:
+        """As :meth:`Ledger.rotate`: have ``new`` sign from an entry with ``body`` on."""
+        ticket = await self.ledger.rotate(new, body)
+        for written in ticket.entries:
+            entry = written.entry
+            self.state.apply_entry(entry.kind, dict(body), entry.seq, entry.time_us, entry.trace)
         return ticket
 
     def commit_later(self, records: Sequence[Draft | StateChange]) -> None:

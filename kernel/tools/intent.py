@@ -7,9 +7,9 @@ from typing import Any
 
 import msgpack
 
-from chain.entry import commit_body, decode_body
+from chain.entry import Entry, commit_body, decode_body
 from chain.errors import ChainError
-from chain.note import VerifierKey
+from chain.note import VerifierKey, parse
 from chain.receipt import HeadCache, Receipt
 
 SPENT_KEPT = 65_536
@@ -47,21 +47,25 @@ class Spent:
 class IntentGate:
     """Decides whether a call may run, from its receipt alone.
 
-    Its rules: the receipt proves an entry of *this node's* ledger (head signed with the Ed25519 key given
-    here, of the log named after that key); the entry is a ``tool.intent``; the body is the one that the entry
+    Its rules: the receipt proves an entry of *this node's* ledger (head signed with an Ed25519 key given
+    here, of the log that the key names); the entry is a ``tool.intent``; the body is the one that the entry
     commits to; the body names this tool, the hash of exactly these arguments, and the present boot; and no
     intent is admitted twice.
     """
 
     def __init__(self, key: VerifierKey, boot: int) -> None:
-        self._heads = HeadCache(key)
+        self._heads = {key.key_id: HeadCache(key)}
         self._boot = f"{boot:016x}"
         self._spent = Spent()
+
+    def accept(self, key: VerifierKey) -> None:
+        """``key`` is the node's too: it has changed its keys, or is about to."""
+        self._heads.setdefault(key.key_id, HeadCache(key))
 
     def admit(self, tool: str, arguments: str, receipt: bytes, salt: bytes, body: bytes) -> int:
         """The intent's sequence number, which is used up by this. Raises :class:`IntentRefused`."""
         try:
-            entry = self._heads.check(Receipt.decode(receipt))
+            entry = self._proved(Receipt.decode(receipt))
             if entry.kind != "tool.intent":
                 raise IntentRefused(f"entry {entry.seq} is a {entry.kind}, not a tool.intent")
             if commit_body(salt, body) != entry.commitment:
@@ -80,6 +84,12 @@ class IntentGate:
         if not self._spent.claim(entry.seq):
             raise IntentRefused(f"intent {entry.seq} was used already; each runs once")
         return entry.seq
+
+    def _proved(self, receipt: Receipt) -> Entry:
+        """The entry that the receipt proves, under the key whose id its note bears. Raises a :class:`ChainError`."""
+        ids = [line.key_id for line in parse(receipt.note).signatures]
+        known = [heads for key_id, heads in self._heads.items() if key_id in ids]
+        return (known or list(self._heads.values()))[-1].check(receipt)
 
 
 def receipt_index(receipt: bytes) -> int:

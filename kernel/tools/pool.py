@@ -136,6 +136,13 @@ class WorkerPool:
         self._pump()
         return job.future
 
+    def accept(self, key: str) -> None:
+        """Receipts under this key are the node's too: for the processes there are, and all to come."""
+        self._setup = {**self._setup, "keys": [*self._setup["keys"], key]}
+        for process in self._processes:
+            if process.helper.alive:
+                process.helper.notify("accept", {"key": key})
+
     async def start(self) -> dict[str, Any]:
         """Start a process when there is none, and what it answered to ``configure``. Raises WorkerUnavailable."""
         try:

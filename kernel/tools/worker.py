@@ -94,6 +94,9 @@ class Worker:
         """One request."""
         if op == "run" and self._gate is not None:
             return await self._run(self._gate, args)
+        if op == "accept" and self._gate is not None:
+            self._gate.accept(VerifierKey.parse(args["key"]))
+            return None
         if op == "configure" and self._gate is None:
             return self._configure(args)
         raise ValueError(f"request {op!r} is not expected now")
@@ -105,7 +108,10 @@ class Worker:
                 self._third_party[name] = load_tool(name, import_string, tuple(python_path))
             except LoadError as error:
                 self._faults[name] = str(error)
-        self._gate = IntentGate(VerifierKey.parse(args["key"]), self._boot)
+        first, *later = map(VerifierKey.parse, args["keys"])
+        self._gate = IntentGate(first, self._boot)
+        for key in later:
+            self._gate.accept(key)
         declarations = [declaration_to_data(loaded.declaration) for loaded in self._third_party.values()]
         return {"declarations": declarations, "faults": self._faults}
 

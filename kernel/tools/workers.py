@@ -91,7 +91,7 @@ class Workers:
         for package, members in grouped.items():
             name = f"worker-{package}"
             setup = {
-                "key": key,
+                "keys": [key],
                 "builtin": package == BUILTIN_PACKAGE,
                 "tools": [
                     [source.name, source.import_string, list(source.python_path)] for source in members
@@ -100,6 +100,11 @@ class Workers:
             self._pools[package] = WorkerPool(
                 partial(command, name), boot, setup, limits or WorkerLimits(), partial(on_process, name)
             )
+
+    def accept(self, key: str) -> None:
+        """The node signs with the key in this verifier key too, from now on."""
+        for pool in self._pools.values():
+            pool.accept(key)
 
     async def describe(self) -> Description:
         """Start each third-party worker and ask what its tools are. Never raises for a tool's fault."""

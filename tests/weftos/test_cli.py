@@ -88,6 +88,16 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("config", "view")["running"] is True
 
 
+def test_a_change_of_keys_prints_the_new_ones(shell: Shell, twin: Twin) -> None:
+    assert shell.json("chain", "rotate", "--reason", "yearly")["number"] == 2
+    assert twin.calls[-1][0::2] == ("rotate", "yearly")
+    status, out, _ = shell.run("chain", "rotate", "--reason", "yearly")
+    assert status == 0 and {"e+1+x", "m+2+y"} <= set(out.splitlines()) and "change 2" in out
+    status, _, err = shell.run("chain", "rotate")
+    assert status == 2 and "--reason" in err
+    assert shell.run("chain", "rotate", "--reason", "")[0] != 0
+
+
 def test_spawn_hands_over_what_was_typed(shell: Shell, twin: Twin, tmp_path: Path) -> None:
     shell.json(
         "spawn", "ada", "--tools", "calculator, ask", "--restart", "transient", "--workspace", str(tmp_path)

@@ -242,11 +242,21 @@ def _entry(finding: Finding) -> int | None:
 
 
 @chain.command("key")
-def key(data: Data = None, as_json: AsJson = False) -> None:
+def key(
+    all_keys: Annotated[
+        bool,
+        typer.Option("--all", help="All that it ever had, the first ones first: what a vkeys file holds."),
+    ] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """Print the node's verifier keys, to be kept where the node cannot change them."""
-    from chain.keys import load_vkeys
+    from chain.keys import load_pairs
 
     out = Output(as_json)
-    ed25519, ml_dsa_65 = load_vkeys(data_directory(data) / "keys")
-    out.document({"origin": ed25519.name, "ed25519": ed25519.text, "ml_dsa_65": ml_dsa_65.text})
-    out.say(f"{ed25519.text}\n{ml_dsa_65.text}")
+    pairs = load_pairs(data_directory(data) / "keys")
+    rows = [{"ed25519": pair.ed25519.text, "ml_dsa_65": pair.mldsa.text} for pair in pairs]
+    shown = pairs if all_keys else pairs[-1:]
+    document = {"origin": pairs[0].ed25519.name, **rows[-1]}
+    out.document({**document, "all": rows} if all_keys else document)
+    out.say("".join(pair.text for pair in shown).rstrip("\n"))

@@ -32,6 +32,10 @@ class Mint:
         self.boot = f"{BOOT:016x}"
         self._leaves: list[bytes] = []
 
+    def rotate(self, seed: int = 90) -> None:
+        """Other keys from now on, under the same name."""
+        self.keys = Keys(bytes([seed]) * 32, bytes([seed + 1]) * 32, self.keys.pairs)
+
     def receipt(self, body: bytes, kind: str = "tool.intent") -> bytes:
         seq = len(self._leaves)
         commitment = commit_body(SALT, body)

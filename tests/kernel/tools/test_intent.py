@@ -132,3 +132,23 @@ def test_a_claim_that_comes_late_by_less_than_is_kept_succeeds() -> None:
     for seq in range(1, 9):
         assert spent.claim(seq)
     assert spent.claim(0)
+
+
+def test_a_key_that_was_named_is_good_beside_the_first_and_no_other(mint: Any) -> None:
+    gate = gate_of(mint)
+    on_its_way = mint.body("calculator", ARGUMENTS)
+    receipt = mint.receipt(on_its_way)
+    mint.rotate()
+    body = mint.body("calculator", ARGUMENTS)
+    under_new = mint.receipt(body)
+    with pytest.raises(IntentRefused, match="note is not signed by"):
+        gate.admit("calculator", ARGUMENTS, under_new, SALT, body)
+    gate.accept(mint.keys.ed25519)
+    assert gate.admit("calculator", ARGUMENTS, under_new, SALT, body) == 1
+    assert gate.admit("calculator", ARGUMENTS, receipt, SALT, on_its_way) == 0
+    with pytest.raises(IntentRefused, match="intent 1 was used already"):
+        gate.admit("calculator", ARGUMENTS, under_new, SALT, body)
+    mint.rotate(70)
+    third = mint.receipt(body)
+    with pytest.raises(IntentRefused, match="note is not signed by"):
+        gate.admit("calculator", ARGUMENTS, third, SALT, body)

@@ -47,7 +47,7 @@ def with_worker(home: Path, mint: Any, scene: Callable[[Helper, Ask], Coroutine[
 
 
 async def configure(helper: Helper, mint: Any) -> None:
-    setup = {"key": mint.keys.ed25519.text, "builtin": True, "tools": []}
+    setup = {"keys": [mint.keys.ed25519.text], "builtin": True, "tools": []}
     assert await helper.request("configure", setup) == {"declarations": [], "faults": {}}
 
 

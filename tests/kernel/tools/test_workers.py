@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -570,3 +571,22 @@ def test_a_log_that_a_tool_floods_begins_anew(scene: Any, hostile: list[ToolSour
         assert b"to stdout" in log.read_bytes()
 
     scene.run(play, hostile)
+
+
+def test_workers_take_calls_under_other_keys_once_they_were_told(scene: Any) -> None:
+    async def body(workers: Workers) -> None:
+        def call() -> Any:
+            return scene.mint.call("file_list", {"path": "."}, scene.workspace)
+
+        assert (await workers.run(call())).status == "ok"
+        scene.mint.rotate()
+        refused = await workers.run(call())
+        assert refused.status == "refused" and "not signed by" in refused.text
+        workers.accept(scene.mint.keys.ed25519.text)
+        assert (await workers.run(call())).status == "ok"
+        os.kill(scene.told[-1][1], signal.SIGKILL)
+        while scene.told[-1][1] is not None:
+            await asyncio.sleep(0.01)
+        assert (await workers.run(call())).status == "ok", "a process that starts later knows the keys too"
+
+    scene.run(body)
