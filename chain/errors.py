@@ -94,3 +94,12 @@ class UnsoundHead(ChainError):
             f"refused to sign the head {claimed}: what was signed before and the entries since lead to {own}; "
             "the node signs nothing more, restart it and see `weftos chain verify`"
         )
+
+
+class TileError(ChainError):
+    """A file of a published ledger is missing or not of the form it must have. ``file`` is its path there."""
+
+    def __init__(self, file: str, what: str) -> None:
+        super().__init__(f"ledger/{file}: {what}")
+        self.file = file
+        self.what = what
