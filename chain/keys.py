@@ -218,6 +218,10 @@ def _read(path: Path, limit_bytes: int = _MAX_FILE_BYTES, *, secret: bool = Fals
         finally:
             os.close(fd)
     except FileNotFoundError as error:
+        if path.parent.with_name(f"{path.parent.name}.next").is_dir() and not path.parent.exists():
+            raise KeyFileError(
+                f"{path} is missing because a change of keys was cut off: start the node, which finishes it"
+            ) from error
         raise KeyFileError(
             f"{path} is missing: restore it from a copy, or point --data at the right directory; "
             "no new identity is made for existing data"

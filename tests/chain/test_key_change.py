@@ -153,6 +153,16 @@ def test_a_change_that_was_begun_is_not_begun_again(data: Path) -> None:
     assert names(data) == {"keys"}
 
 
+def test_a_change_cut_off_between_its_renames_is_named_and_finished(data: Path) -> None:
+    keys = load_keys(data / "keys")
+    prepare_keys(data, keys, DISK)
+    (data / "keys").rename(data / "keys.old")
+    with pytest.raises(KeyFileError, match="a change of keys was cut off: start the node"):
+        load_pairs(data / "keys")
+    assert boot(data, DISK).keys.pairs == keys.pairs, "the journal knows of no change"
+    assert names(data) == {"keys"}
+
+
 def test_no_keys_at_all_are_never_made_anew(data: Path) -> None:
     for path in (data / "keys").iterdir():
         path.unlink()
