@@ -1,6 +1,6 @@
 """This node among others: targets on other nodes, what their nodes say, and what becomes of it here.
 
-The :class:`mesh.mesh.MeshEvents` of the node. A target on another node is ``PID@node``, ``NAME@node`` or
+The :class:`mesh.events.MeshEvents` of the node. A target on another node is ``PID@node``, ``NAME@node`` or
 ``/address@node``, where node is the petname of a peer or its origin; the message carries the text before the ``@``,
 which the other node resolves when it takes it.
 

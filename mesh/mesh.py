@@ -23,17 +23,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgpack
 
 from chain.head import TreeHead
 from chain.keys import Keys
 from chain.note import parse
-from mesh.adverts import Advert, AdvertTable, ProcessAdvert, make_advert, read_advert
+from mesh.adverts import Advert, AdvertTable, make_advert, read_advert
 from mesh.errors import (
     AdvertError,
     HelloError,
@@ -44,6 +44,7 @@ from mesh.errors import (
     TokenRefused,
     TransportError,
 )
+from mesh.events import MeshEvents
 from mesh.heads import PeerHeads
 from mesh.identity import Identity, PeerIdentity, check_hello
 from mesh.known_keys import KnownKeys
@@ -69,31 +70,6 @@ class PeerView:
     advert: Advert | None
     head: TreeHead | None
     silence_s: float | None
-
-
-class MeshEvents(Protocol):
-    """What the mesh tells the kernel, and asks it."""
-
-    def processes(self) -> Iterable[ProcessAdvert]:
-        """What peers that may see processes are shown."""
-
-    def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
-        """There is a new link with ``peer``. Whatever is unanswered is to be sent again."""
-
-    def on_down(self, peer: Peer, why: str) -> None:
-        """The peer is lost. ``why`` may hold foreign text."""
-
-    def on_op(self, peer: Peer, op: dict[str, Any]) -> None:
-        """An op of ``peer``: its shape is for the kernel to check, and ``peer.may`` to keep to."""
-
-    def on_refused(self, who: str, why: str) -> None:
-        """A link, an advert or a head was refused: by this node, or by the other. Foreign text in ``why``."""
-
-    def on_added(self, peer: Peer, how: str) -> None:
-        """A join token has added ``peer`` to the allow list; ``how``: the token's id."""
-
-    def on_head(self, peer: Peer, head: TreeHead) -> None:
-        """A newer head of ``peer`` is kept."""
 
 
 class Mesh:

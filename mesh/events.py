@@ -1,0 +1,36 @@
+"""What the mesh tells its node, and asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from chain.head import TreeHead
+from mesh.adverts import ProcessAdvert
+from mesh.identity import PeerIdentity
+from mesh.peers import Peer
+
+
+class MeshEvents(Protocol):
+    """What the mesh tells the kernel, and asks it."""
+
+    def processes(self) -> Iterable[ProcessAdvert]:
+        """What peers that may see processes are shown."""
+
+    def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
+        """There is a new link with ``peer``. Whatever is unanswered is to be sent again."""
+
+    def on_down(self, peer: Peer, why: str) -> None:
+        """The peer is lost. ``why`` may hold foreign text."""
+
+    def on_op(self, peer: Peer, op: dict[str, Any]) -> None:
+        """An op of ``peer``: its shape is for the kernel to check, and ``peer.may`` to keep to."""
+
+    def on_refused(self, who: str, why: str) -> None:
+        """A link, an advert or a head was refused: by this node, or by the other. Foreign text in ``why``."""
+
+    def on_added(self, peer: Peer, how: str) -> None:
+        """A join token has added ``peer`` to the allow list; ``how``: the token's id."""
+
+    def on_head(self, peer: Peer, head: TreeHead) -> None:
+        """A newer head of ``peer`` is kept."""
