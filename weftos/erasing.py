@@ -4,7 +4,7 @@ The node's state is free of it already, and names what is under way (``state.era
 all are, until the last one records that nothing is left:
 
 1. the journal: a new segment is begun, a snapshot of all before it made, the segments before it removed;
-2. the published ledger: the bodies in ``ledger/tile/bodies`` are cut out;
+2. the published ledger, which has all entries by then: the bodies in ``ledger/tile/bodies`` are cut out;
 3. the archive is built anew from what is left, its files having been removed.
 """
 
@@ -33,8 +33,6 @@ class Erasable(Protocol):
     """What erasing needs of the ledger."""
 
     async def roll(self) -> int: ...
-
-    async def publish(self) -> None: ...
 
     async def erase_bodies(self, ranges: Ranges) -> int: ...
 
@@ -93,7 +91,6 @@ class Erasing:
         self._begin("journal", wanted)
         await self._compaction.run_to(await self._ledger.roll())
         self._begin("published ledger", wanted)
-        await self._ledger.publish()
         bodies = await self._ledger.erase_bodies(ranges)
         self._begin("archive", wanted)
         await self._archive(REBUILD, {})

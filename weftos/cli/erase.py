@@ -50,7 +50,7 @@ def erase(
         with out.waiting("erasing"):
             _wait(node, answer["seq"])
     out.document(answer)
-    out.line(f"{answer['entries']} entries erased; entry {answer['seq']} says so")
+    out.line(f"erased: {_entries(answer['entries'])}; entry {answer['seq']} says so")
     _say_more(out, answer)
 
 
@@ -64,6 +64,10 @@ def _wait(node: Client, seq: int) -> None:
         time.sleep(LOOK_S)
 
 
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
+
+
 def _say_more(out: Output, answer: Json) -> None:
     """What went with them, and what did not."""
     for address, session in answer["sessions"]:
@@ -71,9 +75,9 @@ def _say_more(out: Output, answer: Json) -> None:
     for ident in answer["documents"]:
         out.line(f"forgotten: document {ident}")
     for kind, count in sorted(answer["kept"].items()):
-        out.line(f"kept: {count} {kind}, which are never erased")
+        out.line(f"kept: {count} of kind {kind}, which is never erased")
     if answer["left"]:
-        out.line(f"{answer['left_count']} entries of the same turns are not erased, and may repeat it:")
+        out.line(f"not erased: {_entries(answer['left_count'])} of the same turns, which may repeat it:")
         for seq, kind in answer["left"][:_SHOWN]:
             out.line(f"  {seq}  {kind}")
         if answer["left_count"] > _SHOWN:

@@ -1,0 +1,197 @@
+"""The node's side of compaction and of erasing: in which order, and what happens when a step fails."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+import weftos.compaction
+from chain.errors import LedgerUnavailable
+from chain.frame import segment_name
+from chain.ledger import StateChange
+from kernel.helper import HelperLost
+from kernel.recorder import Recorder
+from kernel.state import ERASING, State
+from tests.chain.ledgers import open_ledger
+from weftos.compaction import Child, Compaction, CompactionError, run_child
+from weftos.erasing import Erasing
+
+COVER = 'import sys; print(\'{"group": %s, "entries": 3, "bytes": 9}\' % sys.argv[-1])'
+
+
+class TwinLedger:
+    """Notes what it is asked. ``faults``: how often each call fails first."""
+
+    def __init__(self) -> None:
+        self.sealed_bytes = 0
+        self.calls: list[Any] = []
+        self.faults: dict[str, int] = {}
+
+    def _note(self, name: str, *arguments: Any) -> None:
+        if self.faults.get(name):
+            self.faults[name] -= 1
+            raise LedgerUnavailable(f"no {name} just now")
+        self.calls.append((name, *arguments))
+
+    async def roll(self) -> int:
+        self._note("roll")
+        return 5
+
+    async def publish(self) -> None:
+        self._note("publish")
+
+    async def drop_before(self, group: int) -> int:
+        self._note("drop_before", group)
+        self.sealed_bytes = 0
+        return 2
+
+    async def erase_bodies(self, ranges: Sequence[tuple[int, int]]) -> int:
+        self._note("erase_bodies", list(ranges))
+        return 1
+
+
+class Log:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, dict[str, Any]]] = []
+
+    def __call__(self, level: str, event: str, **fields: Any) -> None:
+        self.lines.append((level, event, fields))
+
+    def events(self) -> list[str]:
+        return [event for _, event, _ in self.lines]
+
+
+def child(code: str = COVER) -> Child:
+    return Child((sys.executable, "-c", code), {}, Path("/"))
+
+
+def compaction(ledger: TwinLedger, data: Path, log: Log, code: str = COVER) -> Compaction:
+    return Compaction(ledger, data, child(code), 100, log)
+
+
+async def until(look: Any) -> None:
+    async with asyncio.timeout(20):
+        while not look():
+            await asyncio.sleep(0.01)
+
+
+def test_a_snapshot_comes_before_anything_is_removed(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger, log = TwinLedger(), Log()
+        await compaction(ledger, tmp_path, log).run_to(7)
+        assert ledger.calls == [("publish",), ("drop_before", 7)]
+        [(level, event, fields)] = log.lines
+        assert (level, event) == ("info", "journal compacted")
+        assert (fields["group"], fields["entries"], fields["segments_removed"]) == (7, 3, 2)
+
+    asyncio.run(run())
+
+
+def test_without_a_snapshot_nothing_is_removed(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger = TwinLedger()
+        failing = "import sys; sys.stderr.write('journal damaged'); sys.exit(1)"
+        with pytest.raises(CompactionError, match="journal damaged"):
+            await compaction(ledger, tmp_path, Log(), failing).run_to(7)
+        with pytest.raises(CompactionError, match="ended with status 3"):
+            await compaction(ledger, tmp_path, Log(), "import sys; sys.exit(3)").run_to(7)
+        assert ledger.calls == []
+        for step in ("publish", "drop_before"):
+            ledger.faults = {step: 1}
+            with pytest.raises(CompactionError, match=f"no {step}"):
+                await compaction(ledger, tmp_path, Log()).run_to(7)
+
+    asyncio.run(run())
+
+
+def test_it_runs_when_there_is_enough_and_again_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weftos.compaction, "LOOK_S", 0.01)
+    monkeypatch.setattr(weftos.compaction, "RETRY_S", 0.01)
+
+    async def run() -> None:
+        (tmp_path / "journal").mkdir()
+        for group in (0, 4, 9):
+            (tmp_path / "journal" / segment_name(group)).touch()
+        (tmp_path / "journal" / "next.new").touch()
+        ledger, log = TwinLedger(), Log()
+        ledger.faults = {"publish": 2}
+        made = compaction(ledger, tmp_path, log)
+        made.start()
+        ledger.sealed_bytes = 99
+        await asyncio.sleep(0.1)
+        assert log.lines == []
+        ledger.sealed_bytes = 100
+        await until(lambda: "journal compacted" in log.events())
+        assert log.events() == ["the journal could not be compacted"] * 2 + ["journal compacted"]
+        assert ledger.calls == [("publish",), ("drop_before", 9)]
+        await made.close()
+
+    asyncio.run(run())
+
+
+def test_a_run_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
+    async def run() -> None:
+        mark = tmp_path / "pid"
+        code = f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+        task = asyncio.create_task(run_child(child(code)))
+        await until(lambda: mark.exists() and mark.read_text())
+        task.cancel()
+        await asyncio.wait([task])
+        assert not Path(f"/proc/{mark.read_text()}").exists()
+
+    asyncio.run(run())
+
+
+def test_a_process_that_cannot_start_is_an_error_of_ours() -> None:
+    missing = Child(("/nowhere/python", "-P", "-m", "weftos.compact"), {}, Path("/"))
+    with pytest.raises(CompactionError, match=r"cannot start weftos\.compact"):
+        asyncio.run(run_child(missing))
+
+
+def test_erasing_goes_through_every_file_and_ends_when_nothing_is_left(tmp_path: Path) -> None:
+    """Each step fails once: it is told, and all is done again."""
+
+    async def run() -> None:
+        real = open_ledger(tmp_path)
+        real.start(asyncio.get_running_loop())
+        recorder = Recorder(real, State(10, 1000))
+        ledger, log = TwinLedger(), Log()
+        rebuilt: list[str] = []
+
+        async def archive(op: str, args: dict[str, Any]) -> Any:
+            if len(rebuilt) == 0:
+                rebuilt.append("lost")
+                raise HelperLost("archive is not running")
+            rebuilt.append(op)
+
+        erasing = Erasing(recorder, ledger, compaction(ledger, tmp_path, log), archive, log, retry_s=0.01)
+        erasing.start()
+        assert erasing.progress() == {"step": "", "fault": ""}
+        recorder.commit([StateChange(ERASING, "7", msgpack.packb([[1, 2], [4, 4]]))])
+        recorder.commit([StateChange(ERASING, "9", msgpack.packb([[6, 6]]))])
+        ledger.faults = dict.fromkeys(("roll", "publish", "drop_before", "erase_bodies"), 1)
+        erasing.start()
+        erasing.start()
+        await until(lambda: not recorder.state.erasing)
+        assert log.events().count("erasing does not go on") == 5
+        assert rebuilt == ["lost", "rebuild"]
+        assert ledger.calls[-4:] == [
+            ("roll",),
+            ("publish",),
+            ("drop_before", 5),
+            ("erase_bodies", [(1, 2), (4, 4), (6, 6)]),
+        ]
+        await until(lambda: erasing.progress() == {"step": "", "fault": ""})
+        assert log.lines[-1] == ("info", "erased", {"entries": [7, 9], "bodies": 1})
+        await erasing.close()
+        await real.close()
+
+    asyncio.run(run())
