@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chain.disk import Disk
 from chain.errors import DamageError
-from chain.frame import SegmentHeader, encode_frame, encode_segment_header, segment_name
+from chain.frame import SegmentHeader, encode_frame, encode_segment_header, segment_group, segment_name
 from chain.reader import Position
 
 SEGMENT_BYTES = 64 * 2**20
@@ -83,6 +83,22 @@ class Journal:
         self._checksum = checksum
         self.next_group = group + 1
         return group
+
+    def roll(self) -> int:
+        """Begin a new segment, unless the present one has no frame yet; the first group of the last segment.
+
+        Raises OSError, DamageError.
+        """
+        if self._dirty:
+            self._repair()
+        if self._path.name != segment_name(self.next_group):
+            self._roll()
+        return self.next_group
+
+    def sealed(self) -> list[str]:
+        """The names of the segments before the present one."""
+        names = self._disk.names(self._directory)
+        return [name for name in names if segment_group(name) is not None and name < self._path.name]
 
     def _roll(self) -> None:
         """Begin the segment of the next group: written and synced under another name, then put in place."""

@@ -25,26 +25,32 @@ from typing import Any
 from chain.disk import Disk
 from chain.draft import PREVIOUS, Draft, StateChange
 from chain.entry import SALT_BYTES
+from chain.erasure import erase_bodies
 from chain.errors import EntryError, LedgerUnavailable, RotationError
 from chain.group import Group
 from chain.head import parse_head
+from chain.history import journal_items
 from chain.journal import SEGMENT_BYTES, Journal
 from chain.keys import Keys
 from chain.note import parse
-from chain.record import Record, encode_head_record
-from chain.recovery import Recovery, recover
-from chain.rotation import KIND, follow
+from chain.publisher import PUBLISH_S, Publisher
+from chain.record import EntryRecord, Record, encode_head_record
+from chain.recovery import Recovery, recover, remove_segments
+from chain.rotation import KIND, follow, vkeys_text
 from chain.sequencer import Batch, Written
 from chain.signer import Signer
 from chain.slots import HeadSlots
-from chain.writer import RETRY_S, Writer
+from chain.snapshot import read_snapshot
+from chain.writer import RETRY_S, Roll, Writer
 
 __all__ = ["PREVIOUS", "Draft", "Group", "Ledger", "StateChange", "Ticket", "Written"]
 
 LAZY_S = 0.04
 RANDOM_BYTES = 4096
 HEAD_RECORD_S = 1.0
+ROOM_BYTES = 8 * 2**20
 MAX_PENDING_BYTES = 64 * 2**20
+PUBLISH_PATIENCE_S = 0.5
 
 
 class Ticket:
@@ -91,6 +97,28 @@ class Ticket:
         return [future for future in waiters if not future.done()]
 
 
+def _settle(rolled: asyncio.Future[int], group: int, why: str) -> None:
+    if rolled.done():
+        return
+    if why:
+        rolled.set_exception(LedgerUnavailable(why))
+    else:
+        rolled.set_result(group)
+
+
+class Replayed:
+    """Hands on what recovery reads: to the publisher what it has not published, and everything to the node."""
+
+    def __init__(self, publisher: Publisher, replay: Callable[[Record], None]) -> None:
+        self._publisher = publisher
+        self._replay = replay
+
+    def __call__(self, record: Record) -> None:
+        if isinstance(record, EntryRecord) and record.entry.seq >= self._publisher.size:
+            self._publisher.take((record.leaf, record.leaf_hash, record.salt, record.body_bytes))
+        self._replay(record)
+
+
 class Ledger:
     """One node's ledger, open for writing. Methods are for the event loop's thread alone.
 
@@ -102,11 +130,14 @@ class Ledger:
         self,
         journal: Journal,
         slots: HeadSlots,
+        publisher: Publisher,
         recovery: Recovery,
+        place: tuple[Path, Disk],
         now_us: Callable[[], int],
         retry_s: float,
     ) -> None:
         self.recovery = recovery
+        self.published_size = publisher.size
         self.read_only: str | None = None
         self.keys = keys = recovery.keys
         self.full_note = recovery.full.note if recovery.full else b""
@@ -126,6 +157,10 @@ class Ledger:
         self._random, self._random_at = b"", 0
         self._closed: str | None = None
         self._stopped: str | None = None
+        self._publisher = publisher
+        self._publishing: list[tuple[int, asyncio.Future[None]]] = []
+        self._journal = journal
+        self._data, self._disk = place
         self._head_recorded_at = float("-inf")
         self._writer: Writer[Ticket] = Writer(
             journal, keys, self._pending, self._group_written, partial(self._post, self._failed), retry_s
@@ -141,12 +176,14 @@ class Ledger:
         others: Sequence[Keys] = (),
         now_us: Callable[[], int],
         replay: Callable[[Record], None],
+        restore: Callable[[bytes], None] = lambda state: None,
         disk: Disk | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         retry_s: float = RETRY_S,
+        publish_s: float = PUBLISH_S,
     ) -> Ledger:
-        """Recover the ledger of ``data_dir`` (``journal/``, ``heads/``), handing every record to ``replay``
-        in order.
+        """Recover the ledger of ``data_dir``: the state of the newest snapshot goes to ``restore``, then every
+        record of the journal behind it to ``replay``, in order.
 
         ``others``: keys beside ``keys`` that may be the ones in force (:func:`chain.key_change.load_candidates`);
         the journal decides. A torn tail is cut off; :attr:`recovery` says how much. Raises DamageError,
@@ -156,11 +193,22 @@ class Ledger:
         for name in ("journal", "heads"):
             disk.make_directory(data_dir / name)
         slots = HeadSlots(data_dir / "heads", disk)
-        recovery = recover(data_dir / "journal", slots, (keys, *others), disk, replay)
+        handed: list[Ledger] = []
+        publisher = Publisher(
+            data_dir / "ledger",
+            disk,
+            partial(journal_items, data_dir, disk),
+            lambda size: handed[0]._post(handed[0]._published, size),
+            publish_s,
+        )
+        recovery = recover(data_dir, slots, (keys, *others), disk, Replayed(publisher, replay), restore)
+        publisher.vkeys(vkeys_text(recovery.keys.pairs))
         journal = Journal(
             data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes
         )
-        return cls(journal, slots, recovery, now_us, retry_s)
+        ledger = cls(journal, slots, publisher, recovery, (data_dir, disk), now_us, retry_s)
+        handed.append(ledger)
+        return ledger
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start writing; callbacks and waiters run on ``loop``."""
@@ -168,6 +216,9 @@ class Ledger:
         self._writer.start(self._size, self._nodes, self._provisional)
         unsigned = self._provisional if self._head_size(self.full_note) < self._size else b""
         self._signer.start(self._size, self._nodes, unsigned)
+        if self.full_note:
+            self._publisher.signed(self.full_note)
+        self._publisher.start()
         if self._pending:
             self._wake_soon()
 
@@ -195,6 +246,16 @@ class Ledger:
     def head_fault(self) -> str | None:
         """Why full heads cannot be stored now, or None."""
         return self._signer.fault
+
+    @property
+    def publish_fault(self) -> str | None:
+        """Why the ledger cannot be published now, or None."""
+        return self._publisher.fault
+
+    @property
+    def sealed_bytes(self) -> int:
+        """Bytes in the journal's segments before the present one."""
+        return sum(self._disk.size(self._data / "journal" / name) for name in self._journal.sealed())
 
     def on_group(self, callback: Callable[[Group], None]) -> None:
         """Have ``callback`` called on the loop for each group that is durable, before those who waited go on."""
@@ -287,6 +348,72 @@ class Ledger:
         if self._unwritten:
             await self._unwritten[-1].durable()
 
+    async def room(self) -> None:
+        """Wait while much waits for the disk already. Raises LedgerUnavailable."""
+        while self._unwritten_bytes > ROOM_BYTES:
+            await self._unwritten[0].durable()
+
+    async def publish(self) -> None:
+        """Have everything that is durable now published. Raises LedgerUnavailable when that fails."""
+        await self.barrier()
+        if self._loop is None or self.published_size >= self._size:
+            return
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._publishing.append((self._size, done))
+        if self.full_size >= self._size:
+            self._publisher.signed(self.full_note, hurry=True)
+        while not done.done():
+            await asyncio.wait([done], timeout=PUBLISH_PATIENCE_S)
+            why = self._stopped or self.publish_fault or self.head_fault
+            if why is not None and not done.done():
+                self._publishing = [waiting for waiting in self._publishing if waiting[1] is not done]
+                raise LedgerUnavailable(why)
+
+    async def roll(self) -> int:
+        """Begin a new segment of the journal; its first group. Raises LedgerUnavailable."""
+        if self._loop is None:
+            raise LedgerUnavailable("the ledger has not been started")
+        rolled: asyncio.Future[int] = self._loop.create_future()
+
+        def done(group: int, why: str) -> None:
+            self._post(lambda _: _settle(rolled, group, why), None)
+
+        self._writer.roll(Roll(done))
+        return await rolled
+
+    async def drop_before(self, group: int) -> int:
+        """Remove the journal's segments that begin before ``group``; how many.
+
+        Raises LedgerUnavailable unless the snapshot covers them and all their entries are published.
+        """
+        try:
+            return await asyncio.to_thread(self._drop_before, group)
+        except OSError as error:
+            raise LedgerUnavailable(f"segments of the journal cannot be removed: {error}") from error
+
+    def _drop_before(self, group: int) -> int:
+        snapshot = read_snapshot(self._data / "snapshot", self._disk)
+        if snapshot is None or snapshot.group < group or self._publisher.size < snapshot.seq:
+            raise LedgerUnavailable(
+                f"segments before group {group} are still needed: the snapshot covers those before "
+                f"{snapshot.group if snapshot else 0}, {self._publisher.size} entries are published"
+            )
+        return remove_segments(self._data / "journal", group, self._disk)
+
+    async def erase_bodies(self, ranges: Sequence[tuple[int, int]]) -> int:
+        """Take the bodies of ``ranges`` (first and last entry of each) out of the published ledger; how many there
+        were. They must be published, and no longer in the journal. Raises TileError, OSError.
+        """
+        work = partial(erase_bodies, self._data / "ledger", self._disk, ranges)
+        return await asyncio.to_thread(self._publisher.alone, work)
+
+    def _published(self, size: int) -> None:
+        self.published_size = size
+        for wanted, done in self._publishing:
+            if wanted <= size and not done.done():
+                done.set_result(None)
+        self._publishing = [waiting for waiting in self._publishing if not waiting[1].done()]
+
     def _post(self, call: Callable[[Any], None], value: Any) -> None:
         """From another thread: ``call(value)`` on the loop. Dropped when the loop is gone, and so all who
         might wait.
@@ -300,6 +427,7 @@ class Ledger:
 
     def _group_written(self, group: Group, taken: list[Ticket]) -> None:
         if group.entries:
+            self._publisher.offer(group.entries)
             self._signer.offer(group, taken[0].keys)
         self._post(partial(self._written, group), taken)
 
@@ -307,7 +435,9 @@ class Ledger:
         self.read_only = None
         self._size = group.size
         self._provisional = group.note
-        self.keys = taken[0].keys or self.keys
+        if taken[0].keys is not None:
+            self.keys = taken[0].keys
+            self._publisher.vkeys(vkeys_text(self.keys.pairs))
         for ticket in taken:
             self._unwritten.popleft()
             self._unwritten_bytes -= ticket.batch.bytes
@@ -324,6 +454,7 @@ class Ledger:
     def _signed(self, note: bytes) -> None:
         assert self._loop is not None
         self.full_note = note
+        self._publisher.signed(note, hurry=bool(self._publishing))
         now = self._loop.time()
         if self._closed is None and self.read_only is None and now - self._head_recorded_at >= HEAD_RECORD_S:
             self._head_recorded_at = now
@@ -353,6 +484,7 @@ class Ledger:
                 await self._finish()
         finally:
             await asyncio.to_thread(self._signer.stop)
+            await asyncio.to_thread(self._publisher.stop)
             await asyncio.to_thread(self._writer.stop)
             self._stopped = self._closed
             for ticket in self._unwritten:

@@ -1,4 +1,4 @@
-"""Opening a journal that was there before: read it all, check it against the heads, say where it stands."""
+"""Opening a ledger that was there before: read it, check it against the heads, say where it stands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from pathlib import Path
 
 from chain.disk import Disk
 from chain.errors import ChainError, DamageError, ForeignDataError, KeyFileError, RotationError
+from chain.frame import segment_name
 from chain.head import TreeHead, parse_head
 from chain.keys import Keys
 from chain.note import verify
-from chain.reader import JournalReader, Position, Tail
+from chain.reader import JournalReader, Position, Tail, segment_names
 from chain.record import EntryRecord, Record
 from chain.rotation import KIND, KeyHistory
 from chain.sequencer import Sequencer
 from chain.slots import FullHead, HeadSlots
+from chain.snapshot import Snapshot, read_snapshot
+from chain.tile_store import TileStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +42,41 @@ class Recovery:
 
 
 def recover(
-    directory: Path, slots: HeadSlots, found: Sequence[Keys], disk: Disk, replay: Callable[[Record], None]
+    data_dir: Path,
+    slots: HeadSlots,
+    found: Sequence[Keys],
+    disk: Disk,
+    replay: Callable[[Record], None],
+    restore: Callable[[bytes], None],
 ) -> Recovery:
-    """Read the journal in ``directory``, handing each record to ``replay`` in order.
+    """Take over the snapshot, read the journal behind it, and hold both against the heads and what is published.
 
     ``found`` are the keys of this node that may be the ones in force: the journal says which. Raises DamageError,
-    ForeignDataError (the data is another node's), KeyFileError, OSError, and what ``replay`` raises.
+    ForeignDataError (the data is another node's), KeyFileError, OSError, and what ``replay`` and ``restore`` raise.
     """
     keys = found[0]
     full = slots.load(*(pair.both for candidate in found for pair in candidate.pairs))
-    history = KeyHistory(keys.pairs[0])
+    published = _published(data_dir / "ledger", keys.origin, disk)
+    snapshot = read_snapshot(data_dir / "snapshot", disk)
     sequencer = Sequencer(keys.origin)
-    reader = JournalReader(directory, disk)
+    history = KeyHistory(keys.pairs[0])
     note, note_at = b"", Position()
+    if snapshot is not None:
+        _check_snapshot(snapshot, published, keys.origin)
+        sequencer = Sequencer(
+            keys.origin, snapshot.tree(), snapshot.last_hash, snapshot.time_us, dict(snapshot.counts)
+        )
+        known = max((candidate.pairs for candidate in found), key=len)[1 : snapshot.rotations + 1]
+        history = KeyHistory(keys.pairs[0], known, snapshot.seq)
+        note = snapshot.note
+        restore(snapshot.state)
+    reader = JournalReader(data_dir / "journal", disk, start_of(snapshot))
+    claims = [(full.head, "the full head in heads/")] if full else []
+    if published.head is not None:
+        claims.append((published.head, "the checkpoint in ledger/"))
+    for head, which in claims:
+        if snapshot is not None and head.size <= snapshot.seq and head.root != published.root(head.size):
+            raise DamageError("ledger/", 0, head.size, f"{which} says another root than the tiles")
     groups = 0
     for group in reader.groups():
         if reader.position.origin != keys.origin:
@@ -59,8 +84,9 @@ def recover(
         for record in group.records:
             if isinstance(record, EntryRecord):
                 sequencer.follow(record.entry, record.leaf_hash)
-                if full is not None and record.entry.seq + 1 == full.head.size:
-                    _same_root(full.head, sequencer, reader.position, "the full head in heads/")
+                for head, which in claims:
+                    if record.entry.seq + 1 == head.size:
+                        _same_root(head, sequencer, reader.position, which)
                 if record.entry.kind == KIND:
                     _follow(history, record)
             replay(record)
@@ -73,17 +99,66 @@ def recover(
             f"the journal belongs to {position.origin}, the keys to {keys.origin}: nothing was touched"
         )
     size = sequencer.tree.size
-    if full is not None and full.head.size > size:
-        what = (
-            f"the head in heads/ covers {full.head.size} entries, the journal holds {size}: its end is gone"
-        )
-        raise DamageError(position.file, position.offset, size, what)
+    for head, which in claims:
+        if head.size > size:
+            what = f"{which} covers {head.size} entries, the journal holds {size}: its end is gone"
+            raise DamageError(position.file, position.offset, size, what)
+    if snapshot is not None and not position.file:
+        raise DamageError("journal/", 0, size, f"no segment is there that begins with group {snapshot.group}")
     if size:
         _check_note(note, note_at, history, sequencer)
     keys = _choose(found, history)
-    _check_full(full, history)
-    closed = position.closed or groups == 0
+    if full is not None and (snapshot is None or full.head.size >= snapshot.seq):
+        _check_full(full, history)
+    closed = position.closed or (groups == 0 and snapshot is None)
+    if snapshot is not None:
+        remove_segments(data_dir / "journal", snapshot.group, disk)
     return Recovery(keys, sequencer, position, note, full, reader.tail, groups, closed)
+
+
+def start_of(snapshot: Snapshot | None) -> Position:
+    """Where the journal is read from: its beginning, or behind what ``snapshot`` covers."""
+    if snapshot is None:
+        return Position()
+    return Position(
+        group=snapshot.group,
+        checksum=snapshot.checksum,
+        seq=snapshot.seq,
+        last_hash=snapshot.last_hash,
+        origin=snapshot.origin,
+    )
+
+
+def remove_segments(directory: Path, group: int, disk: Disk) -> int:
+    """Remove the journal's segments that begin before ``group``, oldest first; how many. Raises OSError."""
+    names = [name for name in segment_names(directory, disk) if name < segment_name(group)]
+    for name in names:
+        disk.remove(directory / name)
+    if names:
+        disk.sync_directory(directory)
+    return len(names)
+
+
+def _published(directory: Path, origin: str, disk: Disk) -> TileStore:
+    """What is published, sound in itself as far as its newest head says."""
+    store = TileStore(directory, disk)
+    if store.head is not None:
+        if store.head.origin != origin:
+            raise ForeignDataError(f"ledger/ belongs to {store.head.origin}, the keys to {origin}")
+        if store.root(store.size) != store.head.root:
+            raise DamageError("ledger/checkpoint", 0, store.size, "its root is not that of the tiles")
+    return store
+
+
+def _check_snapshot(snapshot: Snapshot, published: TileStore, origin: str) -> None:
+    if snapshot.origin != origin:
+        raise ForeignDataError(f"the snapshot belongs to {snapshot.origin}, the keys to {origin}")
+    if published.size < snapshot.seq:
+        what = f"{published.size} entries are published, the snapshot covers {snapshot.seq}: the end is gone"
+        raise DamageError("ledger/", 0, published.size, what)
+    if tuple(published.compact_range(snapshot.seq).nodes) != snapshot.nodes:
+        what = f"the published entries are not the {snapshot.seq} that it covers"
+        raise DamageError("snapshot/state.ws", 0, snapshot.seq, what)
 
 
 def _follow(history: KeyHistory, record: EntryRecord) -> None:

@@ -132,6 +132,11 @@ class TileStore:
         for number, first, stop in _bundles(start, end):
             yield from self._bodies(number, first, stop)
 
+    def pieces(self, number: int) -> list[tuple[int, int]]:
+        """First and end of each piece of the bodies of a bundle."""
+        found = map(parse_piece, self._disk.names(self._directory / f"{body_file(number)}.p"))
+        return [piece for piece in found if piece is not None]
+
     def _bodies(self, number: int, first: int, stop: int) -> Iterator[Body | None]:
         """Of one bundle; read again when a piece goes while it is looked for, because the bundle is full now."""
         for _ in range(_RETRIES):
@@ -154,8 +159,7 @@ class TileStore:
             return
         at = 0
         while at < stop:
-            pieces = map(parse_piece, self._disk.names(self._directory / f"{full}.p"))
-            ends = [piece[1] for piece in pieces if piece is not None and piece[0] == at]
+            ends = [end for first, end in self.pieces(number) if first == at]
             if not ends:
                 if self._exists(full):
                     raise FileNotFoundError(full)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
@@ -25,6 +26,13 @@ from chain.signed_tree import SignedTree
 RETRY_S = 1.0
 
 _Waiting = TypeVar("_Waiting", bound=HasBatch)
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """A wish for a new segment. ``done(group, why)`` is called on the writer's thread: its first group, or why not."""
+
+    done: Callable[[int, str], None]
 
 
 class Writer(Generic[_Waiting]):
@@ -53,7 +61,7 @@ class Writer(Generic[_Waiting]):
         self._on_written = on_written
         self._on_failed = on_failed
         self._retry_s = retry_s
-        self._commands: SimpleQueue[bool] = SimpleQueue()
+        self._commands: SimpleQueue[bool | Roll] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._signed = SignedTree(keys.origin)
         self._note = b""
@@ -67,6 +75,10 @@ class Writer(Generic[_Waiting]):
     def wake(self) -> None:
         """There is something in ``pending`` to be written now. Any thread."""
         self._commands.put(True)
+
+    def roll(self, wish: Roll) -> None:
+        """Write what is pending, and begin a new segment. Any thread."""
+        self._commands.put(wish)
 
     def refuse(self, why: str) -> None:
         """Write nothing more: somebody has found that what is being written is unsound. Any thread."""
@@ -94,16 +106,30 @@ class Writer(Generic[_Waiting]):
     def _serve(self) -> None:
         go_on = True
         while go_on:
-            go_on = self._commands.get()
+            command = self._commands.get()
+            go_on = bool(command)
             while self._pending and not self._refusal:
                 try:
                     if not self._write(take_group(self._pending)):
                         return
                 except UnsoundHead as error:
                     self._refusal = str(error)
+            if isinstance(command, Roll):
+                self._roll(command)
             if self._refusal:
                 self._on_failed(self._refusal)
                 return
+
+    def _roll(self, wish: Roll) -> None:
+        if self._refusal:
+            wish.done(0, self._refusal)
+            return
+        try:
+            group = self._journal.roll()
+        except (OSError, DamageError) as error:
+            wish.done(0, f"no new segment can be begun: {error}")
+            return
+        wish.done(group, "")
 
     def _write(self, taken: list[_Waiting]) -> bool:
         batches = [waiting.batch for waiting in taken]
@@ -138,8 +164,11 @@ class Writer(Generic[_Waiting]):
         due = time.monotonic() + self._retry_s
         while (left := due - time.monotonic()) > 0:
             try:
-                if not self._commands.get(timeout=left):
-                    return False
+                command = self._commands.get(timeout=left)
             except Empty:
                 break
+            if isinstance(command, Roll):
+                command.done(0, "the journal cannot be written")
+            elif not command:
+                return False
         return True
