@@ -37,6 +37,7 @@ from kernel.processes import open_pids
 from kernel.recorder import Recorder, replay_into
 from kernel.session import DataLock, end_old_session, lock, read_boot, write_boot
 from kernel.state import State
+from kernel.state_snapshot import restore_state
 from kernel.tools.registry import Registry, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerLimits, Workers, worker_command
 from mesh.mesh import Mesh
@@ -260,7 +261,9 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
         others=others,
         now_us=lambda: time.time_ns() // 1000,
         replay=lambda record: replay_into(state, record),
+        restore=lambda found: restore_state(state, found),
         segment_bytes=config.settings.ledger.segment_bytes,
+        publish_s=config.settings.ledger.publish_s,
     )
     adopt_keys(data, ledger.keys, Disk())
     runtime = make_runtime(data)

@@ -1,8 +1,8 @@
 """Keeps the journal short: has a snapshot made of its sealed segments, and then has them removed.
 
 The snapshot is made by a process of its own (:mod:`weftos.compact`), so that it costs the node nothing but a share of
-the processor. A segment goes only when the snapshot covers it and its entries are in the published ledger. Whatever
-fails is tried again later; the node runs on with a longer journal.
+the processor. What a snapshot covers is in the published ledger before it is made, and a segment goes only when both
+have what it held. Whatever fails is tried again later; the node runs on with a longer journal.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Compaction:
         async with self._one:
             began = time.monotonic()
             try:
-                covered = await self._snapshot(group)
                 await self._ledger.publish()
+                covered = await self._snapshot(group)
                 removed = await self._ledger.drop_before(group)
             except (ChainError, OSError) as error:
                 raise CompactionError(str(error)) from error

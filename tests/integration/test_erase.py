@@ -1,0 +1,250 @@
+"""Erasure and compaction on a real node (engine local), with its files searched byte by byte, and killed in between."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chain.history import History
+
+from chain.disk import Disk
+from chain.snapshot import read_snapshot
+from kernel.bounds import Bounds
+from kernel.recorder import replay_into
+from kernel.state import State
+from kernel.state_snapshot import restore_state
+from tests.integration.conftest import NodeMaker
+from tests.integration.live_node import LiveNode, until
+from tests.kernel.test_state_snapshot import view
+from weftos import Client, WeftosError
+
+SECRET = "zanzibarwren"
+REMEMBER = f"remember that the {SECRET} nests at noon"
+RECALL = f"what do you remember about the {SECRET}?"
+TOOLS = ["memory_write", "memory_search", "memory_read"]
+SMALL = "[ledger]\npublish_s = 0.05\nsegment_bytes = 4096\ncompact_bytes = 8192\n"
+
+
+@pytest.fixture
+def small(new_node: NodeMaker) -> Iterator[LiveNode]:
+    """A node with tiny segments, started."""
+    node = new_node(extra=SMALL)
+    node.up()
+    yield node
+    if node.running:
+        assert node.api.status()["read_only"] is None
+        node.down()
+
+
+def holding(node: LiveNode, text: str) -> list[str]:
+    """Files of the data directory, logs and all, that hold a text, or have it in their name."""
+    found = []
+    for path in sorted(node.data.rglob("*")):
+        name = str(path.relative_to(node.data))
+        if text in name or (path.is_file() and text.encode() in path.read_bytes()):
+            found.append(name)
+    return found
+
+
+def say(node: LiveNode, text: str, session: str = "main") -> str:
+    return str(node.api.send("ada", text, session=session, wait_s=30)["reply"])
+
+
+def converse(node: LiveNode) -> None:
+    """Two turns in which the secret is said, remembered and recalled; and a session that never heard of it."""
+    node.api.spawn("ada", tools=TOOLS)
+    assert say(node, REMEMBER).startswith("Remembered as d")
+    assert SECRET in say(node, RECALL)
+    assert say(node, "remember that the ferry leaves at nine", "other").startswith("Remembered as d")
+    assert any(SECRET in hit["text"] for hit in node.api.memory_search(SECRET)["results"])
+
+
+def is_published(node: LiveNode) -> bool:
+    return any(name.startswith("ledger/tile/bodies") for name in holding(node, SECRET))
+
+
+def goes_on(node: LiveNode) -> None:
+    """It still knows what was not erased, takes messages, and its ledger verifies."""
+    assert "the ferry leaves at nine" in say(node, "what do you remember about the ferry?", "other")
+    assert node.api.memory_search("noon")["results"] == []
+    assert node.api.status()["read_only"] is None
+    node.verify()
+
+
+def erased_kinds(node: LiveNode) -> set[str]:
+    return {record.entry.kind for record in History(node.data).entries() if record.erased}
+
+
+def test_a_session_is_erased_from_every_file_and_the_node_goes_on(small: LiveNode) -> None:
+    node = small
+    converse(node)
+    until(lambda: is_published(node), "the bodies are in the published ledger")
+    assert {name.partition("/")[0] for name in holding(node, SECRET)} >= {"journal", "ledger", "archive"}
+    before = node.api.status()["ledger"]["size"]
+    done = node.cli("chain", "erase", "--session", "main", "--of", "ada", "--reason", "asked for")
+    assert done.returncode == 0, done.stderr
+    assert "forgotten: session main of /user/ada" in done.stdout and "forgotten: document d" in done.stdout
+    assert holding(node, SECRET) == []
+    assert erased_kinds(node) >= {
+        "message.accepted", "turn.started", "turn.ended", "model.asked", "model.answered", "tool.proposed",
+        "tool.intent", "tool.outcome", "memory.written",
+    }  # fmt: skip
+    assert node.api.status()["ledger"]["size"] > before
+    goes_on(node)
+    assert "nothing" in say(node, "what do you remember about noon?")
+    node.down()
+    node.up()
+    goes_on(node)
+    assert holding(node, SECRET) == []
+    assert [entry["reason"] for entry in entries(node, "erase")] == ["asked for"]
+
+
+def entries(node: LiveNode, kind: str) -> list[dict[str, Any]]:
+    records = History(node.data).entries()
+    return [record.body for record in records if record.entry.kind == kind and not record.erased]
+
+
+def test_single_entries_and_what_is_left_of_their_turn(small: LiveNode) -> None:
+    node = small
+    converse(node)
+    sent = [
+        record.entry.seq
+        for record in History(node.data).entries()
+        if SECRET.encode() in (record.body_bytes or b"")
+    ]
+    assert len(sent) > 5
+    first = node.api.erase("one of them", seqs=sent[:1])
+    assert first["entries"] == 1 and {seq for seq, _ in first["left"]} >= set(sent[1:3])
+    finished(node)
+    assert holding(node, SECRET) != []
+    assert node.api.erase("all of them", seqs=sent[1:])["entries"] == len(sent) - 1
+    finished(node)
+    assert holding(node, SECRET) == []
+    goes_on(node)
+    with pytest.raises(WeftosError, match="erased already"):
+        node.api.erase("again", seqs=sent)
+
+
+def finished(node: LiveNode) -> None:
+    until(lambda: not node.api.erasures()["erasing"], f"erasing ends: {node.api.erasures()}")
+
+
+@pytest.mark.parametrize("step", ["journal", "compacting", "published ledger", "archive", "end"])
+def test_a_node_killed_while_it_erases_goes_on_at_its_next_start(small: LiveNode, step: str) -> None:
+    node = small
+    converse(node)
+    until(lambda: is_published(node), "the bodies are in the published ledger")
+    argv = [sys.executable, "-P", "-m", "weftos", "chain", "erase", "--session", "main", "--of", "ada"]
+    asking = subprocess.Popen(
+        [*argv, "--reason", "why"], env=node.variables(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        log = node.data / "logs" / "node.jsonl"
+        snapshot = node.data / "snapshot" / "next.new"
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if step == "compacting":
+                if snapshot.exists():
+                    break
+            elif f'"step":"{step}"' in log.read_text().replace('": "', '":"'):
+                break
+        else:
+            raise AssertionError(f"the step {step} was never seen")
+        node.kill()
+    finally:
+        asking.wait(30)
+    node.up()
+    finished(node)
+    assert holding(node, SECRET) == []
+    assert len(entries(node, "erase")) == 1
+    goes_on(node)
+
+
+def test_what_is_in_use_is_refused_and_names_whom_to_wait_for(small: LiveNode) -> None:
+    node = small
+    pid = node.api.spawn("ada", tools=TOOLS)["pid"]
+    say(node, REMEMBER)
+    node.api.stop("ada")
+    with pytest.raises(WeftosError, match=r"never erased are entry 0 is node\.booted"):
+        node.api.erase("r", seqs=[0])
+    erased = node.api.erase("r", target="/user/ada", session="main")
+    assert erased["entries"] > 5 and pid
+    finished(node)
+    assert holding(node, SECRET) == []
+
+
+# -- compaction under traffic ----------------------------------------------------------------------------------------
+
+
+def replayed(data: Path) -> State:
+    """The state as the next start of the node makes it."""
+    bounds = Bounds()
+    state = State(bounds.session_records, bounds.session_bytes)
+    snapshot = read_snapshot(data / "snapshot", Disk())
+    if snapshot is not None:
+        restore_state(state, snapshot.state)
+    history = History(data)
+    for group in history.journal().groups():
+        for record in group.records:
+            replay_into(state, record)
+    return state
+
+
+def everything(data: Path) -> State:
+    """The state from the entries alone is not whole; what entries say of processes and messages is."""
+    bounds = Bounds()
+    state = State(bounds.session_records, bounds.session_bytes)
+    for record in History(data).entries():
+        replay_into(state, record)
+    return state
+
+
+def test_compaction_under_traffic_with_kills_loses_nothing(new_node: NodeMaker) -> None:
+    node = new_node(extra=SMALL)
+    node.up()
+    for name in ("ada", "bob"):
+        node.api.spawn(name)
+    accepted: list[int] = []
+
+    def send(name: str, stop: threading.Event) -> None:
+        with Client(node.data) as client:
+            while not stop.is_set():
+                try:
+                    accepted.append(client.send(name, f"what is 1+{len(accepted)}", wait_s=30)["seq"])
+                except WeftosError:
+                    return
+
+    for round_ in range(3):
+        stop = threading.Event()
+        senders = [threading.Thread(target=send, args=(name, stop)) for name in ("ada", "bob")]
+        for sender in senders:
+            sender.start()
+        wanted = 2 * (round_ + 1)
+        until(lambda wanted=wanted: compactions(node) >= wanted, "the journal was compacted")  # type: ignore[misc]
+        node.kill()
+        stop.set()
+        for sender in senders:
+            sender.join()
+        stopped = replayed(node.data)
+        entries_of = everything(node.data)
+        assert view(stopped)["slots"] == view(entries_of)["slots"]
+        assert view(stopped)["tally"] == view(entries_of)["tally"]
+        assert list(stopped.dead) == list(entries_of.dead) and set(stopped.turns) == set(entries_of.turns)
+        seqs = [record.entry.seq for record in History(node.data).entries()]
+        assert seqs == list(range(len(seqs))) and set(accepted) <= set(seqs)
+        kinds = {record.entry.seq: record.entry.kind for record in History(node.data).entries()}
+        assert {kinds[seq] for seq in accepted} == {"message.accepted"}
+        node.up()
+        node.verify()
+    assert History(node.data).first_journal_seq > 0
+    node.down()
+
+
+def compactions(node: LiveNode) -> int:
+    return sum(line["event"] == "journal compacted" for line in node.log_lines())
