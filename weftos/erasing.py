@@ -56,6 +56,7 @@ class Erasing:
         self._log = log
         self._retry_s = retry_s
         self._task: asyncio.Task[None] | None = None
+        self._cut: set[str] = set()
         self._step = ""
         self._fault = ""
 
@@ -86,18 +87,21 @@ class Erasing:
         self._step = ""
 
     async def _erase(self, wanted: dict[str, bytes]) -> None:
-        """Every step, for all that is under way now."""
+        """Every step, for all that is under way now; what this run of the node has done is not done again."""
         ranges = [(first, last) for packed in wanted.values() for first, last in msgpack.unpackb(packed)]
-        self._begin("journal", wanted)
-        await self._compaction.run_to(await self._ledger.roll())
-        self._begin("published ledger", wanted)
-        bodies = await self._ledger.erase_bodies(ranges)
+        if not wanted.keys() <= self._cut:
+            self._begin("journal", wanted)
+            await self._compaction.run_to(await self._ledger.roll())
+            self._begin("published ledger", wanted)
+            bodies = await self._ledger.erase_bodies(ranges)
+            self._log("info", "erased from the ledger", entries=sorted(map(int, wanted)), bodies=bodies)
+            self._cut = set(wanted)
         self._begin("archive", wanted)
         await self._archive(REBUILD, {})
         self._begin("end", wanted)
         done = [StateChange(ERASING, key, None) for key in wanted]
         await self._recorder.commit(done, durable=True).durable()
-        self._log("info", "erased", entries=sorted(map(int, wanted)), bodies=bodies)
+        self._log("info", "erased", entries=sorted(map(int, wanted)))
 
     def _begin(self, step: str, wanted: dict[str, bytes]) -> None:
         self._step = step
