@@ -160,6 +160,13 @@ def test_a_secret_in_the_place_of_a_name_is_refused_and_not_repeated(tmp_path: P
         ('[limits]\ndead_letters = "5"\n', "limits.dead_letters: Input should be a valid integer"),
         ("[limits]\nmessage_bytes = 99999999\n", "limits: message_bytes is 99999999, "),
         ("[providers.offline]\nkind='offline'\ntimeout_s = inf\n", "providers.offline.timeout_s"),
+        ("[ledger]\npublish_s = 0.01\n", "ledger.publish_s: Input should be greater than or equal to 0.05"),
+        ("[ledger]\npublish_s = inf\n", "ledger.publish_s: Input should be"),
+        (
+            "[ledger]\nsegment_bytes = 4095\n",
+            "ledger.segment_bytes: Input should be greater than or equal to 4096",
+        ),
+        ("[ledger]\ncompact_bytes = 1e9\n", "ledger.compact_bytes: Input should be a valid integer"),
     ],
 )
 def test_a_wrong_value_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
