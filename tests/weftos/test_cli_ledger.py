@@ -61,7 +61,8 @@ def shell(
 
 def test_why_leads_from_an_effect_back_to_the_message_and_its_sender(shell: Shell) -> None:
     assert [row["seq"] for row in shell.json("chain", "why", "6")] == [0, 1, 3, 4, 6]
-    lines = shell.run("chain", "why", "6")[1].splitlines()
+    *lines, sender = shell.run("chain", "why", "6")[1].splitlines()
+    assert sender == "sent by operator, user 0 of this machine (entry 0)"
     kinds = ["operator.command", "message.accepted", "turn.started", "tool.proposed", "tool.outcome"]
     assert [kind in line for kind, line in zip(kinds, lines, strict=True)] == [True] * 5
     indents = [line.index(kind) for kind, line in zip(kinds, lines, strict=True)]

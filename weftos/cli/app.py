@@ -9,6 +9,8 @@ import typer
 
 from weftos import __version__
 from weftos.cli import (
+    audit_export,
+    audit_views,
     clusters,
     configuration,
     doctor,
@@ -19,6 +21,7 @@ from weftos.cli import (
     mesh,
     nodes,
     processes,
+    proofs,
     rotation,
     talk,
 )
@@ -58,6 +61,13 @@ app.add_typer(clusters.cluster, name="cluster")
 app.add_typer(letters.deadletters, name="deadletters")
 app.add_typer(letters.doubts, name="doubts")
 app.add_typer(memory.memory, name="memory")
-_CHAIN = (ledger, erase, rotation)  # each adds its commands to ``chain`` when it is imported
+_CHAIN = (
+    ledger,
+    audit_views,
+    proofs,
+    audit_export,
+    erase,
+    rotation,
+)  # each adds its commands to ``chain`` when it is imported
 app.add_typer(ledger.chain, name="chain")
 app.add_typer(configuration.config, name="config")

@@ -1,4 +1,4 @@
-"""Reads a ledger from its files, beside a running node or without one: rows, the newest, a causal path, a summary.
+"""Reads a ledger from its files, beside a running node or without one: entries as rows, and how far it goes.
 
 One entry as JSON is a *row*: seq, time_us, node, pid, count, kind, subject, trace, cause, body (None once erased).
 """
@@ -8,19 +8,24 @@ from __future__ import annotations
 import json
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 from chain.disk import Disk
 from chain.head import parse_head
-from chain.keys import load_vkeys
+from chain.history import History
+from chain.keys import load_pairs
 from chain.note import parse
-from chain.reader import EntryRecord, HeadRecord, JournalReader
+from chain.reader import EntryRecord, HeadRecord
 from chain.slots import HeadSlots
+from chain.snapshot import read_snapshot
+from weftos.cli.audit_select import Selection, Selector
 from weftos.control import Json
 from weftos.errors import WeftosError
 
-Progress = Callable[[int, int], None]  # done and total, in bytes of the journal
+Progress = Callable[[int, int], None]  # done and total
+_REPORT_EVERY = 256
 _GIST_CHARACTERS = 100
 
 _GISTS = {
@@ -44,115 +49,135 @@ _GISTS = {
     "tool.intent": "{tool}, effects {effects}",
     "tool.outcome": "{tool}: {status}: {result}",
     "tool.resolved": "{tool}: {resolution} by {by}",
+    "key.rotated": "number {number}: {reason}",
+    "erase": "{ranges} by {by}: {reason}",
 }
 
 
 class Auditor:
-    """The ledger in a data directory. Raises WeftosError when there is none, DamageError for a damaged journal."""
+    """The ledger in a data directory. Raises WeftosError when there is none, a ChainError for a damaged one."""
 
     def __init__(self, data: Path, progress: Progress = lambda done, total: None) -> None:
         if not (data / "format").exists():
             raise WeftosError(f"{data} is not a data directory: give the node's with --data", "not_found")
-        self._data = data
-        self._journal = data / "journal"
-        self._disk = Disk()
+        self.data = data
+        self.disk = Disk()
+        self.history = History(data, self.disk)
         self._progress = progress
 
-    def records(self) -> Iterator[EntryRecord]:
-        """Every entry, oldest first."""
-        total = self._bytes()
-        done = 0
-        for group in JournalReader(self._journal, self._disk).groups():
-            done = max(done, group.offset)
-            self._progress(done, total)
-            for record in group.records:
-                if isinstance(record, EntryRecord):
-                    yield record
+    @cached_property
+    def size(self) -> int:
+        """How many entries there were when it was asked first."""
+        return self.history.size
 
-    def newest(self, process: str | None, kind: str | None, limit: int) -> list[Json]:
-        """The last ``limit`` rows of that process and kind, oldest first.
+    @property
+    def published_size(self) -> int:
+        """How many of them lie in tiles, where each is found at once."""
+        return self.history.tiles.size
 
-        ``process``: a PID, or the name or address of one, which means all its incarnations. ``kind``: a whole kind, or
-        its noun (``tool``).
-        """
-        pids = None if process is None else {int(process)} if process.isdigit() else self._pids_of(process)
-        kept: deque[EntryRecord] = deque(maxlen=limit)
-        for record in self.records():
-            entry = record.entry
-            if pids is not None and entry.pid not in pids:
-                continue
-            if kind is None or entry.kind == kind or entry.kind.startswith(f"{kind}."):
-                kept.append(record)
-        return [row(record) for record in kept]
+    def records(self, start: int = 0) -> Iterator[EntryRecord]:
+        """Every entry from ``start`` on, oldest first."""
+        for record in self.history.entries(start):
+            if not record.entry.seq % _REPORT_EVERY:
+                self._progress(record.entry.seq - start, max(self.size - start, 0))
+            yield record
 
-    def _pids_of(self, process: str) -> set[int]:
-        """The PIDs that a name or an address ever had. Raises WeftosError when there is none."""
-        pids = set()
-        for record in self.records():
-            if record.entry.kind == "process.started":
-                body = record.body
-                if process in (body["address"], body["address"].rpartition("/")[2]):
-                    pids.add(body["pid"])
-        if not pids:
-            raise WeftosError(
-                f"the ledger knows no process {process}: weftos chain log --kind process", "not_found"
-            )
-        return pids
+    def select(self, selection: Selection) -> Iterator[EntryRecord]:
+        """The entries that ``selection`` names, oldest first. Raises WeftosError for a process that never was."""
+        selector = Selector(selection)
+        for record in self.records(self._start_of(selection)):
+            if selection.until_us is not None and record.entry.time_us >= selection.until_us:
+                break  # times never fall
+            if selector.matches(record):
+                yield record
+        selector.finish()
+
+    def newest(self, selection: Selection, limit: int) -> list[Json]:
+        """The last ``limit`` rows of ``selection``, oldest first."""
+        return [row(record) for record in deque(self.select(selection), maxlen=limit)]
 
     def entry(self, seq: int) -> EntryRecord:
-        """Entry ``seq``."""
-        for record in self.records():
-            if record.entry.seq == seq:
-                return record
-        raise self._missing(seq)
+        """Entry ``seq``. Raises WeftosError when there is none."""
+        if not 0 <= seq < self.size:
+            raise WeftosError(
+                f"there is no entry {seq}: the ledger holds {self.size}, numbered from 0", "not_found"
+            )
+        return self.history.entry(seq)
 
-    def why(self, seq: int) -> list[Json]:
-        """The causal path to entry ``seq``: the first cause first, the entry itself last.
+    def entries(self, seqs: Iterable[int]) -> list[EntryRecord]:
+        """These entries, in their order: published ones each by itself, all others in one pass."""
+        published = self.published_size
+        wanted = sorted(seqs)
+        found = [self.entry(seq) for seq in wanted if seq < published]
+        rest = {seq for seq in wanted if seq >= published}
+        if rest:
+            found += [record for record in self.records(published) if record.entry.seq in rest]
+        return found
 
-        Two passes: causes alone are held for all entries, whole entries only for the path.
-        """
-        causes = array("q", (record.entry.cause for record in self.records()))
-        if not 0 <= seq < len(causes):
-            raise self._missing(seq, len(causes))
-        path = {seq}
-        at = seq
-        while (at := causes[at]) >= 0:
-            path.add(at)
-        return [row(record) for record in self.records() if record.entry.seq in path]
+    def causes(self, seq: int) -> list[int]:
+        """The entries that led to ``seq``, the first cause first, ``seq`` itself last."""
+        self.entry(seq)
+        published = self.published_size
+        later = array("q")
+        if seq >= published:
+            later.extend(record.entry.cause for record in self.records(published))
+        path = [seq]
+        while (at := path[-1]) >= 0:
+            path.append(later[at - published] if at >= published else self.entry(at).entry.cause)
+        return path[-2::-1]
 
     def summary(self) -> Json:
-        """How far the ledger goes, and what of it is signed by both keys."""
-        reader = JournalReader(self._journal, self._disk)
-        total = self._bytes()
+        """How far the ledger goes, what of it is signed by both keys and published, and in what files it lies."""
+        pairs = load_pairs(self.data / "keys")
+        journal = self.data / "journal"
+        reader = self.history.journal()
+        first = reader.position.seq
         note: bytes | None = None
         closed = False
         for group in reader.groups():
-            self._progress(group.offset, total)
             note = group.note or note
             closed = any(isinstance(record, HeadRecord) and record.closing for record in group.records)
-        full = HeadSlots(self._data / "heads", self._disk).load(load_vkeys(self._data / "keys"))
-        size = parse_head(parse(note).text).size if note else 0
+        full = HeadSlots(self.data / "heads", self.disk).load(*(pair.both for pair in pairs))
         full_size = full.head.size if full else 0
+        entries = reader.position.seq
+        size = parse_head(parse(note).text).size if note else full_size
+        snapshot = read_snapshot(self.data / "snapshot", self.disk)
+        segments = self.disk.names(journal)
         return {
-            "data": str(self._data),
-            "origin": load_vkeys(self._data / "keys")[0].name,
-            "entries": reader.position.seq,
+            "data": str(self.data),
+            "origin": pairs[0].ed25519.name,
+            "entries": entries,
             "size": size,
             "full_size": full_size,
             "provisional": max(0, size - full_size),
+            "published_size": self.published_size,
+            "unpublished": max(0, entries - self.published_size),
             "groups": reader.position.group,
-            "segments": len(self._disk.names(self._journal)),
-            "journal_bytes": total,
+            "segments": len(segments),
+            "journal_bytes": sum(self.disk.size(journal / name) for name in segments),
+            "first_journal_entry": first,
+            "snapshot_entries": snapshot.seq if snapshot else None,
+            "snapshot_time_us": snapshot.time_us if snapshot else None,
+            "rotations": len(pairs) - 1,
             "unacknowledged_tail_bytes": reader.tail.bytes if reader.tail else 0,
             "stopped_cleanly": closed,
         }
 
-    def _bytes(self) -> int:
-        return sum(self._disk.size(self._journal / name) for name in self._disk.names(self._journal))
+    def _start_of(self, selection: Selection) -> int:
+        """An entry before which none is selected: found by bisection, since times never fall.
 
-    def _missing(self, seq: int, size: int | None = None) -> WeftosError:
-        held = sum(1 for _ in self.records()) if size is None else size
-        return WeftosError(f"there is no entry {seq}: the ledger holds {held}, numbered from 0", "not_found")
+        Names of processes are learned from all entries, so with one the answer is the beginning.
+        """
+        if selection.since_us is None or selection.names_a_process:
+            return 0
+        low, high = 0, self.published_size
+        while low < high:
+            middle = (low + high) // 2
+            if self.history.entry(middle).entry.time_us < selection.since_us:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
 
 def row(record: EntryRecord) -> Json:
@@ -168,14 +193,17 @@ def row(record: EntryRecord) -> Json:
         "subject": entry.subject,
         "trace": entry.trace.hex(),
         "cause": entry.cause,
-        "body": None if record.erased else {name: _plain(value) for name, value in record.body.items()},
+        "body": None if record.erased else {name: plain(value) for name, value in record.body.items()},
     }
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value of a body as JSON: bytes in hexadecimal digits."""
     if isinstance(value, bytes):
         return value.hex()
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def gist(entry: Json) -> str:
@@ -189,11 +217,16 @@ def gist(entry: Json) -> str:
     if template is None:
         text = ", ".join(f"{name} {value}" for name, value in body.items())
     else:
-        text = template.format_map(_Lenient(body)).strip()
-    return text if len(text) <= _GIST_CHARACTERS else text[: _GIST_CHARACTERS - 1] + "…"
+        text = template.format_map(Lenient(body)).strip()
+    return shortened(text, _GIST_CHARACTERS)
 
 
-class _Lenient(dict[str, object]):
+def shortened(text: str, characters: int) -> str:
+    """The beginning of ``text``; the last character tells of the rest."""
+    return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+class Lenient(dict[str, object]):
     """A body in which a missing field is shown as such: an auditor reads what is there."""
 
     def __missing__(self, name: str) -> str:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weftos.cli.audit_options import (
+    Address,
+    Kind,
+    Process,
+    Since,
+    Tool,
+    Turn,
+    Until,
+    Words,
+    selected,
+)
 from weftos.cli.options import AsJson, Data, client, group
 from weftos.cli.output import Output, joined, moment, styled
 from weftos.cli.talk import event_line
+from weftos.cli.vkeys import given_keys
 from weftos.control import Json
 from weftos.errors import WeftosError
 from weftos.paths import data_directory
-
-MAX_KEY_FILE_BYTES = 2**20
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -33,41 +44,58 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
     from weftos.cli.audit import Auditor
 
     out = Output(as_json)
-    with out.progress("reading the journal") as progress:
+    with out.progress("reading the ledger") as progress:
         found = Auditor(data_directory(data), progress).summary()
     out.document(found)
+    found["snapshot_time"] = moment(found.pop("snapshot_time_us"))
     out.table(("FIELD", "VALUE"), ((name.replace("_", " "), value) for name, value in found.items()))
 
 
 @chain.command("log")
 def log(
-    pid: Annotated[
-        str | None, typer.Option(metavar="P", help="Of this process only: a PID, or a name.")
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option(metavar="K", help="Of this kind (tool.intent), or all of a noun (tool).")
-    ] = None,
+    pid: Process = None,
+    address: Address = None,
+    kind: Kind = None,
+    tool: Tool = None,
+    turn: Turn = None,
+    since: Since = None,
+    until: Until = None,
+    text: Words = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many, the newest.")] = 50,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on with each new one, until Ctrl-C.")
+    ] = False,
     archive: Annotated[
         bool, typer.Option("--archive", help="Ask the running node's database: quicker over a long ledger.")
     ] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the newest entries, read from the journal: what chain verify vouches for.
+    """Show the newest entries, read from the ledger's files: what chain verify vouches for.
 
-    A name means all incarnations of the process; a PID one of them.
+    All filters that are given must hold. A name means all incarnations of a process, a PID one of them.
     """
     from weftos.cli.audit import Auditor, gist
+    from weftos.cli.audit_follow import follow as follow_on
 
     out = Output(as_json)
     place = data_directory(data)
+    selection = selected(pid, address, kind, tool, turn, since, until, text)
     if archive:
+        if follow or selection != selected(pid=pid, kind=kind):
+            raise typer.BadParameter("--archive goes with --pid, --kind and --limit alone")
         rows, source = _from_archive(place, pid, kind, limit)
+        out.document({"rows": rows, "source": source})
+    elif follow:
+        with suppress(KeyboardInterrupt):
+            for entry in follow_on(place, selection, limit):
+                out.line_document(entry)
+                out.line(f"{event_line(entry)}  {gist(entry)}")
+        return
     else:
-        with out.progress("reading the journal") as progress:
-            rows, source = Auditor(place, progress).newest(pid, kind, limit), "journal"
-    out.document({"rows": rows, "source": source})
+        with out.progress("reading the ledger") as progress:
+            rows, source = Auditor(place, progress).newest(selection, limit), "journal"
+        out.document({"rows": rows, "source": source})
     for row in rows:
         out.line(f"{event_line(row)}  {gist(row)}")
 
@@ -86,8 +114,9 @@ def show(seq: Seq, data: Data = None, as_json: AsJson = False) -> None:
     from weftos.cli.audit import Auditor, row
 
     out = Output(as_json)
-    with out.progress("reading the journal") as progress:
-        record = Auditor(data_directory(data), progress).entry(seq)
+    with out.progress("reading the ledger") as progress:
+        auditor = Auditor(data_directory(data), progress)
+        record = auditor.entry(seq)
     entry = record.entry
     found = {
         **row(record),
@@ -96,6 +125,7 @@ def show(seq: Seq, data: Data = None, as_json: AsJson = False) -> None:
         "leaf_hash": record.leaf_hash.hex(),
         "leaf": record.leaf.hex(),
         "salt": record.salt.hex() if record.salt is not None else None,
+        "published": seq < auditor.published_size,
         "file": record.file,
         "offset": record.offset,
     }
@@ -110,15 +140,18 @@ def show(seq: Seq, data: Data = None, as_json: AsJson = False) -> None:
 
 @chain.command("why")
 def why(seq: Seq, data: Data = None, as_json: AsJson = False) -> None:
-    """Show what led to an entry: the path of causes from its first one down to it."""
+    """Show what led to an entry: the path of causes, from the message it came from and who sent it."""
     from weftos.cli.audit import Auditor
+    from weftos.cli.audit_path import path_to, sender_of
 
     out = Output(as_json)
-    with out.progress("reading the journal") as progress:
-        path = Auditor(data_directory(data), progress).why(seq)
+    with out.progress("reading the ledger") as progress:
+        path = path_to(Auditor(data_directory(data), progress), seq)
     out.document(path)
     if not as_json:
         out.show(_path_tree(path))
+    if sender := sender_of(path):
+        out.line(sender)
 
 
 def _path_tree(path: list[Json]) -> Tree:
@@ -161,27 +194,11 @@ def verify(
     if not (place / "format").exists():
         raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
     with out.progress("verifying") as progress:
-        report = verify_ledger(place, _keys(key or []), progress)
+        report = verify_ledger(place, given_keys(key or []), progress)
     out.document({"ok": not report.findings, **_plain(asdict(report))})
     _tell(out, report)
     if report.findings:
         raise typer.Exit(1)
-
-
-def _keys(given: list[str]) -> tuple[str, ...]:
-    """Verifier keys as they were given, or the lines of the files that were."""
-    keys: list[str] = []
-    for word in given:
-        file = Path(word)
-        if "+" in word or not file.is_file():
-            keys.append(word)
-        elif file.stat().st_size > MAX_KEY_FILE_BYTES:
-            raise WeftosError(
-                f"{file} is longer than {MAX_KEY_FILE_BYTES} bytes: it is no file of keys", "invalid"
-            )
-        else:
-            keys += file.read_text(errors="replace").split()
-    return tuple(keys)
 
 
 def _plain(value: Any) -> Any:
