@@ -51,7 +51,7 @@ class Bounds:
     # Tools and models
     tool_arguments_bytes: int = 256 * KIB
     tool_result_bytes: int = 64 * KIB
-    tool_record_bytes: int = 512 * KIB
+    tool_record_bytes: int = 1 * MIB - 16 * KIB  # body_bytes, less room for the other fields
     model_request_bytes: int = 8 * MIB
     model_answer_bytes: int = 512 * KIB
     model_timeout_s: float = 300.0
