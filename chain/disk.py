@@ -43,10 +43,17 @@ class Disk:
         return path.stat().st_size
 
     def make_directory(self, directory: Path) -> None:
-        """Create ``directory`` with mode 0700, if it is not there, and sync its parent."""
-        if not directory.is_dir():
-            directory.mkdir(mode=0o700)
+        """Create ``directory``, if it is not there, and sync its parent."""
+        if not self.is_directory(directory):
+            self.new_directory(directory)
             self.sync_directory(directory.parent)
+
+    def is_directory(self, directory: Path) -> bool:
+        return directory.is_dir()
+
+    def new_directory(self, directory: Path) -> None:
+        """Create ``directory`` with mode 0700; durable after :meth:`sync_directory` of its parent."""
+        directory.mkdir(mode=0o700)
 
     def create(self, path: Path) -> int:
         """Open for writing with mode 0600, empty, whether it was there or not."""

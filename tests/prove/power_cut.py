@@ -1,0 +1,399 @@
+"""The power-cut walk: every disk that a cut could leave of a ledger at work is recovered, and held against what was
+promised before the cut.
+
+The ledger is the real one, over a disk that records (:mod:`tests.prove.recorded_disk`). It appends from several
+callers, rolls segments, stores heads, publishes, stands a snapshot in the place of segments and drops them, changes its
+keys, meets a failing sync, erases bodies, stops cleanly; and it starts again on what a crash has torn. Of the ledgers
+that are recovered, each tenth goes on: it commits, publishes and stops.
+
+    python -m tests.prove.power_cut [--quick] [--seed SEED]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import random
+import sys
+import time
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import chain as chain_of
+from pathlib import Path
+
+import msgpack
+from rich.console import Console
+from rich.progress import track
+
+from chain.entry import decode_body
+from chain.errors import ChainError, LedgerUnavailable
+from chain.history import PUBLISHED, History
+from chain.keys import Keys
+from chain.ledger import Draft, Ledger, StateChange
+from chain.note import verify
+from chain.reader import EntryRecord, JournalReader, Record, StateRecord
+from chain.recovery import start_of
+from chain.rotation import rotation_body
+from chain.snapshot import Snapshot, read_snapshot, write_snapshot
+from chain.tile_store import TileStore
+from tests.prove.recorded_disk import CutState, RecordedDisk, cut_states
+
+ROOT = Path("/ledger")
+OLD = Keys(bytes(range(32)), bytes(range(32, 64)))
+NEW = Keys(bytes(range(64, 96)), bytes(range(96, 128)), OLD.pairs)
+SECRET = "the word that is to be forgotten"
+SEGMENT_BYTES = 6_000
+TABLE = "commits"
+PARALLEL = 2
+GOES_ON = 10
+SHOWN = 5
+
+
+@dataclass(slots=True)
+class Expected:
+    """What was written. ``leaves``: of every entry that got a place; ``commits``: last seq of each commit, by its key;
+    ``erasable``: the entries whose bodies were erased in the end.
+    """
+
+    leaves: dict[int, bytes] = field(default_factory=dict)
+    commits: dict[str, int] = field(default_factory=dict)
+    erasable: range = range(0)
+
+
+@dataclass(slots=True)
+class Opened:
+    """A ledger, and the commits that its state knows of."""
+
+    ledger: Ledger
+    commits: list[str]
+
+
+def open_ledger(disk: RecordedDisk) -> Opened:
+    """Recover what is on ``disk``. Raises ChainError, OSError."""
+    known: list[str] = []
+    clock = iter(range(1_700_000_000_000_000, 1_800_000_000_000_000))
+
+    def replay(record: Record) -> None:
+        if isinstance(record, StateRecord) and record.table == TABLE:
+            known.append(record.key)
+
+    ledger = Ledger.open(
+        ROOT,
+        OLD,
+        others=(NEW,),
+        now_us=lambda: next(clock),
+        replay=replay,
+        restore=lambda state: known.extend(msgpack.unpackb(state)),
+        disk=disk,
+        segment_bytes=SEGMENT_BYTES,
+        retry_s=0.005,
+        publish_s=0.0,
+    )
+    return Opened(ledger, known)
+
+
+class Work:
+    """One run of a ledger over a recorded disk."""
+
+    def __init__(self, disk: RecordedDisk, expected: Expected, name: str) -> None:
+        self.disk = disk
+        self.expected = expected
+        self.opened = open_ledger(disk)
+        self.ledger = self.opened.ledger
+        self._name = name
+        self._made = 0
+
+    async def commit(self, words: str = "", entries: int = 3) -> None:
+        """One durable commit, promised to its caller once it returns."""
+        key = f"{self._name}{self._made}"
+        self._made += 1
+        drafts: list[Draft | StateChange] = [
+            Draft(
+                "message.refused",
+                {"to": "/a", "sender": "operator", "why": f"{key}.{at} {words}"},
+                7 + at % 2,
+            )
+            for at in range(entries)
+        ]
+        ticket = self.ledger.commit([*drafts, StateChange(TABLE, key, b"")], durable=True)
+        for written in ticket.entries:
+            self.expected.leaves[written.entry.seq] = written.leaf
+        self.expected.commits[key] = ticket.entries[-1].entry.seq
+        await ticket.durable()
+        self.disk.mark(b"commit " + key.encode())
+
+    async def commits(self, rounds: int, callers: int = 1) -> None:
+        for _ in range(rounds):
+            await asyncio.gather(*(self.commit() for _ in range(callers)))
+
+    async def publish(self) -> None:
+        await self.ledger.publish()
+        self.disk.mark(b"published %d" % self.ledger.published_size)
+
+    async def compact(self) -> None:
+        """Roll, publish, write the snapshot, drop what it covers; as weftos.compaction has it done."""
+        group = await self.ledger.roll()
+        await self.publish()
+        write_snapshot(ROOT / "snapshot", self.disk, snapshot_before(self.disk, group), [])
+        await self.ledger.drop_before(group)
+
+    async def rotate(self) -> None:
+        ticket = await self.ledger.rotate(NEW, rotation_body(OLD, NEW, 1, "to see it"))
+        self.expected.leaves[ticket.entries[0].entry.seq] = ticket.entries[0].leaf
+        await ticket.durable()
+        self.disk.mark(b"rotated")
+
+    async def failing_sync(self) -> None:
+        """A commit whose sync fails once: refused, and durable later all the same."""
+        self.disk.fail("sync")
+        try:
+            await self.commit()
+        except LedgerUnavailable:
+            while self.ledger.read_only is not None:
+                await asyncio.sleep(0.002)
+
+    async def erase(self, first: int, last: int) -> None:
+        self.expected.erasable = range(first, last + 1)
+        await self.ledger.erase_bodies([(first, last)])
+        self.disk.mark(b"erased")
+
+    async def close(self) -> None:
+        await self.ledger.close()
+        self.disk.mark(b"closed")
+
+
+def snapshot_before(disk: RecordedDisk, group: int) -> Snapshot:
+    """Everything before ``group``; its state is the keys of the commits."""
+    before = read_snapshot(ROOT / "snapshot", disk)
+    keys = list(msgpack.unpackb(before.state)) if before else []
+    counts, time_us, note = (dict(before.counts), before.time_us, before.note) if before else ({}, 0, b"")
+    rotations = before.rotations if before else 0
+    reader = JournalReader(ROOT / "journal", disk, start_of(before))
+    for read in reader.groups():
+        for record in read.records:
+            if isinstance(record, EntryRecord):
+                counts[record.entry.pid] = record.entry.count + 1
+                time_us = record.entry.time_us
+                rotations += record.entry.kind == "key.rotated"
+            elif isinstance(record, StateRecord) and record.table == TABLE:
+                keys.append(record.key)
+        note = read.note or note
+        if reader.position.group >= group:
+            break
+    at = reader.position
+    nodes = tuple(TileStore(ROOT / "ledger", disk).compact_range(at.seq).nodes)
+    return Snapshot(
+        at.origin, group, at.checksum, at.seq, at.last_hash, time_us, counts, nodes, note, rotations,
+        msgpack.packb(keys),
+    )  # fmt: skip
+
+
+async def _first(disk: RecordedDisk, expected: Expected) -> None:
+    work = Work(disk, expected, "a")
+    work.ledger.start(asyncio.get_running_loop())
+    await work.commits(4)
+    first = work.ledger.next_seq
+    await work.commit(SECRET)
+    last = work.ledger.next_seq - 1
+    await work.publish()
+    await work.commits(3, callers=4)
+    await work.failing_sync()
+    await work.compact()
+    await work.commits(3)
+    await work.erase(first, last)
+    await work.rotate()
+    await work.commits(2, callers=3)
+    await work.compact()
+    await work.commits(25, callers=3)  # past a full tile
+    await work.publish()
+    await work.close()
+
+
+async def _again(disk: RecordedDisk, expected: Expected) -> None:
+    work = Work(disk, expected, "b")
+    work.ledger.start(asyncio.get_running_loop())
+    await work.commits(2)
+    await work.publish()
+    await work.close()
+
+
+@dataclass(slots=True)
+class Run:
+    """A recorded run, and what it wrote in the end."""
+
+    name: str
+    disk: RecordedDisk
+    expected: Expected
+
+
+def recorded_runs() -> list[Run]:
+    """One run from nothing, and one that starts where a crash has torn the last write."""
+    expected = Expected()
+    first = Run("from nothing", RecordedDisk(ROOT), expected)
+    asyncio.run(_first(first.disk, expected))
+    torn = first.disk.now.copy()
+    newest = max(path for path in torn.names if path.suffix == ".wj")
+    inode = torn.names[newest]
+    closing = len(torn.inodes[inode])
+    torn.inodes[inode] = torn.inodes[inode][: closing - 1000]  # within the frame that closes it
+    again = Run("from a torn end", RecordedDisk(ROOT, torn), deepcopy(expected))
+    asyncio.run(_again(again.disk, again.expected))
+    return [first, again]
+
+
+def faults(state: CutState, expected: Expected) -> Iterator[str]:
+    """What is wrong with what is recovered from ``state``."""
+    disk = RecordedDisk(ROOT, state.content)
+    erased = b"erased" in state.promises
+    try:
+        opened = open_ledger(disk)
+    except (ChainError, OSError) as error:
+        yield f"it does not open: {type(error).__name__}: {error}"
+        return
+    try:
+        yield from _entries(opened, disk, expected)
+        yield from _promises(opened, state, expected)
+    except (ChainError, OSError) as error:
+        yield f"it cannot be read: {type(error).__name__}: {error}"
+    if erased:
+        for path, content in disk.now.files().items():
+            if SECRET.encode() in content:
+                yield f"{path} still holds what was erased"
+
+
+def goes_on(state: CutState, expected: Expected) -> Iterator[str]:
+    """What is wrong with a ledger that works on after ``state``."""
+    disk = RecordedDisk(ROOT, state.content)
+    grown = deepcopy(expected)
+    size = open_ledger(disk).ledger.size  # what follows takes the place of entries that never got there
+    grown.leaves = {seq: leaf for seq, leaf in grown.leaves.items() if seq < size}
+    grown.commits = {key: last for key, last in grown.commits.items() if last < size}
+
+    async def work() -> None:
+        again = Work(disk, grown, "g")
+        again.ledger.start(asyncio.get_running_loop())
+        await again.commits(2)
+        await again.publish()
+        await again.close()
+
+    try:
+        asyncio.run(work())
+    except (ChainError, OSError) as error:
+        yield f"it does not go on: {type(error).__name__}: {error}"
+        return
+    promises = (*state.promises, *(op.data for op in disk.operations if op.kind == "mark"))
+    yield from faults(CutState(disk.now, promises, state.where), grown)
+
+
+def _entries(opened: Opened, disk: RecordedDisk, expected: Expected) -> Iterator[str]:
+    size = opened.ledger.size
+    seqs = []
+    for record in History(ROOT, disk).entries():
+        seqs.append(record.entry.seq)
+        if record.leaf != expected.leaves.get(record.entry.seq):
+            yield f"entry {record.entry.seq} is not the one that was written"
+        if record.erased and not (record.entry.seq in expected.erasable and record.group == PUBLISHED):
+            yield f"entry {record.entry.seq} has no body"
+        if record.body_bytes is not None:
+            decode_body(record.body_bytes)
+    if seqs != list(range(size)):
+        yield f"{len(seqs)} entries are there, the ledger has {size}"
+    whole = sorted(key for key, last in expected.commits.items() if last < size)
+    if sorted(opened.commits) != whole:
+        odd = sorted(set(opened.commits) ^ set(whole))
+        yield f"entries and state disagree about the commits {odd[:5]}"
+    store = TileStore(ROOT / "ledger", disk)
+    if store.size and store.root(store.size) != store.head.root:  # type: ignore[union-attr]
+        yield "the checkpoint has another root than the tiles"
+    if len(list(store.leaves(0, store.size))) != len(list(store.bodies(0, store.size))):
+        yield "published leaves and bodies are not of one number"
+    if note := store.checkpoint():
+        verify(note, opened.ledger.recovery.keys.pairs[-1 if _rotated(expected, store.size) else 0].both)
+
+
+def _rotated(expected: Expected, size: int) -> bool:
+    return any(b"key.rotated" in leaf for seq, leaf in expected.leaves.items() if seq < size)
+
+
+def _promises(opened: Opened, state: CutState, expected: Expected) -> Iterator[str]:
+    for promise in state.promises:
+        word, _, rest = promise.partition(b" ")
+        if word == b"commit" and expected.commits[rest.decode()] >= opened.ledger.size:
+            yield f"the acknowledged commit {rest.decode()} is gone"
+        if word == b"published" and opened.ledger.published_size < int(rest):
+            yield f"{opened.ledger.published_size} entries are published, {int(rest)} were"
+        if word == b"rotated" and opened.ledger.keys.pairs != NEW.pairs:
+            yield "the change of keys is gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How many states a part of the walk looked at, and what it found."""
+
+    states: int
+    found: list[str]
+
+
+_RUNS: list[Run] = []  # inherited by the processes of the walk
+
+
+def walk(part: int, parts: int, seed: str, limit: int | None = None, stop: bool = False) -> Walked:
+    """Look at every ``parts``-th state from ``part`` on. ``limit``: no more states than that of each run, spread over
+    it by chance; ``stop`` at the first fault.
+    """
+    count, found = 0, []
+    for run in _RUNS:
+        states = list(cut_states(run.disk, random.Random(f"{seed} {run.name}")))
+        if limit is not None and limit < len(states):
+            states = random.Random(seed).sample(states, limit)
+        for state in states[part::parts]:
+            count += 1
+            more = goes_on(state, run.expected) if count % GOES_ON == 0 else ()
+            for fault in chain_of(faults(state, run.expected), more):
+                found.append(f"{run.name}, {state.where}: {fault}")
+                if stop:
+                    return Walked(count, found)
+    return Walked(count, found)
+
+
+def prepare() -> None:
+    """Record the runs anew."""
+    _RUNS[:] = recorded_runs()
+
+
+def prove_power_cuts(console: Console, seed: str, quick: bool) -> bool:
+    """The walk, whole or in its quick form; prints what it found."""
+    started = time.monotonic()
+    prepare()
+    limit = 400 if quick else None
+    with multiprocessing.get_context("fork").Pool(PARALLEL) as pool:
+        tasks = [pool.apply_async(walk, (part, PARALLEL * 16, seed, limit)) for part in range(PARALLEL * 16)]
+        done = [task.get() for task in track(tasks, "power cuts", console=console, transient=True)]
+    found = [fault for walked in done for fault in walked.found]
+    operations = sum(len(run.disk.operations) for run in _RUNS)
+    states = sum(walked.states for walked in done)
+    entries = len(_RUNS[-1].expected.leaves)
+    console.print(
+        f"  power cuts: {operations} operations recorded, {states} states recovered, {entries} entries, "
+        f"{time.monotonic() - started:.0f} s",
+        highlight=False,
+    )
+    for fault in found[:SHOWN]:
+        console.print(f"       {fault}", style="red", highlight=False, markup=False)
+    console.print(f"{'FAIL' if found else ' ok '} nothing acknowledged is missing, nothing is half there",
+                  style="red" if found else "green", highlight=False)  # fmt: skip
+    return not found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="some states of each run, by chance")
+    parser.add_argument("--seed", default="weftos")
+    options = parser.parse_args()
+    return 0 if prove_power_cuts(Console(), options.seed, options.quick) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
