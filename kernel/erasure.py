@@ -7,6 +7,7 @@ for the node to say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -25,6 +26,8 @@ PROTECTED: Mapping[str, str] = {
 MOST_LEFT = 1000
 MOST_SEQS = 10_000
 
+_READS_MEMORY = ("memory_search", "memory_read", "knowledge_base")
+_DOCUMENT = re.compile(r'"id":"(d[0-9]+)"').findall
 _OF_TURN = ("turn", "model", "sys", "tool")
 _CAUSED = ("message.accepted", "message.sent", "message.replied", "memory.written")
 
@@ -69,9 +72,9 @@ class Selection:
 
 @dataclass(slots=True)
 class Plan:
-    """``ranges``: first and last of each row of entries. ``left``: entries of the same turns that are not erased, seq
-    and kind, the first :data:`MOST_LEFT` of ``left_count``; ``kept``: how many of the selected are never erased, by
-    kind.
+    """``ranges``: first and last of each row of entries. ``turns``: those they are part of, that asked for them, or
+    that were given a document of theirs. ``left``: entries of these turns that are not erased, seq and kind, the first
+    :data:`MOST_LEFT` of ``left_count``; ``kept``: how many of the selected are never erased, by kind.
     """
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -135,7 +138,7 @@ class _Finder:
         never = [record.entry for record in records if record.entry.kind in PROTECTED]
         if never:
             each = "; ".join(f"entry {one.seq} is {one.kind}: {PROTECTED[one.kind]}" for one in never[:5])
-            raise Refused(f"never erased are {each}")
+            raise Refused(f"never erased: {each}")
         return records
 
     def _whole_turns(self) -> Iterator[str]:
@@ -184,6 +187,8 @@ class _Finder:
     # -- what else they concern ----------------------------------------------------------------------------------
 
     def plan(self) -> Plan:
+        if self._documents:
+            self._concerned.update(self._quoting())
         for turn in self._concerned:
             self._messages.add(_message_of(turn))
             self._sessions.update(self._session_of(turn))
@@ -199,6 +204,15 @@ class _Finder:
             left_count=len(left),
             kept=self._kept,
         )
+
+    def _quoting(self) -> Iterator[str]:
+        """Turns that were given a document of which the entry goes: by a tool that reads memory, recall included."""
+        documents = set(self._documents)
+        for record in self._ledger.entries(min(map(_seq_of, documents))):
+            if record.entry.kind == "tool.outcome" and not record.erased:
+                body = record.body
+                if body["tool"] in _READS_MEMORY and documents.intersection(_DOCUMENT(body["result"])):
+                    yield str(body["turn"])
 
     def _session_of(self, turn: str) -> Iterator[tuple[str, str]]:
         """Where a turn was handled, from its message; nothing when that is erased, for then its session is gone."""
@@ -233,9 +247,9 @@ def _message_of(turn: str) -> str:
     return "m" + turn[1:]
 
 
-def _seq_of(turn: str) -> int:
-    """A message is named after the entry that accepted it, and a turn after its message."""
-    return int(turn[1:])
+def _seq_of(ident: str) -> int:
+    """Messages and documents are named after the entry that took them, and a turn after its message."""
+    return int(ident[1:])
 
 
 def ranges_of(seqs: Iterable[int]) -> list[tuple[int, int]]:

@@ -159,6 +159,28 @@ def test_a_document_goes_with_its_entry(tmp_path: Path) -> None:
     on_control(tmp_path, body)
 
 
+def test_a_turn_that_was_given_the_document_is_named_and_its_session_goes(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada", tools=TOOLS)
+        added = await control.memory.add(OP, SECRET, "", "shared")
+        await control.memory.add(OP, "something else", "", "shared")
+        for session, query in (("one", "heron"), ("two", "something"), ("three", "heron")):
+            await twin.send("ada", "recall", session=session)
+            at = await twin.delivery()
+            if session == "three":
+                await twin.call_tool(at, "memory_read", {"id": added["id"]})
+            else:
+                await twin.call_tool(at, "memory_search", {"query": query})
+            await answer(twin, at, "done")
+        plan = await erasures_of(twin).plan(Selection(seqs=(added["seq"],)))
+        assert plan.sessions == [("/user/ada", "one"), ("/user/ada", "three")]
+        assert set(saying(twin.directory, SECRET, {added["seq"]})) <= {seq for seq, _ in plan.left}
+        await control.erasure.erase(OP, [added["seq"]], None, "", "", "why")
+        assert set(twin.kernel.state.sessions) == {("/user/ada", "two")}
+
+    on_control(tmp_path, body)
+
+
 def test_all_of_a_process_is_its_entries_and_its_turns_whole(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Control) -> None:
         pid = await twin.spawn("ada", tools=TOOLS)

@@ -42,7 +42,7 @@ def test_it_says_what_went_and_what_did_not_once_it_is_done(shell: Shell, servic
         "forgotten: session main of /user/ada",
         "forgotten: document d7",
         "kept: 1 of kind process.spawned, which is never erased",
-        "not erased: 1 entry of the same turns, which may repeat it:",
+        "not erased: 1 entry of turns that had it, which may repeat it:",
         "  8  turn.ended",
     ]
     assert "tried again: archive: not running" in err and "it goes on" in err

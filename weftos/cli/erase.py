@@ -77,7 +77,7 @@ def _say_more(out: Output, answer: Json) -> None:
     for kind, count in sorted(answer["kept"].items()):
         out.line(f"kept: {count} of kind {kind}, which is never erased")
     if answer["left"]:
-        out.line(f"not erased: {_entries(answer['left_count'])} of the same turns, which may repeat it:")
+        out.line(f"not erased: {_entries(answer['left_count'])} of turns that had it, which may repeat it:")
         for seq, kind in answer["left"][:_SHOWN]:
             out.line(f"  {seq}  {kind}")
         if answer["left_count"] > _SHOWN:
