@@ -77,11 +77,10 @@ class Compaction:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            if self._ledger.sealed_bytes < self._compact_bytes:
-                continue
             try:
-                await self.run_to(await asyncio.to_thread(self._newest_segment))
-            except CompactionError as error:
+                if self._ledger.sealed_bytes >= self._compact_bytes:
+                    await self.run_to(await asyncio.to_thread(self._newest_segment))
+            except (CompactionError, OSError) as error:
                 self._log("error", "the journal could not be compacted", why=str(error))
                 await asyncio.sleep(RETRY_S)
 

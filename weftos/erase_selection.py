@@ -14,14 +14,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from chain.history import History
-
 from chain.errors import ChainError
+from chain.history import History
 from kernel.erasure import Selection, as_json, plan_erasure
 from kernel.errors import KernelError
 from kernel.helper import die_with_parent
 
 NICE = 10
+ATTEMPTS = 3  # the node may remove a segment while it is read
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,13 +32,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     die_with_parent()
     os.nice(NICE)
     selection = Selection.of(json.load(sys.stdin))
-    try:
-        print(json.dumps(as_json(plan_erasure(History(data), selection))))
-    except KernelError as error:
-        print(json.dumps({"error": {"code": error.code, "message": str(error)}}))
-    except (ChainError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    for attempt in range(ATTEMPTS):
+        try:
+            print(json.dumps(as_json(plan_erasure(History(data), selection))))
+        except KernelError as error:
+            print(json.dumps({"error": {"code": error.code, "message": str(error)}}))
+        except (ChainError, OSError) as error:
+            if attempt + 1 < ATTEMPTS:
+                continue
+            print(error, file=sys.stderr)
+            return 1
+        break
     return 0
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chain.history import History
 
 from chain.disk import Disk
+from chain.history import History
 from chain.snapshot import read_snapshot
 from kernel.bounds import Bounds
 from kernel.recorder import replay_into
