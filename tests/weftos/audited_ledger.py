@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from chain.disk import Disk
 from chain.draft import Draft
 from chain.keys import Keys
 from chain.ledger import Ledger
+from chain.snapshot import write_snapshot
+from tests.chain.test_publisher import snapshot_of
 from tests.weftos.test_cli import HOSTILE
 from weftos.initialise import initialise
 
 START_US = 1_700_000_000_000_000  # 2023-11-14 22:13:20 UTC
 STEP_US = 1_000_000
 TRACE = bytes(range(16))
-LONG_US = 1_000 * STEP_US
 
 _CALL = {"turn": "t1-1", "tool": "file_read"}
 
@@ -79,24 +81,29 @@ STORY = [
 ]  # fmt: skip
 
 
-async def _write(data: Path, drafts: list[Draft], keys: Keys | None) -> Keys:
+async def _write(data: Path, drafts: list[Draft], dropped: int) -> Keys:
     clock = _clock()
-    keys = keys or initialise(data)
+    keys = initialise(data)
     ledger = Ledger.open(data, keys, now_us=lambda: next(clock), replay=lambda record: None)
     ledger.start(asyncio.get_running_loop())
-    for draft in drafts:
+    for number, draft in enumerate(drafts):
+        if number == dropped and dropped:
+            group = await ledger.roll()
+            await ledger.publish()
+            write_snapshot(data / "snapshot", Disk(), snapshot_of(data, group, b""), [])
+            await ledger.drop_before(group)
         ledger.commit([draft])
     await ledger.close()
     return keys
 
 
-def write_story(data: Path) -> Keys:
-    """The ledger of :data:`STORY`, closed cleanly; its keys."""
-    return asyncio.run(_write(data, STORY, None))
+def write_story(data: Path, dropped: int = 0) -> Keys:
+    """The ledger of :data:`STORY`, closed cleanly; its keys. The journal no longer holds the first ``dropped`` ones."""
+    return asyncio.run(_write(data, STORY, dropped))
 
 
 def write_many(data: Path, count: int) -> Keys:
-    """A ledger of ``count`` refusals."""
+    """A ledger of ``count`` refusals, a second apart."""
     body = {"to": "/user/a", "sender": "operator", "why": "w"}
     drafts = [Draft("message.refused", {**body, "why": f"w{number}"}, 7) for number in range(count)]
-    return asyncio.run(_write(data, drafts, None))
+    return asyncio.run(_write(data, drafts, 0))
