@@ -160,7 +160,7 @@ def prove(
             raise WeftosError(
                 f"the ledger holds {auditor.size} entries: A must not be above B, nor B above that", "invalid"
             )
-        found = _consistency(LedgerTree(auditor), size1, size2)
+        found = consistency(LedgerTree(auditor), size1, size2)
     if file is not None:
         with new_file(file, force=force) as target:
             target.write(json.dumps(found, indent=2).encode() + b"\n")
@@ -176,7 +176,7 @@ def prove(
     out.table(("PROOF",), [[item] for item in found["proof"]])
 
 
-def _consistency(tree: LedgerTree, size1: int, size2: int) -> Json:
+def consistency(tree: LedgerTree, size1: int, size2: int) -> Json:
     """The proof as JSON, checked; with the full heads of both sizes where they are kept."""
     from chain.proof import verify_consistency
     from chain.tree import consistency_path
