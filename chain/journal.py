@@ -130,8 +130,7 @@ class Journal:
         if sha256(kept).digest() != self._last:
             what = "the last frame that was written and synced does not read back"
             raise DamageError(self._path.name, self._last_offset, -1, what)
-        self._disk.truncate(self._handle, self._offset)
-        self._disk.sync(self._handle)
+        self._disk.truncate(self._handle, self._offset)  # on the disk with the frame that follows
         self._dirty = False
 
     def close(self) -> None:

@@ -131,6 +131,7 @@ class Work:
     async def publish(self) -> None:
         await self.ledger.publish()
         self.disk.mark(b"published %d" % self.ledger.published_size)
+        self.disk.mark(b"signed %d" % self.ledger.full_size)
 
     async def compact(self) -> None:
         """Roll, publish, write the snapshot, drop what it covers; as weftos.compaction has it done."""
@@ -245,8 +246,11 @@ def recorded_runs() -> list[Run]:
 
 def faults(state: CutState, expected: Expected) -> Iterator[str]:
     """What is wrong with what is recovered from ``state``."""
+    if b"erased" in state.promises:
+        for path, content in state.content.files().items():
+            if SECRET.encode() in content:
+                yield f"{path} still holds what was erased"
     disk = RecordedDisk(ROOT, state.content)
-    erased = b"erased" in state.promises
     try:
         opened = open_ledger(disk)
     except (ChainError, OSError) as error:
@@ -257,10 +261,6 @@ def faults(state: CutState, expected: Expected) -> Iterator[str]:
         yield from _promises(opened, state, expected)
     except (ChainError, OSError) as error:
         yield f"it cannot be read: {type(error).__name__}: {error}"
-    if erased:
-        for path, content in disk.now.files().items():
-            if SECRET.encode() in content:
-                yield f"{path} still holds what was erased"
 
 
 def goes_on(state: CutState, expected: Expected) -> Iterator[str]:
@@ -324,6 +324,8 @@ def _promises(opened: Opened, state: CutState, expected: Expected) -> Iterator[s
             yield f"the acknowledged commit {rest.decode()} is gone"
         if word == b"published" and opened.ledger.published_size < int(rest):
             yield f"{opened.ledger.published_size} entries are published, {int(rest)} were"
+        if word == b"signed" and opened.ledger.full_size < int(rest):
+            yield f"the newest full head covers {opened.ledger.full_size} entries, one of {int(rest)} was stored"
         if word == b"rotated" and opened.ledger.keys.pairs != NEW.pairs:
             yield "the change of keys is gone"
 

@@ -49,12 +49,17 @@ class Content:
         return Content(self.inodes.copy(), self.names.copy(), self.directories.copy())
 
     def files(self) -> dict[Path, bytes]:
-        """The files that have a name in a directory that is there."""
-        return {
-            path: self.inodes[inode]
-            for path, inode in sorted(self.names.items())
-            if inode in self.inodes and path.parent in self.directories
-        }
+        """Every file by its name."""
+        return {path: self.inodes[inode] for path, inode in sorted(self.names.items())}
+
+    def reachable(self, root: Path) -> Content:
+        """Only what is in directories that are there, all the way up to ``root``."""
+        there = {root}
+        for directory in sorted(self.directories):
+            if directory.parent in there:
+                there.add(directory)
+        names = {path: inode for path, inode in self.names.items() if path.parent in there}
+        return Content(self.inodes, names, there)
 
     def apply(self, operation: Operation, kept_bytes: int | None = None) -> None:
         """``kept_bytes``: how much of a write has reached the disk."""
@@ -72,6 +77,7 @@ class Content:
                 self.inodes.setdefault(operation.inode, b"")
             case "rename":
                 self.names[operation.target] = operation.inode
+                self.inodes.setdefault(operation.inode, b"")
                 if self.names.get(operation.path) == operation.inode:
                     del self.names[operation.path]
             case "remove":
@@ -86,7 +92,7 @@ class RecordedDisk(Disk):
     """``operations``: what has happened since it was made. ``fail(kind)`` makes the next one of a kind fail, once."""
 
     def __init__(self, root: Path, content: Content | None = None) -> None:
-        self._root = root
+        self.root = root
         self.before = content.copy() if content else Content({}, {}, {root})
         self.now = self.before.copy()
         self.operations: list[Operation] = []
@@ -214,7 +220,8 @@ def cut_states(disk: RecordedDisk, dice: random.Random) -> Iterator[CutState]:
     for number, operation in enumerate([*disk.operations, Operation("end")]):
         if operation.kind in ("sync", "sync_directory", "end"):
             place = f"before operation {number}, {operation.kind} {operation.path}".rstrip(" .")
-            for content in _outcomes(durable, pending, dice):
+            for outcome in _outcomes(durable, pending, dice):
+                content = outcome.reachable(disk.root)
                 mark = _digest(content, promises)
                 if mark not in seen:
                     seen.add(mark)
