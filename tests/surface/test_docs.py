@@ -66,8 +66,8 @@ def parse(words: list[str]) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
-@pytest.mark.parametrize("words", command_lines("README.md"), ids=" ".join)
-def test_every_command_line_of_the_readme_is_one_that_the_program_takes(words: list[str]) -> None:
+@pytest.mark.parametrize("words", command_lines("README.md") + command_lines("docs/audit.md"), ids=" ".join)
+def test_every_command_line_of_these_pages_is_one_that_the_program_takes(words: list[str]) -> None:
     parse(words)
 
 

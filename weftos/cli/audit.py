@@ -9,6 +9,7 @@ import json
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -76,24 +77,31 @@ class Auditor:
         return self.history.tiles.size
 
     def records(self, start: int = 0) -> Iterator[EntryRecord]:
-        """Every entry from ``start`` on, oldest first."""
-        for record in self.history.entries(start):
+        """Every entry from ``start`` on, oldest first.
+
+        When all are published, the journal need not be read up to ``start``.
+        """
+        history, size = self.history, self.size
+        found = history.published(start, size) if start > 0 and size == self.published_size else None
+        for record in found or history.entries(start):
             if not record.entry.seq % _REPORT_EVERY:
-                self._progress(record.entry.seq - start, max(self.size - start, 0))
+                self._progress(record.entry.seq - start, max(size - start, 0))
             yield record
 
     def select(self, selection: Selection) -> Iterator[EntryRecord]:
         """The entries that ``selection`` names, oldest first. Raises WeftosError for a process that never was."""
         selector = Selector(selection)
         for record in self.records(self._start_of(selection)):
-            if selection.until_us is not None and record.entry.time_us >= selection.until_us:
-                break  # times never fall
+            if selection.is_past(record.entry):
+                break
             if selector.matches(record):
                 yield record
         selector.finish()
 
     def newest(self, selection: Selection, limit: int) -> list[Json]:
         """The last ``limit`` rows of ``selection``, oldest first."""
+        if selection.everything:
+            selection = replace(selection, first=max(0, self.size - limit))
         return [row(record) for record in deque(self.select(selection), maxlen=limit)]
 
     def entry(self, seq: int) -> EntryRecord:
@@ -164,13 +172,15 @@ class Auditor:
         }
 
     def _start_of(self, selection: Selection) -> int:
-        """An entry before which none is selected: found by bisection, since times never fall.
+        """An entry before which none is selected: found by bisection for a time, since times never fall.
 
         Names of processes are learned from all entries, so with one the answer is the beginning.
         """
-        if selection.since_us is None or selection.names_a_process:
+        if selection.names_a_process:
             return 0
-        low, high = 0, self.published_size
+        low, high = selection.first or 0, self.published_size
+        if selection.since_us is None:
+            return low
         while low < high:
             middle = (low + high) // 2
             if self.history.entry(middle).entry.time_us < selection.since_us:

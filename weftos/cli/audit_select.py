@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from chain.entry import Entry
 from chain.reader import EntryRecord
 from weftos.errors import WeftosError
 
@@ -44,6 +45,12 @@ class Selection:
     def names_a_process(self) -> bool:
         """Whether it can only be told after all ``process.started`` entries which PIDs are meant."""
         return self.address is not None or (self.process is not None and not self.process.isdigit())
+
+    def is_past(self, entry: Entry) -> bool:
+        """Whether neither ``entry`` nor any after it is selected: times never fall."""
+        return (self.last is not None and entry.seq > self.last) or (
+            self.until_us is not None and entry.time_us >= self.until_us
+        )
 
     @property
     def everything(self) -> bool:
