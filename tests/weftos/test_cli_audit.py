@@ -12,6 +12,7 @@ import pytest
 
 from chain.disk import Disk
 from chain.draft import Draft
+from chain.erasure import erase_bodies
 from chain.keys import load_keys
 from chain.ledger import Ledger
 from chain.snapshot import write_snapshot
@@ -321,6 +322,32 @@ def test_status_and_show_say_where_things_lie(shell: Shell) -> None:
     assert shown["published"] is published
     assert shown["file"].startswith("ledger/" if published else "0000")
     assert "snapshot time" in shell.run("chain", "status")[1]
+
+
+def test_what_was_erased_leaves_the_order_and_the_causes(
+    stories: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shell = Shell(shutil.copytree(stories["both"], tmp_path / "data"), monkeypatch, capsys)
+    assert erase_bodies(shell.data / "ledger", Disk(), [(1, 3), (6, 7)]) == 5
+    assert [row["seq"] for row in shell.json("chain", "why", "9")] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    _, out, _ = shell.run("chain", "why", "9")
+    assert out.splitlines()[-1] == "who sent it was erased (entry 1)"
+    assert "(erased)" in shell.run("chain", "log")[1]
+    assert seqs(shell, "--turn", "t1-1") == [4, 5, 8, 9, 10, 11, 12, 13]
+    story = shell.json("chain", "turn", "t1-1")
+    assert (story["erased"], story["status"], story["address"]) == ([3, 6, 7], "ok", None)
+    assert [step["seqs"] for step in story["steps"]] == [[4, 5], [8, 9], [10, 11, 12]]
+    _, out, _ = shell.run("chain", "turn", "t1-1")
+    assert "erased, of this turn or one that it led to: 3, 6, 7" in out
+    assert shell.json("chain", "stats")["erased"] == 5
+    for command in (["timeline", "8"], ["timeline", "ada"], ["stats"], ["show", "3"], ["status"]):
+        assert shell.run("chain", *command)[0] == 0
+    status, _, err = shell.run("chain", "receipt", "3", "-o", str(tmp_path / "r"), "--with-body")
+    assert (status, "the body of entry 3 was erased" in err) == (1, True)
+    assert shell.run("chain", "receipt", "3", "-o", str(tmp_path / "r"))[0] == 0
 
 
 def test_an_empty_ledger_has_an_answer_for_everything(
