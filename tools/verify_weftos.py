@@ -68,6 +68,7 @@ def hash_of(*parts: bytes) -> bytes:
 
 
 def from_base64(text: str) -> bytes:
+    demand(len(text) % 4 == 0, "not base64, a part of the line is missing")
     data = base64.b64decode(text, validate=True)
     demand(base64.b64encode(data).decode() == text, "not base64 in its one spelling")
     return data

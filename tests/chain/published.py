@@ -124,7 +124,7 @@ class Published:
             counts={**self.counts},
         )
 
-    def add(self, kind: str, body: dict[str, Any], pid: int = 0, **changed: Any) -> int:
+    def add(self, kind: str, body: dict[str, Any], pid: int = 0, /, **changed: Any) -> int:
         """Append an entry. ``changed``: fields of the leaf that are to be other than they must be."""
         seq = len(self.items)
         salt, data = sha256(b"salt %d" % seq).digest(), msgpack.packb(canonical(body))
