@@ -7,11 +7,19 @@ import base64
 import json
 import shutil
 import stat
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chain.bundle import BundleReader, BundleRecord
+from chain.disk import Disk
+from chain.draft import Draft
+from chain.entry import decode_entry
+from chain.erasure import erase_bodies
 from chain.head import parse_head
 from chain.keys import Keys, create_keys, load_keys
 from chain.ledger import Ledger
@@ -27,6 +35,8 @@ from weftos.cli.audit_tree import LedgerTree
 from weftos.cli.new_file import new_file
 from weftos.cli.proofs import consistency
 from weftos.errors import WeftosError
+
+SCEPTIC = Path(__file__).parents[2] / "tools" / "verify_weftos.py"
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +61,30 @@ def shell(
     capsys: pytest.CaptureFixture[str],
 ) -> Shell:
     return Shell(shutil.copytree(stories["published"], tmp_path / "data"), monkeypatch, capsys)
+
+
+def run_once(data: Path, work: Callable[[Ledger], object]) -> None:
+    """The node runs once more, does ``work`` and stops."""
+
+    async def run() -> None:
+        late = START_US + 100 * STEP_US
+        keys = load_keys(data / "keys")
+        ledger = Ledger.open(data, keys, now_us=lambda: late, replay=lambda record: None)
+        ledger.start(asyncio.get_running_loop())
+        done = work(ledger)
+        if asyncio.iscoroutine(done):
+            await done
+        await ledger.close()
+
+    asyncio.run(run())
+
+
+def rotate_keys(data: Path) -> None:
+    """The node changes its keys, as entry 18."""
+    old = load_keys(data / "keys")
+    new = Keys(b"n" * 32, b"w" * 32, old.pairs)
+    run_once(data, lambda ledger: ledger.rotate(new, rotation_body(old, new, 1, "a test")))
+    (data / "keys" / "vkeys.txt").write_text("".join(pair.text for pair in new.pairs))
 
 
 def keys_of(shell: Shell, file: Path) -> str:
@@ -139,17 +173,7 @@ def test_a_receipt_after_a_change_of_keys_needs_the_keys_that_signed_it(shell: S
     first.write_text(shell.run("chain", "key")[1])
     shell.json("chain", "receipt", "9", "-o", str(tmp_path / "early"))
 
-    async def rotate() -> None:
-        old = load_keys(shell.data / "keys")
-        new = Keys(b"n" * 32, b"w" * 32, old.pairs)
-        late = START_US + 100 * STEP_US
-        ledger = Ledger.open(shell.data, old, now_us=lambda: late, replay=lambda record: None)
-        ledger.start(asyncio.get_running_loop())
-        await ledger.rotate(new, rotation_body(old, new, 1, "a test"))
-        (shell.data / "keys" / "vkeys.txt").write_text("".join(pair.text for pair in new.pairs))
-        await ledger.close()
-
-    asyncio.run(rotate())
+    rotate_keys(shell.data)
     keys_of(shell, tmp_path / "all")
     (tmp_path / "new").write_text(shell.run("chain", "key")[1])
     shell.json("chain", "receipt", "9", "-o", str(tmp_path / "late"))
@@ -301,3 +325,86 @@ def test_rows_are_exported_a_line_each(shell: Shell, tmp_path: Path) -> None:
         assert [json.loads(line)["seq"] for line in (tmp_path / "some").read_text().splitlines()] == wanted
     assert shell.run("chain", "export")[0] == 2
     assert shell.run("chain", "export", "a", "-o", "b")[0] == 2
+
+
+def sceptic(shell: Shell, bundle: Path) -> subprocess.CompletedProcess[str]:
+    """What the script that knows nothing of weftos says of a bundle, under the node's first keys."""
+    keys = shell.run("chain", "key", "--all")[1].split()[:2]
+    given = [word for key in keys for word in ("--key", key)]
+    argv = [sys.executable, "-I", str(SCEPTIC), "--bundle", str(bundle), *given]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60)
+
+
+def records_of(bundle: Path) -> list[BundleRecord]:
+    reader = BundleReader(bundle)
+    try:
+        return list(reader.records())
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize("lies", ["published", "journal", "both"])
+def test_a_bundle_of_all_or_of_some_convinces_a_sceptic(
+    lies: str,
+    stories: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shell = Shell(shutil.copytree(stories[lies], tmp_path / "data"), monkeypatch, capsys)
+    whole, some = tmp_path / "whole", tmp_path / "some"
+    done = shell.json("chain", "export", str(whole), "--format", "bundle")
+    assert (done["kind"], done["entries"], done["size"], done["left_out"]) == ("full", 18, 18, 0)
+    assert stat.S_IMODE(whole.stat().st_mode) == 0o600
+    done = shell.json("chain", "export", str(some), "--format", "bundle", "--kind", "tool.verdict")
+    assert (done["kind"], done["entries"]) == ("partial", 2)
+    assert [decode_entry(record.leaf).seq for record in records_of(some)] == [7, 11]
+    assert all(record.proof for record in records_of(some))
+    for bundle in (whole, some):
+        said = sceptic(shell, bundle)
+        assert (said.returncode, "verified" in said.stdout) == (0, True), said.stdout + said.stderr
+        content = bytearray(bundle.read_bytes())
+        content[-100] ^= 1
+        bundle.write_bytes(content)
+        assert sceptic(shell, bundle).returncode == 1
+
+
+def test_an_empty_selection_is_a_bundle_of_nothing(shell: Shell, tmp_path: Path) -> None:
+    done = shell.json("chain", "export", str(tmp_path / "b"), "--format", "bundle", "--kind", "erase")
+    assert (done["kind"], done["entries"]) == ("partial", 0)
+    assert records_of(tmp_path / "b") == []
+
+
+def test_a_partial_bundle_holds_every_change_of_keys(shell: Shell, tmp_path: Path) -> None:
+    rotate_keys(shell.data)
+    done = shell.json("chain", "export", str(tmp_path / "b"), "--format", "bundle", "--to", "3")
+    assert (done["entries"], done["size"]) == (5, 19)
+    assert [decode_entry(record.leaf).seq for record in records_of(tmp_path / "b")] == [0, 1, 2, 3, 18]
+    said = sceptic(shell, tmp_path / "b")
+    assert said.returncode == 0, said.stdout + said.stderr
+
+
+def test_with_an_erased_entry_goes_what_says_who_erased_it(
+    stories: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shell = Shell(shutil.copytree(stories["both"], tmp_path / "data"), monkeypatch, capsys)
+    body = {"ranges": [[2, 3]], "by": "operator", "reason": "asked for"}
+    run_once(shell.data, lambda ledger: ledger.commit([Draft("erase", body)]))
+    assert erase_bodies(shell.data / "ledger", Disk(), [(2, 3)]) == 2
+    for first, wanted in (("2", [2, 3, 4, 18]), ("4", [4])):
+        file = tmp_path / first
+        shell.json("chain", "export", str(file), "--format", "bundle", "--from", first, "--to", "4")
+        assert [decode_entry(record.leaf).seq for record in records_of(file)] == wanted
+        said = sceptic(shell, file)
+        assert said.returncode == 0, said.stdout + said.stderr
+
+
+def test_without_a_full_head_there_is_no_bundle(shell: Shell, tmp_path: Path) -> None:
+    for folder in ("ledger", "heads"):
+        shutil.rmtree(shell.data / folder)
+    status, _, err = shell.run("chain", "export", str(tmp_path / "b"), "--format", "bundle")
+    assert (status, "nothing is under both signatures yet" in err) == (1, True)
+    assert not (tmp_path / "b").exists()

@@ -99,4 +99,13 @@ def _write_rows(auditor: Auditor, selection: Selection, target: BinaryIO) -> Jso
     return {"entries": entries}
 
 
-_WRITERS: dict[Format, Callable[[Auditor, Selection, BinaryIO], Json]] = {Format.JSONL: _write_rows}
+def _write_bundle(auditor: Auditor, selection: Selection, target: BinaryIO) -> Json:
+    from weftos.cli.audit_bundle import write_selected
+
+    return write_selected(auditor, selection, target)
+
+
+_WRITERS: dict[Format, Callable[[Auditor, Selection, BinaryIO], Json]] = {
+    Format.JSONL: _write_rows,
+    Format.BUNDLE: _write_bundle,
+}

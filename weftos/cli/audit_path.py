@@ -43,7 +43,9 @@ def sender_of(path: list[Json]) -> str:
     first, last = said[0], said[-1]
     if any(entry["body"] is None for entry in (first, last)):
         return f"who sent it was erased (entry {first['seq']})"
-    words = f"sent by {last['body']['sender']}" if last["kind"] == "message.accepted" else "commanded by operator"
+    words = (
+        f"sent by {last['body']['sender']}" if last["kind"] == "message.accepted" else "commanded by operator"
+    )
     if last is not first and first["kind"] == "message.accepted":
         words += f", because of a message of {first['body']['sender']} (entry {first['seq']})"
     if first["kind"] == "operator.command":

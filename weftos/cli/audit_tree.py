@@ -61,15 +61,23 @@ class LedgerTree:
         """
         if seq < self._published and (note := self._tiles.checkpoint()) is not None:
             return self._signed(note)
-        newest = HeadSlots(self._auditor.data / "heads", self._auditor.disk).load(
-            *(pair.both for pair in self.pairs)
-        )
+        newest = self.newest_head()
         if newest is None or newest.head.size <= seq:
             raise WeftosError(
                 f"entry {seq} is not under both signatures yet: try again in a moment, while the node runs",
                 "unavailable",
             )
-        return SignedHead(newest.head, newest.note)
+        return newest
+
+    def newest_head(self) -> SignedHead | None:
+        """The full head that covers most, published or not; None before the first one."""
+        kept = HeadSlots(self._auditor.data / "heads", self._auditor.disk).load(
+            *(pair.both for pair in self.pairs)
+        )
+        note = self._tiles.checkpoint()
+        if note is not None and (kept is None or kept.head.size < parse_head(parse(note).text).size):
+            return self._signed(note)
+        return SignedHead(kept.head, kept.note) if kept is not None else None
 
     def heads_of(self, sizes: set[int]) -> dict[int, SignedHead]:
         """The full heads of exactly these sizes, as far as they are kept."""
