@@ -47,7 +47,7 @@ def make_corpus(directory: Path, count: int) -> Corpus:
     """``count`` notes of about 35 words, some of them rare; a part belongs to each of ``OWNERS``."""
     notes, _ = make_set()
     rng = random.Random(count)
-    archive = Archive(directory / "audit.duckdb", directory / "journal")
+    archive = Archive(directory / "audit.duckdb", directory)
     archive.open()
     texts = []
     for start in range(0, count, BATCH):

@@ -46,6 +46,11 @@ class Documents:
         self._everything = True
         self.skipped = 0
 
+    def clear(self) -> None:
+        """Take all out: what follows is all there is."""
+        self._run("DELETE FROM documents", ())
+        self.restart()
+
     def check(self) -> None:
         """Ask for every column once, so that a table of another shape is noticed."""
         self._run(f"{_SELECT} LIMIT 0", ())

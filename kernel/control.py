@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from chain.ledger import Draft
 from kernel.address import join, validate_address
+from kernel.archive_control import ArchiveControl
 from kernel.cluster_control import ClusterControl
 from kernel.erasure_control import ErasureControl, Erasures
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
@@ -98,7 +99,7 @@ class Control:
     """The facade. Every method that changes something writes ``operator.command`` first.
 
     ``memory`` holds what concerns memory, ``erasure`` what concerns erasing, ``keys`` its
-    keys, ``cluster`` what concerns other nodes.
+    keys, ``archive`` the archive, ``cluster`` what concerns other nodes.
     """
 
     def __init__(self, kernel: Kernel, facts: NodeFacts) -> None:
@@ -108,6 +109,7 @@ class Control:
         self.memory = MemoryControl(kernel, self._command)
         self.erasure = ErasureControl(kernel, self._command, facts.erasures)
         self.keys = KeyControl(self._command, facts.rotate)
+        self.archive = ArchiveControl(kernel.recorder, self._command, facts.archive)
         self.cluster = ClusterControl(kernel, self._command)
         kernel.remote.calls.services = PeerServices(kernel, self._spawn).services()
         self._started = time.monotonic()

@@ -271,6 +271,18 @@ class Client:
         """Change both signing keys of the node: ``origin``, ``number``, ``ed25519``, ``ml_dsa_65``, ``seq``."""
         return self._object("POST", "/keys/rotate", body={"reason": reason})
 
+    def sql(self, sql: str, *, limit: int = 100) -> Json:
+        """Ask the archive, with one SELECT: ``columns`` (name and type of each), ``rows``, ``cut``, ``loaded``."""
+        return self._object("POST", "/archive/query", body={"sql": sql, "limit": limit})
+
+    def archive_status(self) -> Json:
+        """How far the archive has come: ``entries`` of ``size``; ``fault`` when it does not go on."""
+        return self._object("GET", "/archive")
+
+    def archive_rebuild(self) -> Json:
+        """Throw the archive's files away and have them built anew; :meth:`archive_status` says how far that is."""
+        return self._object("POST", "/archive/rebuild")
+
     def config(self) -> Json:
         return self._object("GET", "/config")
 

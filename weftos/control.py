@@ -144,6 +144,19 @@ class KeyControl(Protocol):
         """Change them: origin, number (1 for the first change), ed25519, ml_dsa_65, seq."""
 
 
+class ArchiveControl(Protocol):
+    """What can be asked of the archive."""
+
+    async def sql(self, sql: str, limit: int) -> Json:
+        """columns [[name, type]], rows, cut (why there are more, else empty), loaded (over how many entries)."""
+
+    async def status(self) -> Json:
+        """entries (that it holds), size (of the ledger), rebuilt (why, or None), fault (what holds it up, or None)."""
+
+    async def rebuild(self, op: Operator) -> Json:
+        """Throw its files away and begin to build them anew; then as status."""
+
+
 class ClusterControl(Protocol):
     """What can be asked of the cluster. A node is a peer's petname or its origin."""
 
@@ -196,6 +209,10 @@ class Control(Protocol):
     @property
     def keys(self) -> KeyControl:
         """The part that is about the node's keys."""
+
+    @property
+    def archive(self) -> ArchiveControl:
+        """The part that is about the archive."""
 
     @property
     def cluster(self) -> ClusterControl:

@@ -111,6 +111,11 @@ class MemoryIndex:
                 self._vectors.save()
             self._vectors.close()
 
+    def abandon(self) -> None:
+        """Let go of the files as they are, which are to be removed."""
+        if self._vectors is not None:
+            self._vectors.close()
+
     def step(self) -> bool:
         """Do a piece of what is to do; whether more is left. Raises ChainError, OSError."""
         everything, changed = self._archive.ask(self._archive.documents.take_changed)

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -78,6 +79,8 @@ class MemoryService:
         notify: Notify,
         embed_s: float = EMBED_S,
     ) -> None:
+        self._archive = archive
+        self._directory = directory
         self._index = MemoryIndex(archive, directory, embedder)
         self._thread = thread
         self._notify = notify
@@ -97,6 +100,25 @@ class MemoryService:
             self._embedding.cancel()
             await asyncio.wait([self._embedding])
         await self._in_thread(self._index.close)
+
+    async def rebuild(self, archive: Callable[[], None]) -> None:
+        """Remove all files of the index, and begin an empty one; ``archive``, in between, does so with the archive.
+
+        Raises ChainError, OSError.
+        """
+        self._embed_again()
+        self._fault = ""
+        await self._in_thread(self._begin_anew, archive)
+
+    def _begin_anew(self, archive: Callable[[], None]) -> None:
+        embedder = self._index.embedder
+        self._index.abandon()
+        shutil.rmtree(self._directory)
+        self._index = MemoryIndex(self._archive, self._directory, embedder)
+        try:
+            archive()
+        finally:
+            self._index.open()
 
     async def follow(self) -> None:
         """Index what the archive has loaded, piece by piece. Raises ChainError, OSError."""

@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from chain import archive as module
+from chain import archive_source
 from chain.archive import Archive, ArchiveBusy, ArchiveUnavailable
 from chain.disk import Disk
 from chain.errors import DamageError
@@ -53,7 +54,7 @@ def drafts(count: int, **fields: Any) -> list[Draft]:
 
 @pytest.fixture
 def archive(data: Path) -> Iterator[Archive]:
-    held = Archive(data / "archive" / "audit.duckdb", data / "journal")
+    held = Archive(data / "archive" / "audit.duckdb", data)
     held.open()
     yield held
     held.close()
@@ -96,8 +97,8 @@ def test_nothing_beyond_what_is_durable_is_loaded(data: Path, archive: Archive) 
 def test_a_long_journal_is_loaded_in_several_updates(
     data: Path, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BATCH_ENTRIES", 2)
-    monkeypatch.setattr(module, "UPDATE_ENTRIES", 4)
+    monkeypatch.setattr(archive_source, "BATCH_ENTRIES", 2)
+    monkeypatch.setattr(archive_source, "UPDATE_ENTRIES", 4)
     append(data, *drafts(9))
     assert [archive.update() for _ in range(4)] == [4, 8, 9, 9]
     assert seqs(archive.log()) == list(range(9))
@@ -195,7 +196,8 @@ def test_damage_that_only_a_question_finds_is_mended_before_the_answer(data: Pat
     with duckdb.connect(str(data / "archive" / "audit.duckdb")) as other:
         other.execute("UPDATE entries SET body = NULL; DROP TABLE entries").fetchall()
         other.execute("CREATE VIEW entries AS SELECT *, error('gone') AS body FROM (SELECT 0 AS seq, 0 AS time_us, "
-                      "'' AS node, 0 AS pid, 0 AS count, '' AS kind, '' AS subject, '' AS trace, 0 AS cause)"
+                      "'' AS node, 0 AS pid, 0 AS count, '' AS kind, '' AS subject, '' AS trace, 0 AS cause, "
+                      "''::BLOB AS commitment, ''::BLOB AS leaf_hash, ''::BLOB AS salt, ''::BLOB AS body_bytes)"
                       ).fetchall()  # fmt: skip
     archive.open()
     assert seqs(archive.log()) == [0, 1, 2, 3]
@@ -311,4 +313,4 @@ def test_a_file_open_in_another_process_is_named_and_not_deleted(data: Path, arc
 
 def test_a_closed_archive_says_so(data: Path) -> None:
     with pytest.raises(ArchiveUnavailable, match="not open"):
-        Archive(data / "archive" / "audit.duckdb", data / "journal").log()
+        Archive(data / "archive" / "audit.duckdb", data).log()

@@ -22,6 +22,7 @@ deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex
 chain/status chain/log chain/show chain/why chain/verify chain/key chain/rotate chain/erase
 chain/timeline chain/turn chain/stats chain/receipt chain/check chain/prove chain/export
+chain/sql chain/rebuild
 config/view config/validate
 """
 HEAVY = ("httpx", "fastapi", "pydantic", "uvicorn", "chain", "kernel", "ray", "duckdb", "asyncio", "rich")

@@ -329,10 +329,10 @@ def test_an_index_that_knows_more_than_the_journal_drops_it(tmp_path: Path) -> N
 
     (tmp_path / "data").mkdir()
     run(tmp_path / "data", write)
-    for name in ("journal", "keys", "heads"):
+    for name in ("journal", "keys", "heads", "ledger"):
         shutil.copytree(tmp_path / "data" / name, tmp_path / "copy" / name)
     run(tmp_path / "data", write)
-    for name in ("journal", "keys", "heads"):
+    for name in ("journal", "keys", "heads", "ledger"):
         shutil.rmtree(tmp_path / "data" / name)
         shutil.copytree(tmp_path / "copy" / name, tmp_path / "data" / name)
     run(tmp_path / "data", check)

@@ -23,6 +23,7 @@ from weftos.cli import (
     processes,
     proofs,
     rotation,
+    sql,
     talk,
 )
 from weftos.cli.options import group
@@ -68,6 +69,7 @@ _CHAIN = (
     audit_export,
     erase,
     rotation,
+    sql,
 )  # each adds its commands to ``chain`` when it is imported
 app.add_typer(ledger.chain, name="chain")
 app.add_typer(configuration.config, name="config")
