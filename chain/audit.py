@@ -12,12 +12,13 @@ head behind it. What a touched entry said of its process and of the time counts 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from chain.counters import Counters
 from chain.entry import ZERO_HASH, Entry, commit_body, decode_body, decode_entry
-from chain.errors import ChainError, EntryError
+from chain.errors import ChainError, EntryError, RotationError
 from chain.head import TreeHead, parse_head
 from chain.merkle import CompactRange, leaf_hash
 from chain.note import VerifierKey, parse, verify
@@ -30,8 +31,13 @@ from chain.record import (
     decode_payload,
     salvage_payload,
 )
+from chain.rotation import KIND as ROTATED
+from chain.rotation import KeyHistory
 
 ROOTS_KEPT = 100_000
+NOTES_KEPT = 1_000
+ERASE = "erase"
+NEVER_ERASED = (ERASE, ROTATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +76,18 @@ class _Loss:
 
 @dataclass(slots=True)
 class Audit:
-    """Feed it frames, then :meth:`finish`. ``key``: the node's Ed25519 key, to tell a damaged head from a
-    damaged entry. ``watched``: tree sizes whose roots it is to note in ``roots``.
+    """Feed it entries (:meth:`record`) or frames, then :meth:`finish`. ``keys``: the node's, from the first ones on;
+    it follows their changes. ``watched``: tree sizes whose roots it is to note in ``roots``. ``beside`` hears of each
+    entry: its seq and the record. ``deep``: check the signature of every head; else only ``notes`` are kept of the
+    heads over more than ``full_size`` entries.
     """
 
     origin: str
-    key: VerifierKey | None = None
+    keys: KeyHistory | None = None
     watched: frozenset[int] = frozenset()
+    beside: Callable[[int, RawEntry], None] | None = None
+    deep: bool = False
+    full_size: int = 0
     findings: list[Finding] = field(default_factory=list)
     roots: dict[int, bytes] = field(default_factory=dict)
     entries: int = 0
@@ -85,6 +96,8 @@ class Audit:
     newest_note: bytes = b""
     newest_full: HeadRecord | None = None
     open_calls: dict[tuple[str, str], int] = field(default_factory=dict)
+    notes: dict[int, bytes] = field(default_factory=dict)
+    erased: int = 0
     tree: CompactRange = field(default_factory=CompactRange)
     _group_roots: dict[int, bytes] = field(default_factory=dict)
     _held: _Held | None = None
@@ -92,6 +105,32 @@ class Audit:
     _loss: _Loss | None = None
     _gaps: bool = False
     _head: tuple[TreeHead, str] | None = None
+    _before: bytes = ZERO_HASH
+    _missing: list[list[int]] = field(default_factory=list)
+
+    def record(self, raw: RawEntry, where: str) -> None:
+        """One entry that stands in no frame."""
+        self._entry(raw, where, False)
+
+    def begin_at(self, seq: int, tree: CompactRange, last_hash: bytes) -> None:
+        """Take the first ``seq`` entries for audited: their tree, and the hash of the last one."""
+        self.entries, self.tree = seq, tree
+        self._before = last_hash
+        self._counters.forget()
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """The next number of each process."""
+        return self._counters.next
+
+    @property
+    def time_us(self) -> int:
+        """The time of the last entry."""
+        return self._counters.time_us
+
+    def root_now(self) -> bytes:
+        """The root over all entries so far."""
+        return self._with_held() or self.tree.root()
 
     def frame(self, where: str, payload: bytes, fault: str) -> None:
         """One frame. ``fault`` says what is wrong with its checksum or header; empty when nothing is."""
@@ -150,6 +189,11 @@ class Audit:
             self._end_loss(max(0, size - self.entries))
             self._gaps = self._gaps or size > self.entries
         self._confirm(None, "", False)
+        for first, last in self._missing:
+            which = f"entries {first} to {last}" if last > first else f"entry {first}"
+            self._add(
+                first, "erased", which, "salt and body, or an entry that says who erased them", "nothing"
+            )
 
     def _add(self, seq: int, kind: str, where: str, expected: str, found: str) -> None:
         self.findings.append(Finding(seq, kind, where, expected, found))
@@ -159,15 +203,19 @@ class Audit:
             entry = decode_entry(raw.leaf)
         except EntryError as error:
             self._add(self.entries, "entry", where, "a canonical entry", str(error))
+            if self.beside is not None:
+                self.beside(self.entries, raw)
             self._counters.unread()
             self._hold(raw.leaf, where, suspect, blamed=True, time_before_us=self._counters.time_us)
             return
         if self._loss:
             self._resume(entry)
+        if self.beside is not None:
+            self.beside(self.entries, raw)
         blamed = self._confirm(entry.previous, where, suspect)
         time_before_us = self._counters.time_us
         blamed = self._check_fields(entry, where) or blamed
-        blamed = self._check_body(entry, raw, where) or blamed
+        blamed = self.check_body(entry, raw, where) or blamed
         self._hold(raw.leaf, where, suspect, blamed=blamed, time_before_us=time_before_us)
 
     def _hold(self, leaf: bytes, where: str, suspect: bool, *, blamed: bool, time_before_us: int) -> None:
@@ -220,9 +268,10 @@ class Audit:
         """
         held, self._held = self._held, None
         if held is None:
-            wrong = claimed is not None and not self.entries and claimed != ZERO_HASH
+            before, self._before = self._before, b""
+            wrong = claimed is not None and before not in (b"", claimed)
             if wrong:
-                self._add(0, "previous", where, ZERO_HASH.hex(), (claimed or b"").hex())
+                self._add(self.entries, "previous", where, before.hex(), (claimed or b"").hex())
             self._settle_head(None)
             return wrong
         blame_follower = False
@@ -277,24 +326,56 @@ class Audit:
             self._add(self.entries, fault[0], where, fault[1], fault[2])
         return fault is not None
 
-    def _check_body(self, entry: Entry, raw: RawEntry, where: str) -> bool:
+    def check_body(self, entry: Entry, raw: RawEntry, where: str) -> bool:
+        """Salt and body of ``entry``, and what it says for the ledger; whether something was wrong."""
         if raw.salt is None or raw.body is None:
-            # Nothing erases bodies yet, so whoever removed this one was not the node.
-            self._add(entry.seq, "erased", where, "its salt and body", "nothing")
-            return True
+            self._gone(entry, where)
+            return False
         commitment = commit_body(raw.salt, raw.body)
         if commitment != entry.commitment:
             self._add(entry.seq, "commitment", where, entry.commitment.hex(), commitment.hex())
             return True
         try:
-            self._follow(entry, decode_body(raw.body))
+            self._follow(entry, decode_body(raw.body), where)
         except EntryError as error:
             self._add(entry.seq, "body", where, "a canonical body", str(error))
             return True
         return False
 
-    def _follow(self, entry: Entry, body: dict[str, Any]) -> None:
-        """What the entries say together: boots, and calls that have no outcome yet."""
+    def _gone(self, entry: Entry, where: str) -> None:
+        """A body is not there: right only when a later entry says so, and never for those that say such things."""
+        self.erased += 1
+        if entry.kind in NEVER_ERASED:
+            self._add(
+                entry.seq, "erased", where, f"the body of {entry.kind}, which is never erased", "nothing"
+            )
+        elif self._missing and self._missing[-1][1] == entry.seq - 1:
+            self._missing[-1][1] = entry.seq
+        else:
+            self._missing.append([entry.seq, entry.seq])
+
+    def _erasure(self, seq: int, where: str, ranges: Any) -> None:
+        """An entry says that the bodies of ``ranges`` are gone."""
+        left = self._missing
+        for pair in ranges if type(ranges) is list else [None]:
+            match pair:
+                case [int() as first, int() as last] if 0 <= first <= last < seq:
+                    left = [piece for gone in left for piece in _without(gone, first, last)]
+                case _:
+                    self._add(seq, "body", where, "ranges of earlier entries", f"{pair!r:.80}")
+        self._missing = left
+
+    def _follow(self, entry: Entry, body: dict[str, Any], where: str) -> None:
+        """What the entries say together: boots, changes of keys, erasures, and calls that have no outcome yet."""
+        if entry.kind == ERASE:
+            self._erasure(entry.seq, where, body.get("ranges"))
+        elif entry.kind == ROTATED and self.keys is not None:
+            try:
+                self.keys.rotated(entry.seq, body)
+            except RotationError as error:
+                self._add(
+                    entry.seq, "rotation", where, "a change of keys that all four keys signed", str(error)
+                )
         if entry.kind == "node.booted":
             self.boots += 1
         elif entry.kind == "tool.intent":
@@ -308,12 +389,23 @@ class Audit:
                 self._add(-1, "head", where, "a head over the group's entries", "none")
             return
         try:
-            signed = verify(note, [self.key]) if fault and self.key else parse(note)
+            signed = parse(note)
+            if self.keys is not None and (fault or self.deep):
+                verify(note, [self._ed25519(parse_head(signed.text).size)])
             self._head = (parse_head(signed.text), where)
         except ChainError as error:
             self._add(-1, "head", where, "a signed tree head", str(error))
             return
         self.newest_note = note
+        size = self._head[0].size
+        if size > self.full_size:
+            self.notes[size] = note
+            if len(self.notes) > NOTES_KEPT:
+                del self.notes[next(iter(self.notes))]
+
+    def _ed25519(self, size: int) -> VerifierKey:
+        assert self.keys is not None
+        return self.keys.at(max(size, 0)).ed25519
 
     def _full_head(self, record: HeadRecord, where: str) -> None:
         try:
@@ -321,6 +413,11 @@ class Audit:
         except ChainError as error:
             self._add(-1, "head", where, "a signed tree head", str(error))
             return
+        if self.deep and self.keys is not None:
+            try:
+                verify(record.note, self.keys.at(head.size).both)
+            except ChainError as error:
+                self._add(-1, "head", where, "a head signed with both keys", str(error))
         self.newest_full = record
         self.closed = record.closing
         root = self._root_at(head.size)
@@ -342,6 +439,12 @@ class Audit:
         tree = self.tree.copy()
         tree.append(self._held.hash)
         return tree.root()
+
+
+def _without(gone: list[int], first: int, last: int) -> list[list[int]]:
+    """What is left of the range ``gone`` without ``first`` to ``last``."""
+    left = [[gone[0], min(gone[1], first - 1)], [max(gone[0], last + 1), gone[1]]]
+    return [piece for piece in left if piece[0] <= piece[1]]
 
 
 def _distance(a: bytes, b: bytes) -> int:

@@ -16,7 +16,7 @@ class Counters:
     """
 
     time_us: int = 0
-    _next: dict[int, int] = field(default_factory=dict)
+    next: dict[int, int] = field(default_factory=dict)
     _touched: int = 0
     _from_the_start: bool = True
 
@@ -25,14 +25,14 @@ class Counters:
         if entry.time_us < self.time_us:
             self._touched += 1
             return "time", f"not before {self.time_us}", str(entry.time_us)
-        expected = self._next.get(entry.pid, 0 if self._from_the_start else entry.count)
+        expected = self.next.get(entry.pid, 0 if self._from_the_start else entry.count)
         skipped = entry.count - expected
         if skipped and not 0 < skipped <= self._touched:
             self._touched += 1
             return "count", f"entry {expected} of pid {entry.pid}", f"entry {entry.count}"
         self._touched -= skipped
         self.time_us = entry.time_us
-        self._next[entry.pid] = entry.count + 1
+        self.next[entry.pid] = entry.count + 1
         return None
 
     def unread(self) -> None:
@@ -46,5 +46,5 @@ class Counters:
 
     def forget(self) -> None:
         """Any number of entries is missing here."""
-        self._next.clear()
+        self.next.clear()
         self._from_the_start = False

@@ -7,6 +7,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+_READ_BYTES = 2**26
+
+
+def _open_at_once(path: str | Path, flags: int) -> int:
+    """Whoever reads what somebody else has made does not wait for a FIFO in a file's place."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
 
 class Disk:
     """Plain calls to the operating system; decides nothing. Every method raises OSError as the system gave
@@ -24,11 +31,12 @@ class Disk:
 
     def read(self, path: Path) -> bytes:
         """The whole file."""
-        return path.read_bytes()
+        with open(path, "rb", opener=_open_at_once) as file:
+            return file.read()
 
     def read_at(self, path: Path, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``; fewer at the end of the file."""
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
             file.seek(offset)
             chunks: list[bytes] = []
             while length > 0:
@@ -69,7 +77,7 @@ class Disk:
 
     def open_to_read(self, path: Path) -> int:
         """Open an existing file for reading; it stays the same file when another takes its name."""
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return _open_at_once(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read_open(self, handle: int, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset`` of an open file; none at its end."""

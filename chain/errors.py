@@ -103,3 +103,7 @@ class TileError(ChainError):
         super().__init__(f"ledger/{file}: {what}")
         self.file = file
         self.what = what
+
+
+class BundleError(ChainError):
+    """A bundle is malformed, over a limit, or its parts contradict each other."""

@@ -26,6 +26,7 @@ from chain.frame import (
     find_frame,
     read_frame,
     segment_group,
+    segment_name,
 )
 from chain.reader import segment_names
 
@@ -86,9 +87,15 @@ class Scan:
         self._group = 0
         self._checksums: tuple[bytes, ...] = (NO_CHECKSUM,)
 
+    def begin_at(self, group: int, checksum: bytes) -> None:
+        """Begin with the segment of ``group``, which follows on ``checksum``; earlier ones are leftovers."""
+        self._group, self._checksums = group, (checksum,)
+
     def frames(self) -> Iterator[Scanned | Fault | Torn]:
         """Everything in order. Raises OSError."""
-        names = segment_names(self._directory, self._disk)
+        names = [
+            name for name in segment_names(self._directory, self._disk) if name >= segment_name(self._group)
+        ]
         sizes = [self._disk.size(self._directory / name) for name in names]
         done = 0
         for name, size in zip(names, sizes, strict=True):

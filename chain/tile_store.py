@@ -169,7 +169,12 @@ class TileStore:
 
     def _split_bodies(self, path: str, count: int) -> Iterator[Body | None]:
         """The bodies in a file, one at a time: together they may be hundreds of megabytes."""
-        handle = self._disk.open_to_read(self._directory / path)
+        try:
+            handle = self._disk.open_to_read(self._directory / path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise TileError(path, error.strerror or str(error)) from error
         try:
             at = 0
             for number in range(count):
@@ -216,8 +221,8 @@ class TileStore:
             data = self._disk.read_at(self._directory / path, 0, limit + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except IsADirectoryError as error:
-            raise TileError(path, "is a directory") from error
+        except OSError as error:
+            raise TileError(path, error.strerror or str(error)) from error
         if len(data) > limit:
             raise TileError(path, f"is longer than {limit} bytes")
         return data

@@ -1,8 +1,8 @@
-"""Verifies a data directory without any daemon: every byte of every ledger file, on a stopped or a running
-node.
+"""Verifies a data directory without any daemon: every byte of every ledger file, on a stopped or a running node.
 
-The slots are read before the journal, so that beside a running writer the journal holds at least what they
-cover.
+The audit goes once over all entries: published ones up to where the journal begins, then the journal's. Beside it the
+published files are compared, and at the end every head, key and snapshot is held against what the entries came to.
+Heads are read before the journal, so that beside a running writer the journal holds at least what they cover.
 """
 
 from __future__ import annotations
@@ -12,30 +12,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chain.audit import Audit, Finding
+from chain.claims import Claims
 from chain.disk import Disk
 from chain.errors import ChainError
-from chain.head import parse_head
-from chain.keys import VKEYS_FILE, load_vkeys, origin_of
-from chain.note import ED25519, ML_DSA_65, VerifierKey, parse
+from chain.head import TreeHead, parse_head
+from chain.keys import MAX_VKEYS_BYTES, VKEYS_FILE
+from chain.merkle import CompactRange
+from chain.note import VerifierKey, parse
 from chain.note import verify as verify_note
+from chain.published_check import PublishedCheck
 from chain.reader import segment_names
+from chain.rotation import vkeys_text
 from chain.scan import Fault, Scan, Scanned
-from chain.slots import SLOT_NAMES, FullHead, HeadSlots, read_full_head
+from chain.slots import SLOT_NAMES, HeadSlots
+from chain.snapshot import SNAPSHOT_FILE, Snapshot, read_snapshot
+from chain.tile_store import TileStore
 
 __all__ = ["Finding", "Report", "verify"]
 
 _LEFTOVER = "next.new"
+_RETRIES = 5
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """What verification found. It succeeded when there are no ``findings``.
 
-    entries: how many were read; root: of the tree over them. size: entries that the newest signed head
-    covers; full_size: that the newest head with both signatures covers; provisional: those behind it.
-    torn_bytes: an incomplete last frame, as a crash leaves it. closed: the journal ends with a clean stop.
-    pinned: the keys came from the caller; when False, everything here was measured against keys in the
-    directory itself. open_calls: seqs of intents that have no outcome yet.
+    entries: how many were read; root: of the tree over them. size: entries that the newest signed head covers;
+    full_size: that the newest head with both signatures covers; provisional: those behind it; published: those in the
+    published ledger. torn_bytes: an incomplete last frame, as a crash leaves it. closed: the journal ends with a clean
+    stop. pinned: the keys came from the caller; when False, everything here was measured against keys in the ledger
+    itself. rotations: changes of keys; erased: bodies that were erased. open_calls: seqs of intents that have no
+    outcome yet. note: the newest head with both signatures, empty without one.
     """
 
     origin: str
@@ -48,6 +58,11 @@ class Report:
     boots: int
     closed: bool
     pinned: bool
+    published: int = 0
+    rotations: int = 0
+    erased: int = 0
+    note: bytes = b""
+    vkeys: bytes = b""
     open_calls: list[int] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
@@ -55,36 +70,80 @@ class Report:
 def verify(
     data_dir: Path,
     keys: Sequence[str] = (),
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     disk: Disk | None = None,
+    *,
+    seen: Sequence[bytes] = (),
+    start: int = 0,
+    deep: bool = False,
 ) -> Report:
     """Verify the ledger in ``data_dir`` under ``keys`` (verifier keys as text), or else under its own.
 
-    ``progress(done, total)`` is called with bytes. Raises VerifierKeyError for a malformed key among
-    ``keys``, OSError for a file that cannot be read; everything else is a finding.
+    ``seen``: notes from elsewhere, which the ledger must continue. ``start``: the audit of published entries begins
+    there; what is before is bound by the roots alone. ``deep``: check the signature of every head. ``progress(done,
+    total)`` is called with bytes. Raises VerifierKeyError for a malformed key among ``keys``, OSError for a file that
+    cannot be read; everything else is a finding.
     """
-    return _Verification(data_dir, [VerifierKey.parse(key) for key in keys], disk or Disk()).run(progress)
+    pinned = [VerifierKey.parse(key) for key in keys]
+    for attempt in range(_RETRIES):
+        try:
+            return _Verification(data_dir, pinned, disk or Disk(), seen, start, deep).run(progress)
+        except FileNotFoundError:  # a running node has dropped a segment that a new snapshot covers
+            if attempt == _RETRIES - 1:
+                raise
+    raise AssertionError
 
 
 class _Verification:
-    def __init__(self, data_dir: Path, pinned: list[VerifierKey], disk: Disk) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        pinned: list[VerifierKey],
+        disk: Disk,
+        seen: Sequence[bytes],
+        start: int,
+        deep: bool,
+    ) -> None:
         self._data_dir = data_dir
         self._disk = disk
-        self._pinned = pinned
-        self._findings: list[Finding] = []
-        self._keys = self._choose_keys()
+        self._seen = seen
+        self._start = start
+        self._deep = deep
+        self._claims = Claims(pinned)
         self._torn_bytes = 0
         self._last_segment = self._ended_in = ""
 
-    def run(self, progress: Callable[[int, int], None] | None) -> Report:
-        slots = self._read_slots()
-        key = self._key(ED25519)
-        origin = key.name if key else self._claimed_origin()
-        audit = Audit(origin, key, frozenset(slot.head.size for slot in slots.values()))
-        self._read_journal(audit, origin, progress)
-        size = self._check_newest(audit, key)
-        self._check_slots(slots, audit)
-        full_size = max((slot.head.size for slot in slots.values()), default=0)
+    def run(self, progress: Progress | None) -> Report:
+        claims = self._claims
+        self._read_keys()
+        full = self._read_slots()
+        store = self._read_checkpoint()
+        for number, note in enumerate(self._seen):
+            claims.head(f"the head seen elsewhere{f' ({number + 1})' if number else ''}", note, foreign=True)
+        snapshot, begins = self._read_snapshot(store)
+        origin = claims.history.origin if claims.history else self._claimed_origin()
+        check = PublishedCheck(self._data_dir / "ledger", self._disk, store) if store else None
+        full_size = max((head.size for head in full), default=0)
+        audit = Audit(
+            origin,
+            claims.history,
+            claims.watched() | {begins},
+            check.follow if check else None,
+            self._deep,
+            full_size,
+        )
+        self._audit_published(audit, check, begins)
+        if snapshot is not None:
+            self._check_snapshot(snapshot, audit)
+        if snapshot is not None or begins == 0:
+            self._audit_journal(audit, snapshot, progress)
+        audit.finish()
+        size = self._check_newest(audit)
+        claims.judge(audit)
+        self._check_logged_head(audit)
+        if check is not None:
+            check.finish()
+        newest = claims.newest()
         return Report(
             origin=origin,
             entries=audit.entries,
@@ -95,73 +154,130 @@ class _Verification:
             torn_bytes=self._torn_bytes,
             boots=audit.boots,
             closed=audit.closed and self._ended_in == self._last_segment,
-            pinned=bool(self._pinned),
+            pinned=bool(claims.pinned),
+            published=check.size if check else 0,
+            rotations=claims.history.rotations if claims.history else 0,
+            erased=audit.erased,
+            note=newest.note if newest else b"",
+            vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
             open_calls=sorted(audit.open_calls.values()),
-            findings=self._findings + audit.findings,
+            findings=claims.findings + audit.findings + (check.findings if check else []),
         )
 
-    def _add(self, kind: str, where: str, expected: str, found: str, seq: int = -1) -> None:
-        self._findings.append(Finding(seq, kind, where, expected, found))
-
-    def _choose_keys(self) -> list[VerifierKey]:
-        """The keys that were given, and for a type that was not, the directory's own."""
-        own: list[VerifierKey] = []
+    def _read_keys(self) -> None:
+        where = f"keys/{VKEYS_FILE}"
         try:
-            own = list(load_vkeys(self._data_dir / "keys"))
-            found, wanted = self._disk.read(self._data_dir / "keys" / VKEYS_FILE), _vkeys_file(own)
-            if found != wanted:
-                self._add("keys", f"keys/{VKEYS_FILE}", wanted.decode(), repr(found))
-        except ChainError as error:
-            self._add("keys", f"keys/{VKEYS_FILE}", "the node's two verifier keys", str(error))
-        for key in self._pinned:
-            if key.type == ED25519 and key.name != origin_of(key.public_key):
-                self._add("keys", "the given key", f"the name {origin_of(key.public_key)}", key.name)
-            if any(mine.type == key.type and mine != key for mine in own):
-                mine = next(mine for mine in own if mine.type == key.type)
-                self._add("keys", f"keys/{VKEYS_FILE}", key.text, mine.text)
-        given = {key.type for key in self._pinned}
-        return self._pinned + [key for key in own if key.type not in given]
+            text: bytes | None = self._disk.read_at(self._data_dir / where, 0, MAX_VKEYS_BYTES + 1)
+        except FileNotFoundError:
+            text = None
+            self._claims.add("keys", where, "the node's verifier keys", "no such file")
+        self._claims.keys(where, text)
 
-    def _key(self, type_: bytes) -> VerifierKey | None:
-        return next((key for key in self._keys if key.type == type_), None)
+    def _read_slots(self) -> list[TreeHead]:
+        self._unexpected(self._data_dir / "heads", SLOT_NAMES)
+        notes = HeadSlots(self._data_dir / "heads", self._disk).notes()
+        heads = [self._claims.head(f"heads/{name}", note) for name, note in notes.items()]
+        return [head for head in heads if head is not None]
+
+    def _read_checkpoint(self) -> TileStore | None:
+        """The published ledger, None when there is none, or its checkpoint cannot be read."""
+        directory = self._data_dir / "ledger"
+        try:
+            store = TileStore(directory, self._disk)
+            note = store.checkpoint()
+            self._claims.keys("ledger/vkeys", store.vkeys() if note else None, store.size)
+            if note is not None and store.vkeys() is None:
+                self._claims.add("keys", "ledger/vkeys", "the node's verifier keys", "no such file")
+        except ChainError as error:
+            self._claims.add("head", "ledger/checkpoint", "a head signed with both keys", str(error))
+            self._claims.settle_keys()
+            return None
+        self._claims.settle_keys()
+        if note is None:
+            if self._disk.names(directory):
+                self._claims.add("file", "ledger/checkpoint", "a head signed with both keys", "no such file")
+            return None
+        self._claims.head("ledger/checkpoint", note)
+        return store
+
+    def _read_snapshot(self, store: TileStore | None) -> tuple[Snapshot | None, int]:
+        """The snapshot, and the first entry that is in the journal (all of them published, when it is unreadable)."""
+        self._unexpected(self._data_dir / "snapshot", (SNAPSHOT_FILE,))
+        try:
+            snapshot = read_snapshot(self._data_dir / "snapshot", self._disk)
+        except ChainError as error:
+            self._claims.add(
+                "snapshot", f"snapshot/{SNAPSHOT_FILE}", "the snapshot that was written", str(error)
+            )
+            return None, max(1, store.size if store else 1)
+        return snapshot, snapshot.seq if snapshot else 0
 
     def _claimed_origin(self) -> str:
-        """Without any key: what the slots say, so that the journal can at least be held against itself."""
-        for note in HeadSlots(self._data_dir / "heads", self._disk).notes().values():
-            try:
-                return parse_head(parse(note).text).origin
-            except ChainError:
-                continue
-        return ""
-
-    def _read_slots(self) -> dict[str, FullHead]:
-        self._unexpected(self._data_dir / "heads", SLOT_NAMES)
-        return self._good_slots(report=self._add)
-
-    def _good_slots(self, report: Callable[[str, str, str, str], None] | None = None) -> dict[str, FullHead]:
-        slots: dict[str, FullHead] = {}
-        keys = [key for key in (self._key(ED25519), self._key(ML_DSA_65)) if key]
-        for name, note in HeadSlots(self._data_dir / "heads", self._disk).notes().items():
-            try:
-                slots[name] = read_full_head(note, keys)
-            except ChainError as error:
-                if report is not None:
-                    report("head", f"heads/{name}", "a head signed with both keys", str(error))
-        return slots
+        """Without any key: what the heads say, so that the journal can at least be held against itself."""
+        return next((claim.head.origin for claim in self._claims.heads), "")
 
     def _unexpected(self, directory: Path, wanted: Sequence[str]) -> None:
         for name in self._disk.names(directory):
             if name not in wanted and name != _LEFTOVER:
-                self._add(
-                    "file", f"{directory.name}/{name}", "no such file", "a file the node does not write"
-                )
+                where = f"{directory.name}/{name}"
+                self._claims.add("file", where, "no such file", "a file the node does not write")
 
-    def _read_journal(self, audit: Audit, origin: str, progress: Callable[[int, int], None] | None) -> None:
+    def _audit_published(self, audit: Audit, check: PublishedCheck | None, end: int) -> None:
+        """The entries before those of the journal."""
+        begin = self._begin(audit, check, end) if self._start else 0
+        held = min(end, check.size) if check else 0
+        if check is not None:
+            for raw, where in check.entries(begin, held):
+                if raw is None:
+                    audit.gap(where, "a bundle of entries", where, lost=True)
+                else:
+                    audit.record(raw, where)
+        if held < end:
+            audit.gap("ledger/", f"{end} published entries", f"{held} are published", lost=True)
+
+    def _begin(self, audit: Audit, check: PublishedCheck | None, end: int) -> int:
+        """Where the audit begins: the wish of the caller, unless the keys have changed, which must be followed."""
+        history = self._claims.history
+        begin = min(self._start, end)
+        if check is None or not 0 < begin <= check.size or (history and self._claims.changed_keys()):
+            return 0
+        try:
+            nodes = check.store.compact_range(begin).nodes
+            last = check.store.node(0, begin - 1)
+        except ChainError as error:
+            self._claims.add("published", "ledger/tile", "hashes of the entries before", str(error))
+            return 0
+        audit.begin_at(begin, CompactRange.from_nodes(begin, nodes), last)
+        check.begin_at(begin)
+        return begin
+
+    def _check_snapshot(self, snapshot: Snapshot, audit: Audit) -> None:
+        where = f"snapshot/{SNAPSHOT_FILE}"
+        if audit.entries != snapshot.seq:
+            return
+        root = audit.root_now()
+        if snapshot.tree().root() != root:
+            self._claims.add("snapshot", where, root.hex(), snapshot.tree().root().hex(), snapshot.seq - 1)
+        if snapshot.origin != audit.origin:
+            self._claims.add("snapshot", where, audit.origin, snapshot.origin)
+        if not self._start and (snapshot.counts != audit.counts or snapshot.time_us != audit.time_us):
+            self._claims.add("snapshot", where, "the counters and the time of the entries", "others")
+        if self._claims.history and not self._start and snapshot.rotations != self._claims.history.rotations:
+            self._claims.add(
+                "snapshot",
+                where,
+                f"{self._claims.history.rotations} changes of keys",
+                str(snapshot.rotations),
+            )
+
+    def _audit_journal(self, audit: Audit, snapshot: Snapshot | None, progress: Progress | None) -> None:
         directory = self._data_dir / "journal"
         names = segment_names(directory, self._disk)
         self._last_segment = names[-1] if names else ""
         self._unexpected(directory, names)
-        scan = Scan(directory, self._disk, origin, lambda: audit.closed, progress)
+        scan = Scan(directory, self._disk, audit.origin, lambda: audit.closed, progress)
+        if snapshot is not None:
+            scan.begin_at(snapshot.group, snapshot.checksum)
         for step in scan.frames():
             where = f"journal/{step.file}, byte {step.offset}"
             if isinstance(step, Scanned):
@@ -171,58 +287,45 @@ class _Verification:
                 audit.gap(where, step.expected, step.found, lost=step.lost)
             else:
                 self._torn_bytes = step.bytes
-        audit.finish()
 
-    def _check_newest(self, audit: Audit, key: VerifierKey | None) -> int:
-        """The Ed25519 line of the newest head; how many entries that head covers."""
+    def _check_newest(self, audit: Audit) -> int:
+        """The Ed25519 line of the newest heads; how many entries the newest one covers."""
         if not audit.newest_note:
-            return 0
+            return max((claim.head.size for claim in self._claims.heads if not claim.foreign), default=0)
         where = "the newest head in the journal"
         try:
             head = parse_head(parse(audit.newest_note).text)
-            if key is not None:
-                verify_note(audit.newest_note, [key])
             if head.origin != audit.origin:
-                self._add("head", where, f"a head of {audit.origin}", f"a head of {head.origin}")
-        except ChainError as error:
-            self._add("head", where, "a head signed with the node's Ed25519 key", str(error))
+                self._claims.add("head", where, f"a head of {audit.origin}", f"a head of {head.origin}")
+            if self._claims.history is not None:
+                for size, note in {**audit.notes, head.size: audit.newest_note}.items():
+                    verify_note(note, [self._claims.history.at(size).ed25519])
+        except (ChainError, ValueError) as error:
+            self._claims.add("head", where, "a head signed with the node's Ed25519 key", str(error))
             return 0
         return head.size
 
-    def _check_slots(self, slots: dict[str, FullHead], audit: Audit) -> None:
-        for name, slot in slots.items():
-            head = slot.head
-            root = audit.roots.get(head.size)
-            where = f"heads/{name}"
-            if head.origin != audit.origin:
-                self._add("head", where, f"a head of {audit.origin}", f"a head of {head.origin}")
-            elif head.size > audit.entries:
-                expected = f"at least the {head.size} entries that {where} covers"
-                self._add("truncated", "journal", expected, f"{audit.entries} entries", audit.entries)
-            elif root is not None and root != head.root:
-                self._add("root", where, head.root.hex(), root.hex(), head.size - 1)
+    def _check_logged_head(self, audit: Audit) -> None:
+        """The newest full head in the journal is one that the slots have, or an older one."""
         if audit.newest_full is None:
             return
-        self._check_logged_head(audit.newest_full.note, slots)
-
-    def _check_logged_head(self, note: bytes, slots: dict[str, FullHead]) -> None:
         where = "the newest full head in the journal"
+        note = audit.newest_full.note
         try:
-            logged = (
-                read_full_head(note, self._keys)
-                if self._keys
-                else FullHead(parse_head(parse(note).text), note)
-            )
-        except ChainError as error:
-            self._add("head", where, "a head signed with both keys", str(error))
+            logged = parse_head(parse(note).text)
+            if self._claims.history is not None:
+                verify_note(note, self._claims.history.at(logged.size).both)
+        except (ChainError, ValueError) as error:
+            self._claims.add("head", where, "a head signed with both keys", str(error))
             return
-        newest = max((slot.head.size for slot in slots.values()), default=-1)
-        if newest < logged.head.size:  # a running node may have stored this one since the slots were read
-            newest = max((slot.head.size for slot in self._good_slots().values()), default=-1)
-        if newest < logged.head.size:
+        slots = [claim for claim in self._claims.heads if claim.where.startswith("heads/")]
+        newest = max((claim.head.size for claim in slots), default=-1)
+        if newest < logged.size:  # a running node may have stored this one since the slots were read
+            for note in HeadSlots(self._data_dir / "heads", self._disk).notes().values():
+                try:
+                    newest = max(newest, parse_head(parse(note).text).size)
+                except ChainError:
+                    continue
+        if newest < logged.size:
             found = f"one over {newest}" if newest >= 0 else "none"
-            self._add("head", "heads/", f"a head over {logged.head.size} entries, as {where}", found)
-
-
-def _vkeys_file(keys: Sequence[VerifierKey]) -> bytes:
-    return "".join(f"{key.text}\n" for key in keys).encode()
+            self._claims.add("head", "heads/", f"a head over {logged.size} entries, as {where}", found)

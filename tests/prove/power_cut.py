@@ -17,7 +17,7 @@ import multiprocessing
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import chain as chain_of
@@ -36,9 +36,10 @@ from chain.note import verify
 from chain.reader import EntryRecord, JournalReader, Record, StateRecord
 from chain.recovery import start_of
 from chain.rotation import rotation_body
+from chain.sequencer import Written
 from chain.snapshot import Snapshot, read_snapshot, write_snapshot
 from chain.tile_store import TileStore
-from tests.prove.recorded_disk import CutState, RecordedDisk, cut_states
+from tests.prove.recorded_disk import CutState, RecordedDisk, WatchedDisk, cut_states
 
 ROOT = Path("/ledger")
 OLD = Keys(bytes(range(32)), bytes(range(32, 64)))
@@ -51,7 +52,7 @@ GOES_ON = 10
 SHOWN = 5
 
 
-@dataclass(slots=True)
+@dataclass
 class Expected:
     """What was written. ``leaves``: of every entry that got a place; ``commits``: last seq of each commit, by its key;
     ``erasable``: the entries whose bodies were erased in the end.
@@ -60,6 +61,16 @@ class Expected:
     leaves: dict[int, bytes] = field(default_factory=dict)
     commits: dict[str, int] = field(default_factory=dict)
     erasable: range = range(0)
+
+    def written(self, entries: Sequence[Written], key: str = "") -> None:
+        """Entries have got their place, in the commit ``key`` if they have a state change beside them."""
+        self.leaves.update((written.entry.seq, written.leaf) for written in entries)
+        if key:
+            self.commits[key] = entries[-1].entry.seq
+
+    def erasing(self, first: int, last: int) -> None:
+        """The bodies of these entries go from now on."""
+        self.erasable = range(first, last + 1)
 
 
 @dataclass(slots=True)
@@ -70,7 +81,7 @@ class Opened:
     commits: list[str]
 
 
-def open_ledger(disk: RecordedDisk) -> Opened:
+def open_ledger(disk: WatchedDisk) -> Opened:
     """Recover what is on ``disk``. Raises ChainError, OSError."""
     known: list[str] = []
     clock = iter(range(1_700_000_000_000_000, 1_800_000_000_000_000))
@@ -80,7 +91,7 @@ def open_ledger(disk: RecordedDisk) -> Opened:
             known.append(record.key)
 
     ledger = Ledger.open(
-        ROOT,
+        disk.root,
         OLD,
         others=(NEW,),
         now_us=lambda: next(clock),
@@ -97,7 +108,7 @@ def open_ledger(disk: RecordedDisk) -> Opened:
 class Work:
     """One run of a ledger over a recorded disk."""
 
-    def __init__(self, disk: RecordedDisk, expected: Expected, name: str) -> None:
+    def __init__(self, disk: WatchedDisk, expected: Expected, name: str) -> None:
         self.disk = disk
         self.expected = expected
         self.opened = open_ledger(disk)
@@ -118,9 +129,7 @@ class Work:
             for at in range(entries)
         ]
         ticket = self.ledger.commit([*drafts, StateChange(TABLE, key, b"")], durable=True)
-        for written in ticket.entries:
-            self.expected.leaves[written.entry.seq] = written.leaf
-        self.expected.commits[key] = ticket.entries[-1].entry.seq
+        self.expected.written(ticket.entries, key)
         await ticket.durable()
         self.disk.mark(b"commit " + key.encode())
 
@@ -137,12 +146,12 @@ class Work:
         """Roll, publish, write the snapshot, drop what it covers; as weftos.compaction has it done."""
         group = await self.ledger.roll()
         await self.publish()
-        write_snapshot(ROOT / "snapshot", self.disk, snapshot_before(self.disk, group), [])
+        write_snapshot(self.disk.root / "snapshot", self.disk, snapshot_before(self.disk, group), [])
         await self.ledger.drop_before(group)
 
     async def rotate(self) -> None:
         ticket = await self.ledger.rotate(NEW, rotation_body(OLD, NEW, 1, "to see it"))
-        self.expected.leaves[ticket.entries[0].entry.seq] = ticket.entries[0].leaf
+        self.expected.written(ticket.entries)
         await ticket.durable()
         self.disk.mark(b"rotated")
 
@@ -156,7 +165,11 @@ class Work:
                 await asyncio.sleep(0.002)
 
     async def erase(self, first: int, last: int) -> None:
-        self.expected.erasable = range(first, last + 1)
+        body = {"ranges": [[first, last]], "by": "operator", "reason": "to see it"}
+        ticket = self.ledger.commit([Draft("erase", body)], durable=True)
+        self.expected.written(ticket.entries)
+        await ticket.durable()
+        self.expected.erasing(first, last)
         await self.ledger.erase_bodies([(first, last)])
         self.disk.mark(b"erased")
 
@@ -165,13 +178,13 @@ class Work:
         self.disk.mark(b"closed")
 
 
-def snapshot_before(disk: RecordedDisk, group: int) -> Snapshot:
+def snapshot_before(disk: WatchedDisk, group: int) -> Snapshot:
     """Everything before ``group``; its state is the keys of the commits."""
-    before = read_snapshot(ROOT / "snapshot", disk)
+    before = read_snapshot(disk.root / "snapshot", disk)
     keys = list(msgpack.unpackb(before.state)) if before else []
     counts, time_us, note = (dict(before.counts), before.time_us, before.note) if before else ({}, 0, b"")
     rotations = before.rotations if before else 0
-    reader = JournalReader(ROOT / "journal", disk, start_of(before))
+    reader = JournalReader(disk.root / "journal", disk, start_of(before))
     for read in reader.groups():
         for record in read.records:
             if isinstance(record, EntryRecord):
@@ -184,14 +197,14 @@ def snapshot_before(disk: RecordedDisk, group: int) -> Snapshot:
         if reader.position.group >= group:
             break
     at = reader.position
-    nodes = tuple(TileStore(ROOT / "ledger", disk).compact_range(at.seq).nodes)
+    nodes = tuple(TileStore(disk.root / "ledger", disk).compact_range(at.seq).nodes)
     return Snapshot(
         at.origin, group, at.checksum, at.seq, at.last_hash, time_us, counts, nodes, note, rotations,
         msgpack.packb(keys),
     )  # fmt: skip
 
 
-async def _first(disk: RecordedDisk, expected: Expected) -> None:
+async def work_through(disk: WatchedDisk, expected: Expected) -> None:
     work = Work(disk, expected, "a")
     work.ledger.start(asyncio.get_running_loop())
     await work.commits(4)
@@ -212,7 +225,7 @@ async def _first(disk: RecordedDisk, expected: Expected) -> None:
     await work.close()
 
 
-async def _again(disk: RecordedDisk, expected: Expected) -> None:
+async def _again(disk: WatchedDisk, expected: Expected) -> None:
     work = Work(disk, expected, "b")
     work.ledger.start(asyncio.get_running_loop())
     await work.commits(2)
@@ -233,7 +246,7 @@ def recorded_runs() -> list[Run]:
     """One run from nothing, and one that starts where a crash has torn the last write."""
     expected = Expected()
     first = Run("from nothing", RecordedDisk(ROOT), expected)
-    asyncio.run(_first(first.disk, expected))
+    asyncio.run(work_through(first.disk, expected))
     torn = first.disk.now.copy()
     newest = max(path for path in torn.names if path.suffix == ".wj")
     inode = torn.names[newest]

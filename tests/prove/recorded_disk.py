@@ -88,7 +88,21 @@ class Content:
                 self.directories.discard(operation.path)
 
 
-class RecordedDisk(Disk):
+class WatchedDisk(Disk):
+    """A disk with a ledger in ``root`` that is told what was promised, and made to fail."""
+
+    root: Path
+
+    def mark(self, promise: bytes) -> None:
+        """Something was promised to a caller."""
+        raise NotImplementedError
+
+    def fail(self, kind: str) -> None:
+        """The next operation of this kind fails, once."""
+        raise NotImplementedError
+
+
+class RecordedDisk(WatchedDisk):
     """``operations``: what has happened since it was made. ``fail(kind)`` makes the next one of a kind fail, once."""
 
     def __init__(self, root: Path, content: Content | None = None) -> None:
@@ -105,7 +119,6 @@ class RecordedDisk(Disk):
         self._failing.append(kind)
 
     def mark(self, promise: bytes) -> None:
-        """Something was promised to a caller."""
         with self._lock:
             self.operations.append(Operation("mark", data=promise))
 

@@ -1,11 +1,10 @@
-"""Commands about the ledger: chain status, log, show, why, verify, key. They read the files; no node need run."""
+"""Commands about the ledger: chain status, log, show, why, key. They read the files; no node need run."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,15 +22,12 @@ from weftos.cli.audit_options import (
 from weftos.cli.options import AsJson, Data, client, group
 from weftos.cli.output import Output, joined, moment, styled
 from weftos.cli.talk import event_line
-from weftos.cli.vkeys import given_keys
 from weftos.control import Json
-from weftos.errors import WeftosError
 from weftos.paths import data_directory
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from chain.verify import Finding, Report
 
 chain = group("The ledger: read, explained, verified.")
 
@@ -171,91 +167,6 @@ def _path_tree(path: list[Json]) -> Tree:
         root = root or branch
     assert root is not None
     return root
-
-
-@chain.command("verify")
-def verify(
-    data: Data = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--key",
-            metavar="VKEY",
-            help="A verifier key you trust, from elsewhere, or a file of them; may be repeated.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check every byte of the ledger's files; exits 1 when anything is wrong."""
-    from chain.verify import verify as verify_ledger
-
-    out = Output(as_json)
-    place = data_directory(data)
-    if not (place / "format").exists():
-        raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
-    with out.progress("verifying") as progress:
-        report = verify_ledger(place, given_keys(key or []), progress)
-    out.document({"ok": not report.findings, **_plain(asdict(report))})
-    _tell(out, report)
-    if report.findings:
-        raise typer.Exit(1)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _tell(out: Output, report: Report) -> None:
-    out.say(
-        f"{report.entries} entries, {report.boots} boot{'s'[: report.boots != 1]}, root {report.root.hex()}"
-    )
-    out.say(
-        f"{report.full_size} under both signatures (Ed25519 and ML-DSA-65), "
-        f"{report.provisional} more under the first alone"
-    )
-    out.say(f"the node {'stopped cleanly' if report.closed else 'runs, or did not stop cleanly'}")
-    out.say(
-        "the node's own state (mail, sessions) lies beside the entries under checksums, not under signatures"
-    )
-    if report.torn_bytes:
-        out.say(f"unacknowledged tail, {report.torn_bytes} bytes: the last write was cut off")
-    if report.open_calls:
-        out.say(f"calls without an outcome yet: {', '.join(str(seq) for seq in report.open_calls)}")
-    if report.pinned:
-        out.say(f"signatures checked under the key you gave, of {report.origin}")
-    else:
-        out.say(
-            f"no key was pinned: the key in the directory itself was used, fingerprint {report.origin}; "
-            "compare it with one you have from elsewhere, or give --key"
-        )
-    if report.findings:
-        out.say(f"NOT VERIFIED, findings: {len(report.findings)}")
-        out.table(
-            ("ENTRY", "FINDING", "WHERE", "EXPECTED", "FOUND"),
-            ([_entry(item), item.kind, item.where, item.expected, item.found] for item in report.findings),
-        )
-    else:
-        out.say(_verdict(report))
-
-
-def _verdict(report: Report) -> str:
-    """What was shown, and what cannot be shown from the files alone."""
-    if not report.entries:
-        return "nothing to verify: the ledger is empty"
-    last = report.entries - 1
-    shown = f"verified: entries 0 to {last} are whole, in order and unchanged"
-    limits = f"; whether more came after {last} only a head seen elsewhere can tell" if report.closed else ""
-    if not report.pinned:
-        return f"{shown}, under a key that the directory brought along itself: whose it is, is not shown"
-    return shown + limits
-
-
-def _entry(finding: Finding) -> int | None:
-    return finding.seq if finding.seq >= 0 else None
 
 
 @chain.command("key")

@@ -1,0 +1,238 @@
+"""The crash walk: a ledger at work on a real disk is killed with SIGKILL at each call that writes, one run for each.
+
+The same work as the power-cut walk's (appends, segments, heads, publication, snapshot and drop, change of keys, a
+failing sync, erasure, clean stop), in a process of its own that kills itself before its n-th writing call, or in the
+middle of it when it is a write. The parent has heard what was promised, recovers what is left, and verifies it.
+
+    python -m tests.prove.crash_walk [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgpack
+from rich.console import Console
+from rich.progress import Progress
+
+from chain.disk import Disk
+from chain.rotation import vkeys_text
+from chain.sequencer import Written
+from chain.verify import verify
+from tests.prove.power_cut import NEW, OLD, ROOT, SHOWN, Expected, faults, goes_on, work_through
+from tests.prove.recorded_disk import Content, CutState, WatchedDisk
+
+PARALLEL = 2
+QUICK_STEP = 12
+LIMIT = 5_000
+_WRITING = ("create", "create_new", "write", "truncate", "sync", "rename", "remove")
+_WRITING += ("remove_directory", "new_directory", "sync_directory")
+
+
+class KillingDisk(WatchedDisk):
+    """The real disk in ``root``. Kills its process before writing call number ``at``; ``midway``: when that is a write,
+    with half of it done. ``say`` hears what is promised.
+    """
+
+    def __init__(self, root: Path, at: int, midway: bool, say: Callable[[Sequence[Any]], None]) -> None:
+        self.root = root
+        self._left = at
+        self._midway = midway
+        self._say = say
+        self._failing: list[str] = []
+
+    def mark(self, promise: bytes) -> None:
+        self._say(["promise", promise])
+
+    def fail(self, kind: str) -> None:
+        self._failing.append(kind)
+
+    def _count(self, kind: str, half: Callable[[], None] = lambda: None) -> None:
+        self._left -= 1
+        if self._left < 0:
+            if self._midway:
+                half()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if kind in self._failing:
+            self._failing.remove(kind)
+            raise OSError(5, f"{kind} fails on purpose")
+
+    def write(self, handle: int, offset: int, data: bytes) -> None:
+        self._count("write", lambda: Disk.write(self, handle, offset, data[: len(data) // 2]))
+        super().write(handle, offset, data)
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    original = getattr(Disk, name)
+
+    def call(self: KillingDisk, *values: Any) -> Any:
+        self._count(name)
+        return original(self, *values)
+
+    return call
+
+
+for _name in _WRITING:
+    if _name != "write":
+        setattr(KillingDisk, _name, _counted(_name))
+
+
+class TellingExpected(Expected):
+    """Tells the parent what was written before it is on the disk."""
+
+    def __init__(self, say: Callable[[Sequence[Any]], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def written(self, entries: Sequence[Written], key: str = "") -> None:
+        super().written(entries, key)
+        self._say(["written", key, [[written.entry.seq, written.leaf] for written in entries]])
+
+    def erasing(self, first: int, last: int) -> None:
+        super().erasing(first, last)
+        self._say(["erasing", first, last])
+
+
+def _child(root: Path, at: int, midway: bool, pipe: int) -> None:
+    def say(words: Sequence[Any]) -> None:
+        data = msgpack.packb(words)
+        while data:
+            data = data[os.write(pipe, data) :]
+
+    disk = KillingDisk(root, at, midway, say)
+    asyncio.run(work_through(disk, TellingExpected(say)))
+
+
+def killed_run(root: Path, at: int, midway: bool) -> tuple[CutState, Expected, bool]:
+    """Run the work, killed at that call. What is left, what was written, and whether it came to the kill at all."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(ours)
+            _child(root, at, midway, theirs)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(theirs)
+    expected, promises = Expected(), []
+    unpacker = msgpack.Unpacker()
+    with open(ours, "rb", buffering=0) as said:
+        while data := said.read(65536):
+            unpacker.feed(data)
+            for words in unpacker:
+                match words:
+                    case ["promise", bytes() as promise]:
+                        promises.append(promise)
+                    case ["written", str() as key, [*entries]]:
+                        expected.leaves.update((seq, leaf) for seq, leaf in entries)
+                        if key:
+                            expected.commits[key] = entries[-1][0]
+                    case ["erasing", int() as first, int() as last]:
+                        expected.erasing(first, last)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status) and os.waitstatus_to_exitcode(status):
+        raise RuntimeError(f"the child failed by itself, killed at call {at}")
+    where = f"killed {'within' if midway else 'before'} call {at}"
+    return CutState(_content(root), tuple(promises), where), expected, os.WIFSIGNALED(status)
+
+
+def _content(root: Path) -> Content:
+    """What is in ``root``, as if it lay in the walk's own root."""
+    content = Content({}, {}, {ROOT})
+    for number, path in enumerate(sorted(root.rglob("*")), 1):
+        place = ROOT / path.relative_to(root)
+        if path.is_dir():
+            content.directories.add(place)
+        else:
+            content.names[place] = number
+            content.inodes[number] = path.read_bytes()
+    return content
+
+
+def look(at: int, midway: bool) -> tuple[list[str], bool]:
+    """One run: what is wrong with what it left, and whether the kill came."""
+    with tempfile.TemporaryDirectory(prefix="wc-", dir="/tmp") as directory:
+        root = Path(directory)
+        state, expected, killed = killed_run(root, at, midway)
+        found = [f"{state.where}: {fault}" for fault in faults(state, expected)]
+        if at % 5 == 0:
+            found += [f"{state.where}: {fault}" for fault in goes_on(state, expected)]
+        found += [f"{state.where}: {fault}" for fault in _verified(root)]
+    return found, killed
+
+
+def _verified(root: Path) -> Iterator[str]:
+    """What verification says of the files as the kill left them."""
+    (root / "keys").mkdir()
+    pairs = (
+        NEW.pairs
+        if any(b"key.rotated" in path.read_bytes() for path in root.glob("journal/*.wj"))
+        else OLD.pairs
+    )
+    (root / "keys" / "vkeys.txt").write_bytes(vkeys_text(pairs))
+    for finding in verify(root, OLD.pair.text.split()).findings:
+        yield f"verify: {finding.kind} at {finding.where}: {finding.expected[:60]} / {finding.found[:60]}"
+
+
+def _part(part: int, step: int) -> tuple[int, list[str]]:
+    """Every ``step``-th call from ``part`` on, until the work ends before the kill; how many runs, what was found."""
+    runs, found = 0, []
+    for at in count(part, step):
+        for midway in (False, True):
+            wrong, killed = look(at, midway)
+            runs += 1
+            found += wrong
+        if not killed or at > LIMIT:
+            return runs, found
+    raise AssertionError
+
+
+def prove_crashes(console: Console, seed: str, quick: bool) -> bool:
+    """The walk, whole or every twelfth call of it; prints what it found."""
+    started = time.monotonic()
+    step = QUICK_STEP if quick else PARALLEL
+    starts = random.Random(seed).sample(range(step), PARALLEL) if quick else list(range(step))
+    with (
+        Progress(console=console, transient=True) as progress,
+        multiprocessing.get_context("fork").Pool(PARALLEL) as pool,
+    ):
+        task = progress.add_task("crash walk", total=None)
+        tasks = [pool.apply_async(_part, (start, step)) for start in starts]
+        done = [one.get() for one in tasks]
+        progress.update(task, completed=1)
+    runs, found = sum(part[0] for part in done), [fault for part in done for fault in part[1]]
+    console.print(
+        f"  crash walk: {runs} runs, each killed at another writing call, {time.monotonic() - started:.0f} s",
+        highlight=False,
+    )
+    for fault in found[:SHOWN]:
+        console.print(f"       {fault}", style="red", highlight=False, markup=False)
+    console.print(f"{'FAIL' if found else ' ok '} no acknowledged entry is missing, and what is left verifies",
+                  style="red" if found else "green", highlight=False)  # fmt: skip
+    return not found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help=f"each {QUICK_STEP}th call")
+    parser.add_argument("--seed", default="weftos")
+    options = parser.parse_args()
+    return 0 if prove_crashes(Console(), options.seed, options.quick) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
