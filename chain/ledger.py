@@ -470,8 +470,8 @@ class Ledger:
         return parse_head(parse(note).text).size if note else 0
 
     async def close(self) -> None:
-        """Stop cleanly: write everything, sign the last full head, store it in a slot and as the journal's
-        last record.
+        """Stop cleanly: write everything, sign the last full head, store it in a slot, publish it, and write it as the
+        journal's last record.
 
         Raises LedgerUnavailable when that was not possible; the ledger is closed all the same. A second call
         does nothing.
@@ -497,5 +497,8 @@ class Ledger:
             raise LedgerUnavailable(
                 self._signer.fault or "the last head was not signed: its thread has stopped"
             )
+        await asyncio.to_thread(self._publisher.stop)
+        if self.publish_fault is not None:
+            raise LedgerUnavailable(self.publish_fault)
         if self._size:
             await self._record_head(closing=True).durable()

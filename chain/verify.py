@@ -141,6 +141,11 @@ class _Verification:
         size = self._check_newest(audit)
         claims.judge(audit)
         self._check_logged_head(audit)
+        closed = audit.closed and self._ended_in == self._last_segment
+        published = check.size if check else 0
+        if closed and published < audit.entries:
+            expected = f"all {audit.entries} entries: the node had stopped cleanly"
+            claims.add("published", "ledger/checkpoint", expected, str(published), published)
         if check is not None:
             check.finish()
         newest = claims.newest()
@@ -153,9 +158,9 @@ class _Verification:
             provisional=max(0, audit.entries - full_size),
             torn_bytes=self._torn_bytes,
             boots=audit.boots,
-            closed=audit.closed and self._ended_in == self._last_segment,
+            closed=closed,
             pinned=bool(claims.pinned),
-            published=check.size if check else 0,
+            published=published,
             rotations=claims.history.rotations if claims.history else 0,
             erased=audit.erased,
             note=newest.note if newest else b"",
@@ -194,8 +199,6 @@ class _Verification:
             return None
         self._claims.settle_keys()
         if note is None:
-            if self._disk.names(directory):
-                self._claims.add("file", "ledger/checkpoint", "a head signed with both keys", "no such file")
             return None
         self._claims.head("ledger/checkpoint", note)
         return store

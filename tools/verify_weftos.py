@@ -279,18 +279,14 @@ class Audit:
         head, seen, root = self.head, self.seen, self.root()
         demand(not self.whole or (self.read, root) == (head.size, head.root), "other entries than the head's")
         demand(not self.erased, f"bodies are gone, and no erase entry says so: {self.erased[:20]}")
-        texts = "".join(f"{key.text}\n" for pair in self.pairs for key in pair)
-        spare = self.vkeys.removeprefix(texts).split(
-            "\n"
-        )  # behind them, one pair that no entry has brought yet
-        good = spare == [""] or (len(spare) == 3 and not spare[2] and read_pair(*spare[:2], first[0].name))
-        demand(self.vkeys.startswith(texts) and good, "vkeys does not hold the keys that the entries lead to")
-        now = self.pairs[bisect_left(self.rotated, head.size)]
-        head.check_signed(now)
+        known = [key for pair in self.pairs for key in pair]
+        lines, texts = self.vkeys.split("\n"), [key.text for key in known]
+        spare = lines[len(texts) : -1]  # a pair may be there already that comes behind the head
+        good = lines[: len(texts)] == texts and not lines[-1] and len(spare) in (0, 2)
+        demand(good and (not spare or read_pair(spare[0], spare[1], head.origin)), "vkeys holds other keys")
+        head.check_signed(self.pairs[bisect_left(self.rotated, head.size)])
         for key in given:
-            demand(
-                any(key in pair for pair in self.pairs), f"{key.type} key {key.id.hex()} is not the ledger's"
-            )
+            demand(key in known, f"{key.type} key {key.id.hex()} is not the ledger's")
         demand(len({key.type for key in given}) != 1, "give both keys, Ed25519 and ML-DSA-65")
         if seen:
             demand(seen.size <= head.size, f"rolled back: {seen.size} entries were seen, not {head.size}")
