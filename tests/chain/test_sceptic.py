@@ -83,8 +83,8 @@ def test_an_erased_body_is_no_finding_when_a_partial_bundle_has_the_erasure(veri
         (THIRD.vkeys, "verified"),
         ((*FIRST.vkeys, *THIRD.vkeys), "verified"),
         (SECOND.vkeys, "verified"),
-        ((*FIRST.vkeys, *STRANGER.vkeys), "neither"),
-        (STRANGER.vkeys, "neither"),
+        ((*FIRST.vkeys, *STRANGER.vkeys), "is not the ledger's"),
+        (STRANGER.vkeys, "is not the ledger's"),
         (FIRST.vkeys[:1], "give both keys"),
         (FIRST.vkeys[1:], "give both keys"),
         ((FIRST.vkeys[0][:-1],), "a part of the line is missing"),
@@ -95,7 +95,7 @@ def test_an_erased_body_is_no_finding_when_a_partial_bundle_has_the_erasure(veri
 def test_the_keys_that_are_given_must_be_the_ledgers(packages, intact, vkeys, words):
     verdict = ask(packages, intact, vkeys)
     assert verdict.verified is (words in ("verified", "UNPINNED"))
-    assert words.replace("neither", "is not the ledger's") in verdict.output
+    assert words.replace("is not the ledger's", "is not the ledger's") in verdict.output
 
 
 def test_a_head_seen_earlier_must_be_continued(verified, intact, tmp_path):
