@@ -153,6 +153,14 @@ def test_a_partial_bundle_is_held_to_what_its_entries_say_of_those_left_out(veri
         assert verified(tmp_path / "bundle", FIRST.vkeys) is good
 
 
+def test_a_partial_bundle_cannot_show_that_it_continues_another_head(packages, tmp_path):
+    made = damage.intact()
+    (tmp_path / "bundle").write_bytes(made.bundle([0]))
+    for size, good in ((SIZE, True), (200, False)):
+        (tmp_path / "seen").write_bytes(made.checkpoint(size))
+        assert ask(packages, tmp_path / "bundle", FIRST.vkeys, tmp_path / "seen").verified is good
+
+
 def test_a_folder_that_was_copied_while_the_node_went_on_is_verified(verified, tmp_path):
     later = published.ledger(600)
     folder = later.write_tiles(tmp_path / "ledger", [100, 530])

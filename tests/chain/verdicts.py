@@ -16,5 +16,5 @@ def verify_says(ledger: Path, vkeys: Sequence[str], seen: Path | None = None) ->
     notes = [seen.read_bytes()] if seen else []
     try:
         return not verify(ledger, vkeys, seen=notes).findings
-    except (VerifierKeyError, OSError):  # what its command answers with an error: a bad key, an unreadable file
+    except (VerifierKeyError, OSError):  # its command answers with an error: a bad key, an unreadable file
         return False
