@@ -27,8 +27,6 @@ from chain.documents import SCHEMA as DOCUMENTS_SCHEMA
 from chain.documents import Documents
 from chain.entry import MAX_INTEGER
 from chain.errors import DamageError, ForeignDataError
-from chain.head import parse_head
-from chain.note import parse
 from chain.reader import Position
 
 __all__ = ["Archive", "ArchiveBusy", "ArchiveUnavailable"]
@@ -43,11 +41,15 @@ ROW_BYTES = 400  # about what a row takes beside its body
 _SCHEMA = """
 CREATE TABLE position (
     format VARCHAR, origin VARCHAR, file VARCHAR, byte BIGINT, next_group BIGINT, checksum BLOB, seq BIGINT,
-    last_hash BLOB, closed BOOLEAN);
-CREATE TABLE heads (complete BOOLEAN NOT NULL, size BIGINT NOT NULL, note BLOB NOT NULL);
+    last_hash BLOB, closed BOOLEAN, head BLOB, full_head BLOB);
 """
 SCHEMA = (_SCHEMA, rows.SCHEMA, DOCUMENTS_SCHEMA, *VIEWS.values())
 _POSITION = "format, origin, file, byte, next_group, checksum, seq, last_hash, closed"
+_MOVE = """
+UPDATE position SET origin = ?, file = ?, byte = ?, next_group = ?, checksum = ?, seq = ?, last_hash = ?, closed = ?,
+    head = coalesce(?, head), full_head = coalesce(?, full_head)
+"""
+CHECKPOINT_BYTES = 8 * 2**20
 
 
 class _Unfit(Exception):
@@ -105,6 +107,13 @@ class Archive:
         """
         self._until = until
         return self._sound(self._load)
+
+    def settle(self) -> None:
+        """Nothing is to be loaded just now: time for what would hold up the loading."""
+        log = self._path.with_name(f"{self._path.name}.wal")
+        if log.exists() and log.stat().st_size > CHECKPOINT_BYTES:
+            with contextlib.suppress(duckdb.Error):  # a query may be running; what is wrong else, the next load meets
+                self._run("CHECKPOINT")
 
     def ask(self, work: Callable[[], T]) -> T:
         """What ``work`` answers, which only reads :attr:`documents`; it runs again when the archive must be rebuilt.
@@ -204,9 +213,7 @@ class Archive:
                 self.documents.clear()
             if batch.documents:
                 self.documents.store(batch.documents)
-            self._store_head(batch.note, complete=False)
-            self._store_head(batch.full, complete=True)
-            self._store_position(batch.position)
+            self._store_position(batch.position, batch.note, batch.full)
             self._run("COMMIT")
         except BaseException:
             with contextlib.suppress(
@@ -216,27 +223,10 @@ class Archive:
             raise
         self._position = batch.position
 
-    def _store_head(self, note: bytes | None, *, complete: bool) -> None:
-        """Keep ``note`` in the place of the one before. Raises NoteError."""
-        if note is not None:
-            size = parse_head(parse(note).text).size
-            self._run("DELETE FROM heads WHERE complete = ?", [complete])
-            self._run("INSERT INTO heads VALUES (?, ?, ?)", [complete, size, note])
-
-    def _store_position(self, at: Position) -> None:
-        self._run("DELETE FROM position")
-        values = (
-            FORMAT,
-            at.origin,
-            at.file,
-            at.offset,
-            at.group,
-            at.checksum,
-            at.seq,
-            at.last_hash,
-            at.closed,
-        )
-        self._run(f"INSERT INTO position VALUES ({', '.join('?' * len(values))})", values)
+    def _store_position(self, at: Position, note: bytes | None, full: bytes | None) -> None:
+        """The heads that are None stay what they were."""
+        values = (at.origin, at.file, at.offset, at.group, at.checksum, at.seq, at.last_hash, at.closed)
+        self._run(_MOVE, (*values, note, full))
 
     def _connect(self) -> None:
         new = not self._path.exists()
@@ -245,7 +235,8 @@ class Archive:
         if new:
             for statement in SCHEMA:
                 self._run(statement)
-            self._store_position(Position())
+            self._run("INSERT INTO position (format) VALUES (?)", [FORMAT])
+            self._store_position(Position(), None, None)
         stored = self._run(f"SELECT {_POSITION} FROM position")
         self._run(f"SELECT {', '.join(rows.COLUMNS)} FROM entries LIMIT 0")
         self.documents.check()

@@ -23,7 +23,7 @@ from chain.audit import Finding
 from chain.counters import Counters
 from chain.entry import ZERO_HASH, commit_body, decode_body, encode_entry
 from chain.errors import ChainError, EntryError
-from chain.head import parse_head
+from chain.head import TreeHead, parse_head
 from chain.merkle import CompactRange, leaf_hash
 from chain.note import parse, verify
 from chain.rotation import KIND as ROTATED
@@ -31,6 +31,7 @@ from chain.rotation import KeyHistory, KeyPair
 
 STEP = 4_096
 MOST_FINDINGS = 1_000
+_HEADS = {"head": "the newest head", "full_head": "the newest full head"}
 _OBJECTS = """
 SELECT 'table', table_name, sql FROM duckdb_tables() WHERE NOT internal
 UNION ALL SELECT 'view', view_name, sql FROM duckdb_views() WHERE NOT internal
@@ -103,8 +104,8 @@ class _Check:
         if not self._check_objects():
             return
         size = self._check_position()
-        heads = self._run("SELECT complete, size, note FROM heads ORDER BY size")
-        watched = {head[1] for head in heads}
+        heads = self._heads()
+        watched = {head.size for _, head, _ in heads}
         (count,) = self._run("SELECT count(*) FROM entries")[0]
         if count != size:
             self._findings.add("entries", f"{size} entries", f"{count} rows")
@@ -243,25 +244,35 @@ class _Check:
             if reach < seq:
                 self._findings.add("erased", "a body", "none, and no entry says that it was erased", seq)
 
-    def _check_heads(self, heads: Sequence[tuple[Any, ...]], size: int) -> None:
-        for complete, stored, note in heads:
-            which = "the newest full head" if complete else "the newest head"
+    def _heads(self) -> list[tuple[str, TreeHead, bytes]]:
+        """The newest head and the newest full head, with their notes."""
+        heads = []
+        for name, which in _HEADS.items():
+            for (note,) in self._run(f"SELECT {name} FROM position WHERE {name} IS NOT NULL"):
+                try:
+                    heads.append((name, parse_head(parse(bytes(note)).text), bytes(note)))
+                except ChainError as error:
+                    self._findings.add("head", which, str(error))
+        return heads
+
+    def _check_heads(self, heads: Sequence[tuple[str, TreeHead, bytes]], size: int) -> None:
+        for name, head, note in heads:
+            which = _HEADS[name]
+            pair = self._keys.at(head.size)
+            root = self._roots.get(head.size)
             try:
-                head = parse_head(parse(bytes(note)).text)
-                pair = self._keys.at(head.size)
-                verify(bytes(note), pair.both if complete else (pair.ed25519,))
+                verify(note, pair.both if name == "full_head" else (pair.ed25519,))
             except ChainError as error:
                 self._findings.add("head", f"{which}, signed by the node's keys", str(error))
                 continue
-            root = self._roots.get(head.size)
-            if head.origin != self._origin or head.size != stored or root is None:
-                wanted = f"{which} of {self._origin}, over {stored} entries that are there"
+            if head.origin != self._origin or root is None:
+                wanted = f"{which} of {self._origin}, over at most {size} entries"
                 self._findings.add("head", wanted, f"one of {head.origin} over {head.size}")
             elif root != head.root:
                 self._findings.add("root", f"{which}: {head.root.hex()}", root.hex())
-        newest = max((head[1] for head in heads), default=0)
+        newest = max((head.size for _, head, _ in heads), default=0)
         if newest != size:
-            covered = f"the newest covers {newest}: it was still being loaded"
+            covered = f"the newest covers {newest}: the rest was still to come, or was taken away"
             self._findings.add("head", f"a head over {size} entries", covered)
 
 

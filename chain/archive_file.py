@@ -21,6 +21,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": "false",
     "temp_directory": "",
     "memory_limit": MEMORY_LIMIT,
+    "checkpoint_threshold": "64MB",  # a checkpoint holds up the loading; mostly there is a quiet moment before
     "threads": "1",
 }
 

@@ -167,6 +167,7 @@ class ArchiveService:
                 continue
             self._index()
             more = self._archive.size > loaded or self._durable != durable
+        await self._in_thread(self._archive.settle)
 
     def _index(self) -> None:
         """Have the memory take up what was loaded, beside the loading, which it must not hold up."""
