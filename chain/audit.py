@@ -79,7 +79,7 @@ class Audit:
     """Feed it entries (:meth:`record`) or frames, then :meth:`finish`. ``keys``: the node's, from the first ones on;
     it follows their changes. ``watched``: tree sizes whose roots it is to note in ``roots``. ``beside`` hears of each
     entry: its seq and the record. ``deep``: check the signature of every head; else only ``notes`` are kept of the
-    heads over more than ``full_size`` entries.
+    heads over more than ``full_size`` entries. ``older`` knows the roots of sizes below those of the first frame.
     """
 
     origin: str
@@ -88,6 +88,7 @@ class Audit:
     beside: Callable[[int, RawEntry], None] | None = None
     deep: bool = False
     full_size: int = 0
+    older: Callable[[int], bytes | None] | None = None
     findings: list[Finding] = field(default_factory=list)
     roots: dict[int, bytes] = field(default_factory=dict)
     entries: int = 0
@@ -421,6 +422,8 @@ class Audit:
         self.newest_full = record
         self.closed = record.closing
         root = self._root_at(head.size)
+        if root is None and self.older is not None:
+            root = self.older(head.size)
         if self._gaps or self._loss or root == head.root:
             return
         found = f"{head.size} entries with root {head.root.hex()}"

@@ -96,6 +96,13 @@ class PublishedCheck:
         if head is not None and head.root != self._tree.root():
             self._add(-1, "ledger/checkpoint", self._tree.root().hex(), head.root.hex())
 
+    def root(self, size: int) -> bytes | None:
+        """The root over the first ``size`` published entries; None when the tiles do not tell."""
+        try:
+            return self.store.root(size) if size <= self.size else None
+        except ChainError:
+            return None
+
     def begin_at(self, seq: int) -> None:
         """Entries before ``seq`` do not come: files are not compared then, only entry by entry, and the root."""
         self._layout.size = seq

@@ -131,6 +131,7 @@ class _Verification:
             check.follow if check else None,
             self._deep,
             full_size,
+            check.root if check and begins else None,
         )
         self._audit_published(audit, check, begins)
         if snapshot is not None:

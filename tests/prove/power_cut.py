@@ -81,7 +81,7 @@ class Opened:
     commits: list[str]
 
 
-def open_ledger(disk: WatchedDisk) -> Opened:
+def open_ledger(disk: WatchedDisk, segment_bytes: int = SEGMENT_BYTES) -> Opened:
     """Recover what is on ``disk``. Raises ChainError, OSError."""
     known: list[str] = []
     clock = iter(range(1_700_000_000_000_000, 1_800_000_000_000_000))
@@ -98,7 +98,7 @@ def open_ledger(disk: WatchedDisk) -> Opened:
         replay=replay,
         restore=lambda state: known.extend(msgpack.unpackb(state)),
         disk=disk,
-        segment_bytes=SEGMENT_BYTES,
+        segment_bytes=segment_bytes,
         retry_s=0.005,
         publish_s=0.0,
     )
@@ -108,10 +108,12 @@ def open_ledger(disk: WatchedDisk) -> Opened:
 class Work:
     """One run of a ledger over a recorded disk."""
 
-    def __init__(self, disk: WatchedDisk, expected: Expected, name: str) -> None:
+    def __init__(
+        self, disk: WatchedDisk, expected: Expected, name: str, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
         self.disk = disk
         self.expected = expected
-        self.opened = open_ledger(disk)
+        self.opened = open_ledger(disk, segment_bytes)
         self.ledger = self.opened.ledger
         self._name = name
         self._made = 0

@@ -25,6 +25,7 @@ from weftos.cli import (
     rotation,
     sql,
     talk,
+    verify,
 )
 from weftos.cli.options import group
 
@@ -70,6 +71,7 @@ _CHAIN = (
     erase,
     rotation,
     sql,
+    verify,
 )  # each adds its commands to ``chain`` when it is imported
 app.add_typer(ledger.chain, name="chain")
 app.add_typer(configuration.config, name="config")

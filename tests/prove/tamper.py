@@ -1,0 +1,339 @@
+"""The tamper walk: every byte of a ledger is changed in turn, every field of every entry, and verification must say so.
+
+A ledger of two hundred entries in a dozen groups, with a dropped and a present segment, a snapshot, a change of keys
+and an erasure. Verification runs in this process over a twin of the disk in memory, one change at a time. A change that
+is not found must mean nothing: then what was verified has to be the very same as without it.
+
+    python -m tests.prove.tamper [--quick] [--seed SEED]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import multiprocessing
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from chain.bundle import BundleHead, BundleRecord, write_bundle
+from chain.disk import Disk
+from chain.entry import Entry, decode_entry, encode_entry
+from chain.errors import EntryError
+from chain.frame import SegmentHeader, decode_segment_header, encode_frame, encode_segment_header, read_frame
+from chain.history import History
+from chain.record import (
+    HeadRecord,
+    RawEntry,
+    StateRecord,
+    decode_payload,
+    encode_entry_record,
+    encode_head_record,
+    encode_payload,
+    encode_state_record,
+)
+from chain.rotation import vkeys_text
+from chain.tile_store import TileStore
+from chain.verify import Report, verify
+from chain.verify_bundle import verify_bundle
+from chain.verify_tiles import verify_tiles
+from tests.prove.power_cut import NEW, OLD, Expected, Work
+from tests.prove.recorded_disk import Content, RecordedDisk
+
+ROOT = Path("/ledger")
+BUNDLE = ROOT / "a.bundle"
+ENTRIES = 200
+PARALLEL = 2
+PARTS = 64
+QUICK_STEP = 97
+KEYS = (OLD.ed25519.text, OLD.mldsa.text)
+SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Intact:
+    """The ledger, and what verification says of it: as a directory, as a published folder, as a bundle."""
+
+    content: Content
+    directory: Report
+    tiles: Report
+    bundle: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: ``path`` then holds ``data``. ``kind`` is the row of the table it counts in."""
+
+    kind: str
+    what: str
+    path: Path
+    data: bytes
+
+
+async def _make(disk: RecordedDisk) -> None:
+    work = Work(disk, Expected(), "t", segment_bytes=2**20)
+    work.ledger.start(asyncio.get_running_loop())
+    for _ in range(4):
+        await work.commit(entries=17)
+    first = work.ledger.next_seq
+    await work.commit("to be erased", entries=2)
+    await work.compact()
+    await work.erase(first, first + 1)
+    await work.rotate()
+    while ENTRIES - work.ledger.next_seq > 17:
+        await work.commit(entries=17)
+    await work.commit(entries=ENTRIES - work.ledger.next_seq)
+    await work.close()
+
+
+def make() -> Intact:
+    """The ledger in memory. Raises AssertionError when verification finds anything wrong with it."""
+    disk = RecordedDisk(ROOT)
+    asyncio.run(_make(disk))
+    keys = disk.now.copy()
+    keys.directories.add(ROOT / "keys")
+    put(keys, ROOT / "keys" / "vkeys.txt", vkeys_text(NEW.pairs))
+    put(keys, BUNDLE, _bundle(disk))
+    found = RecordedDisk(ROOT, keys)
+    intact = Intact(keys, _directory(found), _tiles(found), _bundled(found))
+    for report in (intact.directory, intact.tiles, intact.bundle):
+        assert not report.findings and report.entries == ENTRIES, report.findings
+    return intact
+
+
+def put(content: Content, path: Path, data: bytes) -> None:
+    """Have ``path`` hold ``data``."""
+    inode = max(content.inodes, default=0) + 1
+    content.names[path] = inode
+    content.inodes[inode] = data
+
+
+def _bundle(disk: RecordedDisk) -> bytes:
+    store = TileStore(ROOT / "ledger", disk)
+    note = store.checkpoint()
+    assert note is not None
+    records = (
+        BundleRecord(record.leaf, record.salt, record.body_bytes, ())
+        for record in History(ROOT, disk).entries()
+    )
+    out = io.BytesIO()
+    write_bundle(
+        out, BundleHead(OLD.origin, store.size, True, store.size, note, vkeys_text(NEW.pairs)), records
+    )
+    return out.getvalue()
+
+
+def _directory(disk: Disk) -> Report:
+    return verify(ROOT, KEYS, disk=disk)
+
+
+def _tiles(disk: Disk) -> Report:
+    return verify_tiles(ROOT / "ledger", KEYS, disk=disk)
+
+
+def _bundled(disk: Disk) -> Report:
+    return verify_bundle(BUNDLE, KEYS, disk=disk)
+
+
+def byte_changes(content: Content, step: int, dice: random.Random) -> Iterator[Change]:
+    """Each ``step``-th byte of every file, changed to another one."""
+    for path, data in content.files().items():
+        for at in range(dice.randrange(step), len(data), step):
+            changed = bytearray(data)
+            changed[at] ^= dice.randrange(1, 256)
+            yield Change(_kind(path), f"byte {at}", path, bytes(changed))
+
+
+def _kind(path: Path) -> str:
+    if path == BUNDLE:
+        return "bundle"
+    first, *rest = path.relative_to(ROOT).parts
+    if first != "ledger":
+        return first
+    return "/".join(rest[:2]) if rest[0] == "tile" else f"ledger/{rest[0]}"
+
+
+def entry_changes(content: Content) -> Iterator[Change]:
+    """Entries of the journal's newest segment edited field by field, deleted, doubled, swapped, cut off behind; each
+    time with all checksums made anew, as somebody would who has no key.
+    """
+    path = max(name for name in content.names if name.suffix == ".wj")
+    segment = _Segment(content.inodes[content.names[path]])
+    for group, place, raw in segment.entries():
+        entry = decode_entry(raw.leaf)
+        for name in Entry.__dataclass_fields__:
+            with_field = _edited(entry, name)
+            if with_field is not None:
+                changed = RawEntry(with_field, raw.salt, raw.body)
+                yield Change(
+                    "field of an entry", f"{name} of {entry.seq}", path, segment.put(group, place, [changed])
+                )
+        yield Change("entry deleted", str(entry.seq), path, segment.put(group, place, []))
+        yield Change("entry doubled", str(entry.seq), path, segment.put(group, place, [raw, raw]))
+        after = next(iter(segment.groups[group][0][place + 1 :]), None)
+        if isinstance(after, RawEntry):
+            yield Change("entries swapped", str(entry.seq), path, segment.put(group, place, [after, raw], 2))
+        yield Change("tail cut off", f"behind {entry.seq}", path, segment.cut(group, place))
+
+
+def _edited(entry: Entry, name: str) -> bytes | None:
+    value: Any = getattr(entry, name)
+    other: Any
+    if isinstance(value, int):
+        other = value + 1 if name != "cause" else (-1 if value >= 0 else 0)
+    elif isinstance(value, bytes):
+        other = bytes(16) if not value else bytes([value[0] ^ 1]) + value[1:]
+    else:
+        other = {"node": "weftos-another", "kind": "message.dead"}.get(name, f"{value}x"[-60:])
+    try:
+        return encode_entry(replace(entry, **{name: other}))
+    except EntryError:
+        return None
+
+
+class _Segment:
+    """A segment's groups: records and note, to be written anew with other records."""
+
+    def __init__(self, data: bytes) -> None:
+        self._header, at = decode_segment_header(data)
+        self.groups: list[tuple[list[Any], bytes | None]] = []
+        checksum, number = data[at - 32 : at], self._header.first_group
+        while at < len(data):
+            frame = read_frame(data, at, number, checksum)
+            assert not hasattr(frame, "fault"), frame
+            self.groups.append(decode_payload(frame.payload))
+            checksum, number, at = frame.checksum, number + 1, frame.end
+
+    def entries(self) -> Iterator[tuple[int, int, RawEntry]]:
+        for group, (records, _) in enumerate(self.groups):
+            for place, record in enumerate(records):
+                if isinstance(record, RawEntry):
+                    yield group, place, record
+
+    def put(self, group: int, place: int, records: Sequence[Any], replaced: int = 1) -> bytes:
+        groups = list(self.groups)
+        old, note = groups[group]
+        groups[group] = ([*old[:place], *records, *old[place + replaced :]], note)
+        return self._bytes(groups)
+
+    def cut(self, group: int, place: int) -> bytes:
+        records, _ = self.groups[group]
+        note = self.groups[group - 1][1] if group else None
+        return self._bytes([*self.groups[:group], (records[:place], note)])
+
+    def _bytes(self, groups: Sequence[tuple[list[Any], bytes | None]]) -> bytes:
+        data = encode_segment_header(
+            SegmentHeader(self._header.first_group, self._header.previous, self._header.origin)
+        )
+        checksum = data[-32:]
+        parts = [data]
+        for number, (records, note) in enumerate(groups, self._header.first_group):
+            frame, checksum = encode_frame(
+                number, encode_payload([_encoded(item) for item in records], note), checksum
+            )
+            parts.append(frame)
+        return b"".join(parts)
+
+
+def _encoded(record: Any) -> bytes:
+    if isinstance(record, RawEntry):
+        assert record.salt is not None and record.body is not None
+        return encode_entry_record(record.leaf, record.salt, record.body)
+    if isinstance(record, StateRecord):
+        return encode_state_record(record.table, record.key, record.value)
+    assert isinstance(record, HeadRecord)
+    return encode_head_record(record.note, record.closing)
+
+
+def missed(intact: Intact, change: Change) -> str | None:
+    """None when the change was found; "meaningless" when all is as without it; else what went wrong."""
+    content = intact.content.copy()
+    content.inodes[content.names[change.path]] = change.data
+    disk = RecordedDisk(ROOT, content)
+    checks = [(_directory, intact.directory)]
+    if change.path == BUNDLE:
+        checks = [(_bundled, intact.bundle)]
+    elif "ledger" in change.path.parts[2:]:
+        checks.append((_tiles, intact.tiles))
+    verdict = None
+    for check, before in checks:
+        try:
+            report = check(disk)
+        except Exception as error:
+            return f"{change.kind}, {change.path.name}, {change.what}: {type(error).__name__}: {error}"
+        if not report.findings:
+            verdict = "meaningless"
+            if report != before:
+                return f"{change.kind}, {change.path.name}, {change.what}: not found"
+    return verdict
+
+
+_INTACT: list[Intact] = []  # inherited by the processes of the walk
+
+
+def _part(part: int, step: int, seed: str) -> tuple[Counter[str], Counter[str], list[str]]:
+    """Every ``PARTS``-th change from ``part`` on: how many there were, how many mean nothing, what was not found."""
+    intact = _INTACT[0]
+    done: Counter[str] = Counter()
+    meaningless: Counter[str] = Counter()
+    wrong = []
+    changes = [*byte_changes(intact.content, step, random.Random(seed)), *entry_changes(intact.content)]
+    for change in changes[part :: PARTS * (1 if step == 1 else 4)]:
+        done[change.kind] += 1
+        match missed(intact, change):
+            case None:
+                pass
+            case "meaningless":
+                meaningless[f"{change.kind} ({change.path.name})"] += 1
+            case found:
+                wrong.append(found)
+    return done, meaningless, wrong
+
+
+def prove_tampering(console: Console, seed: str, quick: bool) -> bool:
+    """The walk, over each byte or over some; prints the table."""
+    started = time.monotonic()
+    _INTACT[:] = [make()]
+    step = QUICK_STEP if quick else 1
+    with multiprocessing.get_context("fork").Pool(PARALLEL) as pool:
+        tasks = [pool.apply_async(_part, (part, step, seed)) for part in range(PARTS)]
+        parts = [task.get() for task in track(tasks, "tampering", console=console, transient=True)]
+    done: Counter[str] = sum((part[0] for part in parts), Counter())
+    meaningless: Counter[str] = sum((part[1] for part in parts), Counter())
+    wrong = [fault for part in parts for fault in part[2]]
+    table = Table("changed", "changes", "found or meaningless", box=box.SIMPLE_HEAD)
+    for kind, count in sorted(done.items()):
+        bad = sum(fault.startswith(f"{kind},") for fault in wrong)
+        table.add_row(kind, f"{count:,}", f"{(count - bad) / count:.1%}")
+    console.print(table)
+    for name, count in meaningless.items():
+        console.print(f"  of these without a meaning: {count} in {name}", highlight=False, markup=False)
+    for fault in wrong[:SHOWN]:
+        console.print(f"       {fault[:300]}", style="red", highlight=False, markup=False)
+    console.print(f"  {sum(done.values()):,} changes, {time.monotonic() - started:.0f} s", highlight=False)
+    console.print(f"{'FAIL' if wrong else ' ok '} every change is found, or means nothing; no false alarm",
+                  style="red" if wrong else "green", highlight=False)  # fmt: skip
+    return not wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="some bytes and some entries")
+    parser.add_argument("--seed", default="weftos")
+    options = parser.parse_args()
+    return 0 if prove_tampering(Console(), options.seed, options.quick) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
