@@ -1,8 +1,24 @@
-"""What every test run has in common: the closing count of tests, and of those that used a real Ray."""
+"""What every test run has in common: a user of its own, the closing count of tests, and of those on a real Ray."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def configuration_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What a verification remembers is not to end up with whoever runs the tests."""
+    before = os.environ.get("XDG_CONFIG_HOME")
+    directory = tmp_path_factory.mktemp("config")
+    os.environ["XDG_CONFIG_HOME"] = str(directory)
+    yield directory
+    del os.environ["XDG_CONFIG_HOME"]
+    if before is not None:
+        os.environ["XDG_CONFIG_HOME"] = before
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

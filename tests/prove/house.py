@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -57,7 +58,8 @@ class House:
     def cli(self, *words: str) -> dict[str, Any]:
         """One command of the CLI with --json. Raises ProofError unless its exit status is 0."""
         argv = [sys.executable, "-P", "-m", "weftos", *words, "--json"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=COMMAND_S)
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(self.data / "config")}
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=COMMAND_S, env=environment)
         if done.returncode != 0:
             said = (done.stdout + done.stderr).strip()
             raise ProofError(f"weftos {' '.join(words)} ended with status {done.returncode}: {said}")

@@ -81,7 +81,7 @@ class Story:
         line = shown or " ".join(f'"{word}"' if " " in word else word for word in words)
         self.console.print()
         self.typed("$" if not on else f"{on}$", f"weftos {line}")
-        environment = {**os.environ, "COLUMNS": str(WIDTH - 4)}
+        environment = {**os.environ, "COLUMNS": str(WIDTH - 4), "XDG_CONFIG_HOME": str(self.home / "config")}
         if on:
             environment["WEFTOS_DATA"] = str(self.data(on))
         done = subprocess.run(
