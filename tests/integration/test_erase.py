@@ -139,7 +139,7 @@ def finished(node: LiveNode) -> None:
     until(lambda: not node.api.erasures()["erasing"], f"erasing ends: {node.api.erasures()}")
 
 
-@pytest.mark.parametrize("step", ["journal", "compacting", "published ledger", "archive", "end"])
+@pytest.mark.parametrize("step", ["journal", "published ledger", "archive", "end"])
 def test_a_node_killed_while_it_erases_goes_on_at_its_next_start(small: LiveNode, step: str) -> None:
     node = small
     converse(node)
