@@ -59,6 +59,9 @@ class KillingDisk(WatchedDisk):
     def fail(self, kind: str) -> None:
         self._failing.append(kind)
 
+    def heal(self) -> None:
+        self._failing.clear()
+
     def _count(self, kind: str, half: Callable[[], None] = lambda: None) -> None:
         self._left -= 1
         if self._left < 0:

@@ -28,7 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 MODULES = ("disk", "journal", "slots", "publisher", "snapshot", "erasure", "recovery")
 SYNCS = ("sync", "sync_directory")
 PARALLEL = 2
-CAUGHT, SURVIVED = 1, 0
+CAUGHT, SURVIVED = 3, 0  # a fault of the walk itself ends with 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +109,23 @@ def try_mutant(module: str, number: int, seed: str) -> int:
     return CAUGHT if walked.found else SURVIVED
 
 
+def run_mutant(mutant: Mutant, seed: str) -> subprocess.CompletedProcess[str]:
+    """:func:`try_mutant` in a process of its own."""
+    words = ["-m", "tests.prove.mutants", "--try", mutant.module, str(mutant.number), "--seed", seed]
+    return subprocess.run(
+        [sys.executable, *words], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+
+
 def prove_mutants(console: Console, seed: str) -> bool:
     """Try each mutant, print the table."""
     found = mutants()
 
-    def run(mutant: Mutant) -> tuple[Mutant, subprocess.CompletedProcess[str]]:
-        words = ["-m", "tests.prove.mutants", "--try", mutant.module, str(mutant.number), "--seed", seed]
-        done = subprocess.run(
-            [sys.executable, *words], cwd=REPOSITORY, capture_output=True, text=True, check=False
-        )
-        return mutant, done
-
     table = Table("module", "in", "left out", "caught by", box=box.SIMPLE_HEAD)
     passed = True
     with ThreadPoolExecutor(PARALLEL) as pool:
-        for mutant, done in track(
-            pool.map(run, found), "mutants", len(found), console=console, transient=True
-        ):
+        tried = zip(found, pool.map(lambda mutant: run_mutant(mutant, seed), found), strict=True)
+        for mutant, done in track(tried, "mutants", len(found), console=console, transient=True):
             caught = done.returncode == CAUGHT and not done.stderr
             passed &= caught
             said = done.stdout.strip() if caught else f"NOT CAUGHT {done.stderr[-300:]}"

@@ -165,6 +165,7 @@ class Work:
         except LedgerUnavailable:
             while self.ledger.read_only is not None:
                 await asyncio.sleep(0.002)
+        self.disk.heal()
 
     async def erase(self, first: int, last: int) -> None:
         body = {"ranges": [[first, last]], "by": "operator", "reason": "to see it"}

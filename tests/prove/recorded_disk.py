@@ -101,6 +101,10 @@ class WatchedDisk(Disk):
         """The next operation of this kind fails, once."""
         raise NotImplementedError
 
+    def heal(self) -> None:
+        """Nothing is to fail any more."""
+        raise NotImplementedError
+
 
 class RecordedDisk(WatchedDisk):
     """``operations``: what has happened since it was made. ``fail(kind)`` makes the next one of a kind fail, once."""
@@ -117,6 +121,9 @@ class RecordedDisk(WatchedDisk):
 
     def fail(self, kind: str) -> None:
         self._failing.append(kind)
+
+    def heal(self) -> None:
+        self._failing.clear()
 
     def mark(self, promise: bytes) -> None:
         with self._lock:
