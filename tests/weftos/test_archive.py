@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from chain.document import Document, encode_document
 from chain.keys import create_keys
-from chain.ledger import Draft, Ledger
+from chain.ledger import Draft, Ledger, StateChange
 from kernel.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from tests.chain.hostile_sql import UNSTOPPABLE
+from weftos.archive import STUCK_STATUS
 
 TIMEOUT_S = 30
 
@@ -84,6 +87,8 @@ def test_it_loads_on_its_own_when_told_that_more_is_durable(tmp_path: Path) -> N
         ("log", {"pid": "1"}, "pid must be a whole number"),
         ("log", {"limit": True}, "limit must be a whole number"),
         ("log", {"kind": 5}, "kind must be text"),
+        ("sql", {}, "sql must be text"),
+        ("sql", {"sql": "SELECT 1", "limit": "x"}, "limit must be a whole number"),
     ],
 )
 def test_a_wrong_request_is_refused_and_the_process_lives_on(
@@ -110,6 +115,97 @@ def test_a_damaged_journal_is_reported_and_the_process_lives_on(tmp_path: Path) 
         content[300] ^= 1
         segment.write_bytes(content)
         assert (await helper.request("log", {}))["loaded"] == 3
+
+    node_with_archive(tmp_path, scenario)
+
+
+def test_sql_is_asked_over_what_is_durable_at_that_moment(tmp_path: Path) -> None:
+    async def scenario(ledger: Ledger, helper: Helper) -> None:
+        for total in (2, 5):
+            await append(ledger, total - ledger.size)
+            helper.notify("durable", {"size": ledger.size})
+            answer = await helper.request("sql", {"sql": "SELECT count(*) AS n FROM entries"})
+            assert answer == {"columns": [["n", "BIGINT"]], "rows": [[total]], "cut": "", "loaded": total}
+        assert (await helper.request("sql", {"sql": "FROM entries", "limit": 2}))["cut"]
+
+    node_with_archive(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "words"),
+    [
+        ("DROP TABLE entries", "invalid", "a statement of type DROP is not allowed here"),
+        ("SELECT * FROM read_text('/etc/passwd')", "invalid", "file system operations are disabled"),
+        ("SELECT range(1000000000)", "invalid", "Out of Memory"),
+        ("SELECT sum(i) FROM range(100000000000) t(i)", "timeout", "took longer than 5 s"),
+    ],
+)
+def test_hostile_sql_gets_its_answer_in_words_and_the_process_follows_meanwhile(
+    tmp_path: Path, sql: str, code: str, words: str
+) -> None:
+    async def scenario(ledger: Ledger, helper: Helper) -> None:
+        asked = helper.request("sql", {"sql": sql})
+        await append(ledger, 3)
+        helper.notify("durable", {"size": 3})
+        assert len((await helper.request("log", {}))["rows"]) == 3
+        assert code != "timeout" or not asked.done()
+        error = (await asked)["error"]
+        assert (error["code"], words in error["message"]) == (code, True)
+        assert (await helper.request("sql", {"sql": "SELECT count(*) FROM entries"}))["rows"] == [[3]]
+        assert (await helper.request("status", {}))["rebuilt"] is None
+
+    node_with_archive(tmp_path, scenario)
+
+
+def test_a_statement_that_cannot_be_stopped_ends_the_process_and_loses_nothing(tmp_path: Path) -> None:
+    async def scenario(ledger: Ledger, helper: Helper) -> None:
+        await append(ledger, 3)
+        error = (await helper.request("sql", {"sql": UNSTOPPABLE}))["error"]
+        assert (error["code"], error["message"]) == (
+            "timeout", "the query could not be stopped in time; the archive starts again")  # fmt: skip
+        while helper.alive:
+            await asyncio.sleep(0.01)
+        again = Helper(helper.command, 7, lambda op, args: None, lambda status: None)
+        await again.start()
+        assert (await again.request("sql", {"sql": "SELECT count(*) FROM entries"}))["rows"] == [[3]]
+        assert (await again.request("status", {}))["rebuilt"] is None
+        await again.stop()
+
+    assert node_with_archive(tmp_path, scenario) == STUCK_STATUS
+
+
+def test_a_rebuild_leaves_no_byte_of_what_the_files_held(tmp_path: Path) -> None:
+    document = Document("d2", "/user/a", "own", "", "the zanzibarwren nests at noon", 2, 1)
+
+    def holding() -> list[str]:
+        files = [path for path in (tmp_path / "archive").rglob("*") if path.is_file()]
+        return [path.name for path in files if b"zanzibarwren" in path.read_bytes()]
+
+    async def scenario(ledger: Ledger, helper: Helper) -> None:
+        await append(ledger, 2)
+        body = {"id": "d2", "to": "/user/a", "why": "zanzibarwren"}
+        change = StateChange("doc", "d2", encode_document(document))
+        await ledger.commit([Draft("message.dead", body), change], durable=True).durable()
+        helper.notify("durable", {"size": ledger.size})
+        found = await helper.request("search", {"query": "zanzibarwren"})
+        assert [hit["id"] for hit in found["results"]] == ["d2"]
+        vectors = (tmp_path / "archive" / "vectors").glob("*/kept.vec")
+        assert holding() and any(any(path.read_bytes()[64:]) for path in vectors)
+        journal = sorted((tmp_path / "journal").iterdir())
+        kept = [path.read_bytes() for path in journal]
+        for path in journal:
+            path.write_bytes(b"")
+        helper.notify("durable", {"size": 0})
+        assert await helper.request("rebuild", {}) == {}
+        assert holding() == []
+        assert not any(any(path.read_bytes()[64:]) for path in (tmp_path / "archive").rglob("kept.vec"))
+        for path, content in zip(journal, kept, strict=True):
+            path.write_bytes(content)
+        helper.notify("durable", {"size": 3})
+        found = await helper.request("search", {"query": "zanzibarwren"})
+        assert [hit["id"] for hit in found["results"]] == ["d2"]
+        status = await helper.request("status", {})
+        assert (status["entries"], status["rebuilt"]) == (3, "it was asked for")
 
     node_with_archive(tmp_path, scenario)
 
