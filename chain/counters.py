@@ -20,6 +20,17 @@ class Counters:
     _touched: int = 0
     _from_the_start: bool = True
 
+    def take(self, time_us: int, pid: int, count: int) -> bool:
+        """Take in an entry that is plainly the next one; False, and nothing done, when it is not."""
+        following = self.next.get(pid)
+        if following is None:
+            following = 0 if self._from_the_start else count
+        if count != following or time_us < self.time_us:
+            return False
+        self.time_us = time_us
+        self.next[pid] = count + 1
+        return True
+
     def check(self, entry: Entry) -> tuple[str, str, str] | None:
         """Take ``entry`` in; what is wrong with it, as kind, what was expected, what was found."""
         if entry.time_us < self.time_us:
@@ -43,6 +54,11 @@ class Counters:
         """The entry that was taken in last turned out to be touched; before it, ``time_us`` was ``time_before_us``."""
         self._touched += 1
         self.time_us = time_before_us
+
+    @property
+    def whole(self) -> bool:
+        """Whether all entries so far have been taken in, from the first one on."""
+        return self._from_the_start and not self._touched
 
     def forget(self) -> None:
         """Any number of entries is missing here."""

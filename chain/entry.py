@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from math import isfinite
 from typing import Any
@@ -49,6 +50,8 @@ _FIELDS = (
     ("previous", bytes),
 )
 _SCALARS = frozenset((str, int, bytes, bool, type(None)))
+_TEXT = frozenset((str,))
+_LEAF_TYPES = (int, *(type_ for _, type_ in _FIELDS))
 # One packer for all: a call of pack() runs to its end under the interpreter's lock, and an error resets it.
 _pack = msgpack.Packer(use_bin_type=True, strict_types=True).pack
 
@@ -132,8 +135,43 @@ def _faults(e: Entry) -> list[str]:
     return faults
 
 
+@lru_cache(maxsize=512)
+def _is_name(node: str, kind: str) -> bool:
+    return _NODE(node) is not None and _KIND(kind) is not None
+
+
+def decode_fields(leaf: bytes) -> list[Any]:
+    """The fields in ``leaf``, the format first: as strict as :func:`decode_entry`, which is slower."""
+    try:
+        values = msgpack.unpackb(leaf, raw=False, strict_map_key=True)
+        if type(values) is list and tuple(map(type, values)) == _LEAF_TYPES:
+            format, seq, time_us, node, pid, count, kind, subject, trace, cause, commitment, previous = values
+            if (
+                format == FORMAT
+                and -1 <= cause < seq <= MAX_INTEGER
+                and 0 <= time_us <= MAX_INTEGER
+                and 0 <= pid <= MAX_INTEGER
+                and 0 <= count <= MAX_INTEGER
+                and _is_name(node, kind)
+                and _SUBJECT(subject)
+                and len(commitment) == 32 == len(previous)
+                and len(trace) in (0, 16)
+                and len(leaf) <= MAX_LEAF_BYTES
+                and _pack(values) == leaf
+            ):
+                return values
+    except (ValueError, msgpack.UnpackException, TypeError, RecursionError):
+        pass
+    return _doubtful_fields(leaf)
+
+
 def decode_entry(leaf: bytes) -> Entry:
     """The entry in ``leaf``. Strict: field types, ranges, and canonical form. Raises :class:`EntryError`."""
+    return Entry(*decode_fields(leaf)[1:])
+
+
+def _doubtful_fields(leaf: bytes) -> list[Any]:
+    """As :func:`decode_fields`, with words for everything that may be wrong."""
     if len(leaf) > MAX_LEAF_BYTES:
         raise EntryError(f"leaf of {len(leaf)} bytes, limit {MAX_LEAF_BYTES}")
     values = _unpack(leaf, "leaf")
@@ -141,10 +179,9 @@ def decode_entry(leaf: bytes) -> Entry:
         raise EntryError(f"leaf is not a msgpack array of {1 + len(_FIELDS)} fields")
     if type(values[0]) is not int or values[0] != FORMAT:
         raise EntryError(f"leaf has format {values[0]!r:.40}, this version reads format {FORMAT}")
-    entry = Entry(*values[1:])
-    if encode_entry(entry) != leaf:
+    if encode_entry(Entry(*values[1:])) != leaf:
         raise EntryError("leaf is not canonical: it encodes again to other bytes")
-    return entry
+    return values
 
 
 def encode_body(body: dict[str, Any]) -> bytes:
@@ -154,15 +191,16 @@ def encode_body(body: dict[str, Any]) -> bytes:
     list or dict. Raises :class:`EntryError`, :class:`BodyTooLarge`.
     """
     try:
-        for key, value in body.items():
-            if type(key) is not str or (type(value) not in _SCALARS and not _is_flat(value)):
-                body = _canonical(body, 1)
-                break
-        else:
+        simple = _SCALARS.issuperset(map(type, body.values())) or all(
+            type(value) in _SCALARS or _is_flat(value) for value in body.values()
+        )
+        if simple and _TEXT.issuperset(map(type, body)):
             keys = list(body)
             ordered = sorted(keys)
             if keys != ordered:
                 body = {key: body[key] for key in ordered}
+        else:
+            body = _canonical(body, 1)
         data: bytes = _pack(body)
     except (TypeError, OverflowError, UnicodeEncodeError, AttributeError) as error:
         raise EntryError(f"body cannot be encoded: {error}") from error

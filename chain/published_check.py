@@ -1,7 +1,7 @@
-"""Holds the files of a published ledger against the entries: each must be what the layout makes of them, to the byte.
+"""Holds the files of a published ledger against the entries that an audit goes through.
 
-The entries come from whoever audits them, one by one; this follows with its own :class:`~chain.tile_layout.Layout`, and
-compares each file it makes with the one on the disk.
+Leaves and bodies are compared one by one, and each hash tile when the entries under it have passed. Nothing is held
+but the hashes of the last tile of each level.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from pathlib import Path
 
 from chain.audit import Finding
 from chain.disk import Disk
+from chain.entry import commit_body, decode_entry
 from chain.errors import ChainError, TileError
-from chain.merkle import CompactRange, leaf_hash
+from chain.merkle import HASH_BYTES, CompactRange, leaf_hash, node_hash
 from chain.record import RawEntry
-from chain.tile_layout import Layout, Output
-from chain.tile_paths import CHECKPOINT, VKEYS, WIDTH
-from chain.tile_store import TileStore
+from chain.tile_paths import CHECKPOINT, VKEYS, WIDTH, hash_tile, tiles_of
+from chain.tile_store import Body, TileStore
 
 KIND = "published"
-MOST_UNREAD = 4
-MAX_UNREADABLE = 16  # bundles in a row
+MOST_UNREADABLE = 16  # bundles in a row
+MOST_FINDINGS = 1_000
 
 
 class PublishedCheck:
@@ -32,69 +32,74 @@ class PublishedCheck:
         self.store = store
         self.size = store.size
         self.findings: list[Finding] = []
-        self._layout = Layout()
-        self._tree = CompactRange()
-        self._leaves = store.leaves(0, self.size)
-        self._bodies = store.bodies(0, self.size)
+        self._next = 0
+        self._read_here = 0
+        self._rows: list[list[bytes]] = [[]]
+        self._leaves: Iterator[bytes] | None = None
+        self._bodies: Iterator[Body | None] = iter(())
         self._broken = False
-        self._partly = False
+
+    def begin_at(self, seq: int) -> CompactRange:
+        """Entries before ``seq`` do not come: what is stored of their hashes is taken for true. Raises TileError."""
+        rows = []
+        for level, number, width in tiles_of(seq):
+            count = width % WIDTH
+            hashes = self.store.hash_tile(level, number, count) if count else b""
+            rows.append([hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)])
+        tree = self.store.compact_range(seq)
+        self._rows, self._next = rows or [[]], seq
+        return tree
 
     def entries(self, start: int, end: int) -> Iterator[tuple[RawEntry | None, str]]:
         """What is published as entries ``start`` to ``end - 1``, each with where; None where a bundle is unreadable.
 
-        It ends where several in a row are: nobody may make a reader look for more than there is.
+        It ends where many in a row are: nobody may make a reader look for more than there is.
         """
         unreadable = 0
-        unread = 0
+        self._read_here = end
         for number in range(start // WIDTH, -(-end // WIDTH)):
-            if unread == MOST_UNREAD:
-                return
-            first, stop = max(start - number * WIDTH, 0), min(WIDTH, end - number * WIDTH)
+            first = max(start, number * WIDTH)
+            stop = min(WIDTH, end - number * WIDTH)
             try:
-                leaves = self.store.bundle(number, stop)[first:]
-                bodies = list(self.store.bodies(number * WIDTH + first, number * WIDTH + stop))
+                leaves = self.store.bundle(number, stop)[first - number * WIDTH :]
+                for leaf, body in zip(leaves, self.store.bodies(first, number * WIDTH + stop), strict=True):
+                    salt, data = body or (None, None)
+                    yield RawEntry(leaf, salt, data), f"ledger/tile/entries, bundle {number}"
                 unreadable = 0
             except TileError as error:
                 yield None, str(error)
                 unreadable += 1
-                if unreadable > MAX_UNREADABLE:  # the checkpoint may claim any number of entries
+                if unreadable == MOST_UNREADABLE:  # the checkpoint may claim any number of entries
                     return
-                continue
-            for leaf, body in zip(leaves, bodies, strict=True):
-                salt, data = body or (None, None)
-                yield RawEntry(leaf, salt, data), f"ledger/tile/entries, bundle {number}"
 
-    def follow(self, seq: int, raw: RawEntry) -> None:
-        """The audited entry ``seq``, wherever it was read: the published one must be the same."""
-        if self._broken or seq != self._layout.size or seq >= self.size:
-            return
+    def follow(self, seq: int, raw: RawEntry, hash_: bytes) -> bool:
+        """The audited entry ``seq``, wherever it was read, and its leaf hash: whether its body is not published."""
+        if self._broken or seq != self._next or seq >= self.size:
+            return False
+        self._next = seq + 1
         try:
-            leaf, published = next(self._leaves), next(self._bodies)
-            if leaf != raw.leaf:
-                self._add(seq, "ledger/tile/entries", raw.leaf.hex(), leaf.hex())
-            elif raw.body is not None and published is not None and published != (raw.salt, raw.body):
-                self._add(seq, "ledger/tile/bodies", "salt and body as in the journal", "others")
-            salt, body = published or (None, None)
-            hash_ = leaf_hash(leaf)
-            self._tree.append(hash_)
-            if self._partly:
-                self._layout.size += 1
-            else:
-                for output in self._layout.extend([(leaf, hash_, salt, body)]):
-                    self._compare(output)
-            if self._layout.size == self.size:
-                self._last()
+            absent = False
+            if seq >= self._read_here:
+                absent, hash_ = self._compare_entry(seq, raw, hash_)
+            row = self._rows[0]
+            row.append(hash_)
+            if len(row) == WIDTH:
+                self._full_tile(0)
+            if self._next == self.size:
+                self._last_tiles()
         except (ChainError, StopIteration) as error:
             self._broken = True
             self._add(seq, "ledger", "a published ledger", str(error))
+            return False
+        return absent
 
-    def _last(self) -> None:
-        for output in () if self._partly else self._layout.finish():
-            if not output.path.startswith("tile/bodies"):  # in pieces; each body was compared
-                self._compare(output)
-        head = self.store.head
-        if head is not None and head.root != self._tree.root():
-            self._add(-1, "ledger/checkpoint", self._tree.root().hex(), head.root.hex())
+    def finish(self) -> None:
+        """All entries came. Were they as many as are published?"""
+        if not self._broken and self._next < self.size:
+            self._add(self._next, "ledger", f"{self.size} entries", f"{self._next} could be compared")
+        for name in self._disk.names(self._directory):
+            if name not in (CHECKPOINT, VKEYS, "tile") and not name.endswith(".new"):
+                self._add(-1, f"ledger/{name}", "no such file", "a file the node does not write")
 
     def root(self, size: int) -> bytes | None:
         """The root over the first ``size`` published entries; None when the tiles do not tell."""
@@ -103,55 +108,55 @@ class PublishedCheck:
         except ChainError:
             return None
 
-    def begin_at(self, seq: int) -> None:
-        """Entries before ``seq`` do not come: files are not compared then, only entry by entry, and the root."""
-        self._layout.size = seq
-        self._partly = True
-        self._tree = self.store.compact_range(seq)
-        self._leaves = self.store.leaves(seq, self.size)
-        self._bodies = self.store.bodies(seq, self.size)
+    def _compare_entry(self, seq: int, raw: RawEntry, hash_: bytes) -> tuple[bool, bytes]:
+        """Compare what is published with an entry from elsewhere: whether its body is not published, and the hash of
+        the leaf that is.
+        """
+        if self._leaves is None:
+            self._leaves, self._bodies = self.store.leaves(seq, self.size), self.store.bodies(seq, self.size)
+        leaf, body = next(self._leaves), next(self._bodies)
+        if leaf != raw.leaf:
+            self._add(seq, "ledger/tile/entries", raw.leaf.hex(), leaf.hex())
+            hash_ = leaf_hash(leaf)
+        elif body is not None and raw.body is None:
+            if commit_body(*body) != decode_entry(leaf).commitment:
+                self._add(seq, "ledger/tile/bodies", "the body that the entry commits to", "another")
+        elif body is not None and body != (raw.salt, raw.body):
+            self._add(seq, "ledger/tile/bodies", "salt and body as in the journal", "others")
+        return body is None, hash_
 
-    def finish(self) -> None:
-        """All entries came. Were they as many as are published?"""
-        if not self._broken and self._layout.size < self.size:
-            self._add(
-                self._layout.size, "ledger", f"{self.size} entries", f"{self._layout.size} could be compared"
-            )
-        for name in self._disk.names(self._directory):
-            if name not in (CHECKPOINT, VKEYS, "tile") and not name.endswith(".new"):
-                self._add(-1, f"ledger/{name}", "no such file", "a file the node does not write")
+    def _full_tile(self, level: int) -> None:
+        row = self._rows[level]
+        self._compare(level, self._next // WIDTH ** (level + 1) - 1, row)
+        self._rows[level] = []
+        while len(row) > 1:
+            row = [node_hash(row[at], row[at + 1]) for at in range(0, len(row), 2)]
+        if level + 1 == len(self._rows):
+            self._rows.append([])
+        above = self._rows[level + 1]
+        above.append(row[0])
+        if len(above) == WIDTH:
+            self._full_tile(level + 1)
 
-    def _compare(self, output: Output) -> None:
-        wanted = b"".join(output.parts)
+    def _last_tiles(self) -> None:
+        for level, number, width in tiles_of(self.size):
+            if width < WIDTH:
+                self._compare(level, number, self._rows[level])
+
+    def _compare(self, level: int, number: int, row: list[bytes]) -> None:
         try:
-            found = self._disk.read_at(self._directory / output.path, 0, len(wanted) + 1)
-        except FileNotFoundError:
-            found = self._wider(output.path, len(wanted))
-        except OSError as error:
-            raise TileError(output.path, error.strerror or str(error)) from error
+            found = self.store.hash_tile(level, number, len(row))
+        except TileError as error:
+            self._add(-1, f"ledger/{error.file}", "the hash tile that the entries make", error.what)
+            return
+        wanted = b"".join(row)
         if found != wanted:
-            at = next(
-                (at for at, (a, b) in enumerate(zip(wanted, found, strict=False)) if a != b), len(found)
-            )
-            what = f"{found[at : at + 16].hex() or 'nothing'} at byte {at}"
-            self._add(self._first(output), f"ledger/{output.path}", wanted[at : at + 16].hex(), what)
-
-    def _wider(self, path: str, length: int) -> bytes:
-        """A partial file that has gone since the ledger grew: what a wider one holds at its beginning."""
-        whole, _, width = path.rpartition(".p/")
-        if not whole:
-            raise TileError(path, "is missing")
-        folder = self._directory / f"{whole}.p"
-        wider = [name for name in self._disk.names(folder) if name.isdigit() and int(name) > int(width)]
-        for candidate in (self._directory / whole, *(folder / name for name in wider)):
-            try:
-                return self._disk.read_at(candidate, 0, length)
-            except FileNotFoundError:
-                continue
-        raise TileError(path, "is missing")
-
-    def _first(self, output: Output) -> int:
-        return max(0, self._layout.size - 1) // WIDTH * WIDTH if "/entries/" in output.path else -1
+            pairs = enumerate(zip(wanted, found, strict=True))
+            at = next(at for at, (a, b) in pairs if a != b) // HASH_BYTES
+            span = slice(at * HASH_BYTES, (at + 1) * HASH_BYTES)
+            where = f"ledger/{hash_tile(level, number, len(row))}, hash {at}"
+            self._add(-1, where, wanted[span].hex(), found[span].hex())
 
     def _add(self, seq: int, where: str, expected: str, found: str) -> None:
-        self.findings.append(Finding(seq, KIND, where, expected, found))
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(Finding(seq, KIND, where, expected, found))

@@ -18,6 +18,7 @@ import msgpack
 from chain.entry import Entry, decode_body
 
 ENTRY, STATE, HEAD = 1, 2, 3
+_WHOLE_ENTRY = [int, bytes, bytes, bytes]
 
 _RECORD_START = re.compile(rb"\x94[\x01\x02]|\x93\x03")
 _NOTE_START = re.compile(rb"[\xc0\xc4\xc5\xc6]")
@@ -186,11 +187,14 @@ def _read_items(
 
 def shape_record(value: Any) -> RawEntry | StateRecord | HeadRecord:
     """``value`` as a record. Raises :class:`RecordError`."""
+    if (
+        type(value) is list
+        and [*map(type, value)] == _WHOLE_ENTRY
+        and value[0] == ENTRY
+        and len(value[2]) == 32
+    ):
+        return RawEntry(value[1], value[2], value[3])
     match value:
-        case [1, bytes() as leaf, bytes() as salt, bytes() as body] if (
-            len(salt) == 32 and value[0] is not True
-        ):
-            return RawEntry(leaf, salt, body)
         case [1, bytes() as leaf, None, None] if value[0] is not True:
             return RawEntry(leaf, None, None)
         case [2, str() as table, str() as key, (bytes() | None) as changed]:

@@ -7,64 +7,33 @@ Heads are read before the journal, so that beside a running writer the journal h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
-from chain.audit import Audit, Finding
+from chain.audit import Finding
 from chain.claims import Claims
 from chain.disk import Disk
 from chain.errors import ChainError
 from chain.head import TreeHead, parse_head
+from chain.journal_audit import JournalAudit
 from chain.keys import MAX_VKEYS_BYTES, VKEYS_FILE
-from chain.merkle import CompactRange
 from chain.note import VerifierKey, parse
 from chain.note import verify as verify_note
 from chain.published_check import PublishedCheck
 from chain.reader import segment_names
+from chain.report import Progress, Report
 from chain.rotation import vkeys_text
 from chain.scan import Fault, Scan, Scanned
 from chain.slots import SLOT_NAMES, HeadSlots
 from chain.snapshot import SNAPSHOT_FILE, Snapshot, read_snapshot
 from chain.tile_store import TileStore
+from chain.verify_tiles import audit_published, read_published
 
 __all__ = ["Finding", "Report", "verify"]
 
 _LEFTOVER = "next.new"
-_RETRIES = 5
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What verification found. It succeeded when there are no ``findings``.
-
-    entries: how many were read; root: of the tree over them. size: entries that the newest signed head covers;
-    full_size: that the newest head with both signatures covers; provisional: those behind it; published: those in the
-    published ledger. torn_bytes: an incomplete last frame, as a crash leaves it. closed: the journal ends with a clean
-    stop. pinned: the keys came from the caller; when False, everything here was measured against keys in the ledger
-    itself. rotations: changes of keys; erased: bodies that were erased. open_calls: seqs of intents that have no
-    outcome yet. note: the newest head with both signatures, empty without one.
-    """
-
-    origin: str
-    entries: int
-    size: int
-    root: bytes
-    full_size: int
-    provisional: int
-    torn_bytes: int
-    boots: int
-    closed: bool
-    pinned: bool
-    published: int = 0
-    rotations: int = 0
-    erased: int = 0
-    note: bytes = b""
-    vkeys: bytes = b""
-    open_calls: list[int] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+_ATTEMPTS = 5
+_MARK_BYTES = 4096
 
 
 def verify(
@@ -85,13 +54,26 @@ def verify(
     cannot be read; everything else is a finding.
     """
     pinned = [VerifierKey.parse(key) for key in keys]
-    for attempt in range(_RETRIES):
+    disk = disk or Disk()
+    for left in reversed(range(_ATTEMPTS)):
+        before = _snapshot_mark(data_dir, disk)
         try:
-            return _Verification(data_dir, pinned, disk or Disk(), seen, start, deep).run(progress)
+            report = _Verification(data_dir, pinned, disk, seen, start, deep).run(progress)
         except FileNotFoundError:  # a running node has dropped a segment that a new snapshot covers
-            if attempt == _RETRIES - 1:
+            if not left:
                 raise
-    raise AssertionError
+        else:
+            if not report.findings or not left or _snapshot_mark(data_dir, disk) == before:
+                break
+    return report
+
+
+def _snapshot_mark(data_dir: Path, disk: Disk) -> bytes:
+    """The beginning of the snapshot: when it is another one later, a running node has moved what was looked for."""
+    try:
+        return disk.read_at(data_dir / "snapshot" / SNAPSHOT_FILE, 0, _MARK_BYTES)
+    except OSError:
+        return b""
 
 
 class _Verification:
@@ -117,23 +99,24 @@ class _Verification:
         claims = self._claims
         self._read_keys()
         full = self._read_slots()
-        store = self._read_checkpoint()
+        store = read_published(self._data_dir / "ledger", self._disk, claims, "ledger/")
+        claims.settle_keys()
         for number, note in enumerate(self._seen):
             claims.head(f"the head seen elsewhere{f' ({number + 1})' if number else ''}", note, foreign=True)
         snapshot, begins = self._read_snapshot(store)
         origin = claims.history.origin if claims.history else self._claimed_origin()
         check = PublishedCheck(self._data_dir / "ledger", self._disk, store) if store else None
         full_size = max((head.size for head in full), default=0)
-        audit = Audit(
+        audit = JournalAudit(
             origin,
             claims.history,
-            claims.watched() | {begins},
+            claims.watched(),
             check.follow if check else None,
-            self._deep,
-            full_size,
-            check.root if check and begins else None,
+            deep=self._deep,
+            full_size=full_size,
+            older=check.root if check and begins else lambda size: None,
         )
-        self._audit_published(audit, check, begins)
+        self._audit_published(audit, check, begins, progress or (lambda done, total: None))
         if snapshot is not None:
             self._check_snapshot(snapshot, audit)
         if snapshot is not None or begins == 0:
@@ -168,6 +151,7 @@ class _Verification:
             vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
             open_calls=sorted(audit.open_calls.values()),
             findings=claims.findings + audit.findings + (check.findings if check else []),
+            left_out=audit.found - len(audit.findings),
         )
 
     def _read_keys(self) -> None:
@@ -184,25 +168,6 @@ class _Verification:
         notes = HeadSlots(self._data_dir / "heads", self._disk).notes()
         heads = [self._claims.head(f"heads/{name}", note) for name, note in notes.items()]
         return [head for head in heads if head is not None]
-
-    def _read_checkpoint(self) -> TileStore | None:
-        """The published ledger, None when there is none, or its checkpoint cannot be read."""
-        directory = self._data_dir / "ledger"
-        try:
-            store = TileStore(directory, self._disk)
-            note = store.checkpoint()
-            self._claims.keys("ledger/vkeys", store.vkeys() if note else None, store.size)
-            if note is not None and store.vkeys() is None:
-                self._claims.add("keys", "ledger/vkeys", "the node's verifier keys", "no such file")
-        except ChainError as error:
-            self._claims.add("head", "ledger/checkpoint", "a head signed with both keys", str(error))
-            self._claims.settle_keys()
-            return None
-        self._claims.settle_keys()
-        if note is None:
-            return None
-        self._claims.head("ledger/checkpoint", note)
-        return store
 
     def _read_snapshot(self, store: TileStore | None) -> tuple[Snapshot | None, int]:
         """The snapshot, and the first entry that is in the journal (all of them published, when it is unreadable)."""
@@ -226,55 +191,58 @@ class _Verification:
                 where = f"{directory.name}/{name}"
                 self._claims.add("file", where, "no such file", "a file the node does not write")
 
-    def _audit_published(self, audit: Audit, check: PublishedCheck | None, end: int) -> None:
+    def _audit_published(
+        self, audit: JournalAudit, check: PublishedCheck | None, end: int, progress: Progress
+    ) -> None:
         """The entries before those of the journal."""
-        begin = self._begin(audit, check, end) if self._start else 0
         held = min(end, check.size) if check else 0
         if check is not None:
-            for raw, where in check.entries(begin, held):
-                if raw is None:
-                    audit.gap(where, "a bundle of entries", where, lost=True)
-                else:
-                    audit.record(raw, where)
+            audit_published(audit, check, self._claims, self._start, held, progress)
         if held < end:
-            audit.gap("ledger/", f"{end} published entries", f"{held} are published", lost=True)
+            audit.gap("ledger/", f"{held} entries are published, {end} must be: the journal begins there")
 
-    def _begin(self, audit: Audit, check: PublishedCheck | None, end: int) -> int:
-        """Where the audit begins: the wish of the caller, unless the keys have changed, which must be followed."""
-        history = self._claims.history
-        begin = min(self._start, end)
-        if check is None or not 0 < begin <= check.size or (history and self._claims.changed_keys()):
-            return 0
-        try:
-            nodes = check.store.compact_range(begin).nodes
-            last = check.store.node(0, begin - 1)
-        except ChainError as error:
-            self._claims.add("published", "ledger/tile", "hashes of the entries before", str(error))
-            return 0
-        audit.begin_at(begin, CompactRange.from_nodes(begin, nodes), last)
-        check.begin_at(begin)
-        return begin
-
-    def _check_snapshot(self, snapshot: Snapshot, audit: Audit) -> None:
+    def _check_snapshot(self, snapshot: Snapshot, audit: JournalAudit) -> None:
         where = f"snapshot/{SNAPSHOT_FILE}"
         if audit.entries != snapshot.seq:
             return
         root = audit.root_now()
-        if snapshot.tree().root() != root:
-            self._claims.add("snapshot", where, root.hex(), snapshot.tree().root().hex(), snapshot.seq - 1)
-        if snapshot.origin != audit.origin:
-            self._claims.add("snapshot", where, audit.origin, snapshot.origin)
-        if not self._start and (snapshot.counts != audit.counts or snapshot.time_us != audit.time_us):
-            self._claims.add("snapshot", where, "the counters and the time of the entries", "others")
-        if self._claims.history and not self._start and snapshot.rotations != self._claims.history.rotations:
-            self._claims.add(
-                "snapshot",
-                where,
-                f"{self._claims.history.rotations} changes of keys",
-                str(snapshot.rotations),
+        found = {
+            "origin": (audit.origin, snapshot.origin),
+            "root": (root.hex(), snapshot.tree().root().hex()),
+            "last_hash": (audit.last_hash.hex(), snapshot.last_hash.hex()),
+        }
+        if audit.counters.whole:
+            found["time"] = (str(audit.counters.time_us), str(snapshot.time_us))
+            different = audit.counters.next.items() ^ snapshot.counts.items()
+            found["counts"] = (
+                "those of the entries",
+                f"others for pid {min(different)[0]}" if different else "",
             )
+            found["counts"] = found["counts"] if different else ("", "")
+            if self._claims.history:
+                found["rotations"] = (str(self._claims.history.rotations), str(snapshot.rotations))
+        for name, (expected, said) in found.items():
+            if expected != said:
+                self._claims.add("snapshot", where, f"{name}: {expected}", said, snapshot.seq - 1)
+        if snapshot.note:
+            self._check_snapshot_note(snapshot, root)
 
-    def _audit_journal(self, audit: Audit, snapshot: Snapshot | None, progress: Progress | None) -> None:
+    def _check_snapshot_note(self, snapshot: Snapshot, root: bytes) -> None:
+        where = f"the head in snapshot/{SNAPSHOT_FILE}"
+        try:
+            head = parse_head(parse(snapshot.note).text)
+            if self._claims.history:
+                verify_note(snapshot.note, [self._claims.history.at(head.size).ed25519])
+        except (ChainError, ValueError) as error:
+            self._claims.add("head", where, "a head signed with the node's Ed25519 key", str(error))
+            return
+        if head.size > snapshot.seq or (head.size == snapshot.seq and head.root != root):
+            expected = f"a head over {snapshot.seq} entries with root {root.hex()}"
+            self._claims.add("head", where, expected, f"{head.size} with {head.root.hex()}")
+
+    def _audit_journal(
+        self, audit: JournalAudit, snapshot: Snapshot | None, progress: Progress | None
+    ) -> None:
         directory = self._data_dir / "journal"
         names = segment_names(directory, self._disk)
         self._last_segment = names[-1] if names else ""
@@ -288,11 +256,14 @@ class _Verification:
                 audit.frame(where, step.payload, step.fault)
                 self._ended_in = step.file
             elif isinstance(step, Fault):
-                audit.gap(where, step.expected, step.found, lost=step.lost)
+                if step.lost:
+                    audit.gap(where, step.found)
+                else:
+                    audit.between(where, step.expected, step.found)
             else:
                 self._torn_bytes = step.bytes
 
-    def _check_newest(self, audit: Audit) -> int:
+    def _check_newest(self, audit: JournalAudit) -> int:
         """The Ed25519 line of the newest heads; how many entries the newest one covers."""
         if not audit.newest_note:
             return max((claim.head.size for claim in self._claims.heads if not claim.foreign), default=0)
@@ -309,7 +280,7 @@ class _Verification:
             return 0
         return head.size
 
-    def _check_logged_head(self, audit: Audit) -> None:
+    def _check_logged_head(self, audit: JournalAudit) -> None:
         """The newest full head in the journal is one that the slots have, or an older one."""
         if audit.newest_full is None:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from chain.audit import Audit
@@ -16,10 +16,8 @@ from chain.merkle import leaf_hash
 from chain.note import VerifierKey
 from chain.proof import verify_inclusion
 from chain.record import RawEntry
-from chain.verify import Report
-from chain.verify_tiles import report_of
+from chain.report import Progress, Report, report_of
 
-Progress = Callable[[int, int], None]
 _STEP = 256
 
 
@@ -66,7 +64,7 @@ def verify_bundle(
         if newest is not None and audit.entries != newest.head.size:
             expected = f"{newest.head.size} entries"
             claims.add("truncated", path.name, expected, str(audit.entries), audit.entries)
-    return report_of(audit, claims)
+    return report_of(audit, claims, partial=reader is not None and not reader.head.whole)
 
 
 def _check_header(claims: Claims, reader: BundleReader, head: TreeHead | None) -> None:

@@ -1,23 +1,23 @@
-"""Verifies a published ledger by itself: a copy of ``ledger/``, wherever it lies."""
+"""Verifies a published ledger by itself: a copy of ``ledger/``, wherever it lies, or the folder of a running node."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from chain.audit import Audit, Finding
+from chain.audit import Audit
 from chain.claims import Claims
 from chain.disk import Disk
 from chain.errors import ChainError
-from chain.merkle import CompactRange
-from chain.note import VerifierKey
+from chain.note import MAX_NOTE_BYTES, VerifierKey
 from chain.published_check import PublishedCheck
-from chain.rotation import vkeys_text
-from chain.tile_paths import WIDTH
+from chain.report import Progress, Report, report_of
+from chain.tile_paths import CHECKPOINT, WIDTH
 from chain.tile_store import TileStore
-from chain.verify import Report
 
-Progress = Callable[[int, int], None]
+__all__ = ["audit_published", "read_published", "verify_tiles"]
+
+_ATTEMPTS = 3
 
 
 def verify_tiles(
@@ -34,30 +34,44 @@ def verify_tiles(
     ``progress(done, total)`` is called with entries. Raises VerifierKeyError, OSError; everything else is a finding.
     """
     disk = disk or Disk()
-    claims = Claims([VerifierKey.parse(key) for key in keys])
-    check: PublishedCheck | None = None
+    pinned = [VerifierKey.parse(key) for key in keys]
+    for _ in range(_ATTEMPTS):
+        before = _checkpoint(directory, disk)
+        report = _verify(directory, pinned, progress or (lambda done, total: None), disk, seen, start)
+        if not report.findings or _checkpoint(directory, disk) == before:
+            break
+    return report
+
+
+def _checkpoint(directory: Path, disk: Disk) -> bytes:
+    """The file's bytes: when they are others later, a node has gone on, and what was missed may be its doing."""
     try:
-        store = TileStore(directory, disk)
-        note = store.checkpoint()
-        text = store.vkeys()
-        if note is None:
-            claims.add("file", "checkpoint", "a head signed with both keys", "no such file")
-        else:
-            claims.head("checkpoint", note)
-            check = PublishedCheck(directory, disk, store)
-        if text is None:
-            claims.add("keys", "vkeys", "the node's verifier keys", "no such file")
-        claims.keys("vkeys", text, store.size)
-    except ChainError as error:
-        claims.add("head", "checkpoint", "a head signed with both keys, and the keys", str(error))
+        return disk.read_at(directory / CHECKPOINT, 0, MAX_NOTE_BYTES)
+    except OSError:
+        return b""
+
+
+def _verify(
+    directory: Path,
+    pinned: Sequence[VerifierKey],
+    progress: Progress,
+    disk: Disk,
+    seen: Sequence[bytes],
+    start: int,
+) -> Report:
+    claims = Claims(pinned)
+    store = read_published(directory, disk, claims, "")
+    if store is None and not claims.findings:
+        claims.add("file", CHECKPOINT, "a head signed with both keys", "no such file")
     claims.settle_keys()
     for note in seen:
         claims.head("the head seen elsewhere", note, foreign=True)
+    check = PublishedCheck(directory, disk, store) if store else None
     newest = claims.newest()
     origin = claims.history.origin if claims.history else newest.head.origin if newest else ""
     audit = Audit(origin, claims.history, claims.watched(), check.follow if check else None)
     if check is not None:
-        _feed(audit, check, claims, start, progress or (lambda done, total: None))
+        audit_published(audit, check, claims, start, check.size, progress)
     audit.finish()
     claims.judge(audit)
     if check is not None:
@@ -65,46 +79,49 @@ def verify_tiles(
     return report_of(audit, claims, check.findings if check else [])
 
 
-def _feed(audit: Audit, check: PublishedCheck, claims: Claims, start: int, progress: Progress) -> None:
-    begin = 0
-    if 0 < start <= check.size and not claims.changed_keys():
+def read_published(directory: Path, disk: Disk, claims: Claims, where: str) -> TileStore | None:
+    """Read checkpoint and vkeys of the published ledger in ``directory``; None when it has no checkpoint that can be
+    read. ``where`` is what stands before the names of its files in findings.
+    """
+    try:
+        store = TileStore(directory, disk)
+        note = store.checkpoint()
+        if note is None:
+            return None
+        head = claims.head(f"{where}checkpoint", note)
+        if head is not None and head != store.head:  # a running node has published meanwhile
+            store.head = head
+        text = store.vkeys()
+        if text is None:
+            claims.add("keys", f"{where}vkeys", "the node's verifier keys", "no such file")
+        claims.keys(f"{where}vkeys", text, store.size)
+    except ChainError as error:
+        claims.add("head", f"{where}checkpoint", "a head signed with both keys, and the keys", str(error))
+        return None
+    return store
+
+
+def audit_published(
+    audit: Audit, check: PublishedCheck, claims: Claims, start: int, end: int, progress: Progress
+) -> None:
+    """Audit the published entries up to ``end - 1``, from ``start`` on; from 0 on when the keys have changed, since
+    their changes must be followed.
+    """
+    begin = 0 if claims.changed_keys() else min(start, end)
+    if begin > 0:
         try:
-            tree = CompactRange.from_nodes(start, check.store.compact_range(start).nodes)
-            audit.begin_at(start, tree, check.store.node(0, start - 1))
-            check.begin_at(start)
-            begin = start
+            tree, last_hash = check.begin_at(begin), check.store.node(0, begin - 1)
+            roots = {size: check.store.root(size) for size in claims.watched() if size < begin}
+            audit.begin_at(begin, tree, last_hash)
+            audit.roots.update(roots)
         except ChainError as error:
             claims.add("published", "tile", "hashes of the entries before", str(error))
-    for raw, where in check.entries(begin, check.size):
+            begin = 0
+    for raw, where in check.entries(begin, end):
         if raw is None:
-            audit.gap(where, "a bundle of entries", where, lost=True)
+            audit.gap(where, where)
         else:
             audit.record(raw, where)
         if not audit.entries % WIDTH:
-            progress(audit.entries - begin, check.size - begin)
-    progress(check.size - begin, check.size - begin)
-
-
-def report_of(audit: Audit, claims: Claims, more: Sequence[Finding] = ()) -> Report:
-    """What was found of a ledger that is nothing but entries under one full head."""
-    newest = claims.newest()
-    size = newest.head.size if newest else 0
-    return Report(
-        origin=audit.origin,
-        entries=audit.entries,
-        size=size,
-        root=audit.tree.root(),
-        full_size=size,
-        provisional=max(0, audit.entries - size),
-        torn_bytes=0,
-        boots=audit.boots,
-        closed=False,
-        pinned=bool(claims.pinned),
-        published=size,
-        rotations=claims.history.rotations if claims.history else 0,
-        erased=audit.erased,
-        note=newest.note if newest else b"",
-        vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
-        open_calls=sorted(audit.open_calls.values()),
-        findings=[*claims.findings, *audit.findings, *more],
-    )
+            progress(audit.entries, end)
+    progress(end, end)
