@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import duckdb
 import msgpack
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -68,6 +69,16 @@ def append_floor(directory: Path, size: int, *, synced: bool, count: int) -> Flo
     file.close()
     name = f"pwrite{'+fdatasync' if synced else ''} of {size} bytes"
     return Floor(name, median(took))
+
+
+def duckdb_floor(directory: Path, count: int = 200) -> Floor:
+    """One row in a transaction of its own, in DuckDB as it comes."""
+    database = duckdb.connect(str(directory / "floor.duckdb"))
+    database.execute("CREATE TABLE t (seq BIGINT, body BLOB)")
+    data = os.urandom(400)
+    took = time_each(lambda: database.execute("INSERT INTO t VALUES (1, ?)", [data]).fetchall(), count)
+    database.close()
+    return Floor("a bare DuckDB commit of one row", median(took))
 
 
 def by_hand_floor(directory: Path, size: int, count: int = 300) -> Floor:

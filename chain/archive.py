@@ -112,7 +112,7 @@ class Archive:
         """Nothing is to be loaded just now: time for what would hold up the loading."""
         log = self._path.with_name(f"{self._path.name}.wal")
         if log.exists() and log.stat().st_size > CHECKPOINT_BYTES:
-            with contextlib.suppress(duckdb.Error):  # a query may be running; what is wrong else, the next load meets
+            with contextlib.suppress(duckdb.Error):  # a query may be running; else the next load meets it
                 self._run("CHECKPOINT")
 
     def ask(self, work: Callable[[], T]) -> T:

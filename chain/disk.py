@@ -94,6 +94,10 @@ class Disk:
     def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)
 
+    def allocate(self, handle: int, size: int) -> None:
+        """Have the file hold ``size`` bytes of the disk, whether they are written or not."""
+        os.posix_fallocate(handle, 0, size)
+
     def sync(self, handle: int) -> None:
         """Return when the data of the file, and its length, are on the disk. Releases the GIL."""
         os.fdatasync(handle)

@@ -61,6 +61,13 @@ _TABLE = (
         reason="why it stopped",
     ),
     _kind(
+        "node.disk_full",
+        "the disk is full: the node is read-only until there is room",
+        durable=True,
+        why="what the disk said",
+    ),
+    _kind("node.disk_free", "the disk has room again: the node goes on", durable=True),
+    _kind(
         "operator.command",
         "a person gave a command over the control socket",
         uid="user id of the peer",

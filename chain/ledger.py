@@ -9,7 +9,8 @@ the ML-DSA-65 line to the newest head.
 
 When the disk refuses, nothing that has a place loses it: the frame is tried again until it can be written.
 Until then everyone who waits gets :class:`~chain.errors.LedgerUnavailable` (their records may still become
-durable), new commits are refused, and :attr:`Ledger.read_only` says why.
+durable), new commits are refused, and :attr:`Ledger.read_only` says why. When the disk is full, space that was
+set aside (:mod:`chain.reserve`) takes what has a place already, and an entry that says so.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ from chain.note import parse
 from chain.publisher import PUBLISH_S, Publisher
 from chain.record import EntryRecord, Record, encode_head_record
 from chain.recovery import Recovery, recover, remove_segments
+from chain.reserve import RESERVE_BYTES, Reserve
 from chain.rotation import KIND, follow, vkeys_text
 from chain.sequencer import Batch, Written
 from chain.signer import Signer
 from chain.slots import HeadSlots
 from chain.snapshot import read_snapshot
+from chain.ticket import Ticket
 from chain.writer import RETRY_S, Roll, Writer
 
 __all__ = ["PREVIOUS", "Draft", "Group", "Ledger", "StateChange", "Ticket", "Written"]
@@ -51,50 +54,7 @@ HEAD_RECORD_S = 1.0
 ROOM_BYTES = 8 * 2**20
 MAX_PENDING_BYTES = 64 * 2**20
 PUBLISH_PATIENCE_S = 0.5
-
-
-class Ticket:
-    """One commit on its way to the disk. ``entries`` have their final place; ``group`` is None until they are
-    durable.
-    """
-
-    __slots__ = ("_ledger", "_waiters", "batch", "group", "keys")
-
-    def __init__(self, ledger: Ledger, batch: Batch, keys: Keys | None = None) -> None:
-        self._ledger = ledger
-        self._waiters: list[asyncio.Future[Group]] = []
-        self.batch = batch
-        self.keys = keys
-        self.group: Group | None = None
-
-    @property
-    def entries(self) -> list[Written]:
-        return self.batch.entries
-
-    async def durable(self) -> Group:
-        """Wait until the commit, and so everything before it, is on the disk; this asks for it at once.
-
-        Raises LedgerUnavailable when it cannot be written now. It may still become durable later.
-        """
-        if self.group is not None:
-            return self.group
-        return await self._ledger._wait_for(self)
-
-    def waiter(self, future: asyncio.Future[Group]) -> None:
-        self._waiters.append(future)
-
-    def written(self, group: Group) -> None:
-        self.group = group
-        for future in self._drain():
-            future.set_result(group)
-
-    def failed(self, why: str) -> None:
-        for future in self._drain():
-            future.set_exception(LedgerUnavailable(why))
-
-    def _drain(self) -> list[asyncio.Future[Group]]:
-        waiters, self._waiters = self._waiters, []
-        return [future for future in waiters if not future.done()]
+RESERVE_FILE = "reserve"
 
 
 def _settle(rolled: asyncio.Future[int], group: int, why: str) -> None:
@@ -122,8 +82,8 @@ class Replayed:
 class Ledger:
     """One node's ledger, open for writing. Methods are for the event loop's thread alone.
 
-    read_only: why it cannot be written now, or None. keys: those that sign the newest durable head. full_note:
-    the newest head with both signature lines, empty when there is none yet. recovery: what :meth:`open` found.
+    keys: those that sign the newest durable head. full_note: the newest head with both signature lines, empty when
+    there is none yet. recovery: what :meth:`open` found.
     """
 
     def __init__(
@@ -135,10 +95,12 @@ class Ledger:
         place: tuple[Path, Disk],
         now_us: Callable[[], int],
         retry_s: float,
+        reserve: Reserve,
     ) -> None:
         self.recovery = recovery
         self.published_size = publisher.size
-        self.read_only: str | None = None
+        self._fault: str | None = None
+        self._full: str | None = None
         self.keys = keys = recovery.keys
         self.full_note = recovery.full.note if recovery.full else b""
         self._sequencer = recovery.sequencer
@@ -151,6 +113,7 @@ class Ledger:
         self._pending: deque[Ticket] = deque()
         self._unwritten: deque[Ticket] = deque()
         self._unwritten_bytes = 0
+        self._held_up: deque[Callable[[], None]] = deque()
         self._wake_due = False
         self._woken = False  # since the newest commit; the writer takes all there is
         self._timer_due = False
@@ -162,8 +125,16 @@ class Ledger:
         self._journal = journal
         self._data, self._disk = place
         self._head_recorded_at = float("-inf")
+        self._reserve = reserve
         self._writer: Writer[Ticket] = Writer(
-            journal, keys, self._pending, self._group_written, partial(self._post, self._failed), retry_s
+            journal,
+            keys,
+            self._pending,
+            self._group_written,
+            partial(self._post, self._failed),
+            partial(self._post, self._space),
+            self._reserve,
+            retry_s,
         )
         self._signer = Signer(keys, slots, partial(self._post, self._signed), self._writer.refuse)
 
@@ -181,12 +152,13 @@ class Ledger:
         segment_bytes: int = SEGMENT_BYTES,
         retry_s: float = RETRY_S,
         publish_s: float = PUBLISH_S,
+        reserve_bytes: int = RESERVE_BYTES,
     ) -> Ledger:
         """Recover the ledger of ``data_dir``: the state of the newest snapshot goes to ``restore``, then every
         record of the journal behind it to ``replay``, in order.
 
         ``others``: keys beside ``keys`` that may be the ones in force (:func:`chain.key_change.load_candidates`);
-        the journal decides. A torn tail is cut off; :attr:`recovery` says how much. Raises DamageError,
+        the journal decides. ``reserve_bytes``: set aside for the moment when the disk is full. A torn tail is cut off; :attr:`recovery` says how much. Raises DamageError,
         ForeignDataError, KeyFileError, OSError.
         """
         disk = disk or Disk()
@@ -206,13 +178,16 @@ class Ledger:
         journal = Journal(
             data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes
         )
-        ledger = cls(journal, slots, publisher, recovery, (data_dir, disk), now_us, retry_s)
+        reserve = Reserve(data_dir / RESERVE_FILE, disk, reserve_bytes)
+        ledger = cls(journal, slots, publisher, recovery, (data_dir, disk), now_us, retry_s, reserve)
         handed.append(ledger)
         return ledger
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start writing; callbacks and waiters run on ``loop``."""
         self._loop = loop
+        if not self._reserve.make():
+            self._space("there is no room for what is set aside")
         self._writer.start(self._size, self._nodes, self._provisional)
         unsigned = self._provisional if self._head_size(self.full_note) < self._size else b""
         self._signer.start(self._size, self._nodes, unsigned)
@@ -221,6 +196,11 @@ class Ledger:
         self._publisher.start()
         if self._pending:
             self._wake_soon()
+
+    @property
+    def read_only(self) -> str | None:
+        """Why it cannot be written now, or None."""
+        return self._fault or self._full
 
     @property
     def next_seq(self) -> int:
@@ -276,6 +256,11 @@ class Ledger:
             raise LedgerUnavailable(
                 f"{self._unwritten_bytes} bytes wait for the disk, limit {MAX_PENDING_BYTES}"
             )
+        return self._take(records, durable, keys)
+
+    def _take(
+        self, records: Sequence[Draft | StateChange], durable: bool, keys: Keys | None = None
+    ) -> Ticket:
         batch = self._sequencer.take(records, self._now_us(), self._salts(SALT_BYTES * len(records)))
         return self._push(batch, durable, keys)
 
@@ -305,7 +290,7 @@ class Ledger:
         return self.commit([Draft(KIND, dict(body))], durable=True, keys=new)
 
     def _push(self, batch: Batch, durable: bool, keys: Keys | None = None) -> Ticket:
-        ticket = Ticket(self, batch, keys)
+        ticket = Ticket(self._wait_for, batch, keys)
         self._unwritten.append(ticket)
         self._unwritten_bytes += batch.bytes
         self._pending.append(ticket)
@@ -334,7 +319,7 @@ class Ledger:
             self._wake()
 
     async def _wait_for(self, ticket: Ticket) -> Group:
-        why = self.read_only or self._stopped
+        why = self._fault or self._stopped
         if why is not None or self._loop is None:
             raise LedgerUnavailable(why or "the ledger has not been started")
         future: asyncio.Future[Group] = self._loop.create_future()
@@ -348,10 +333,18 @@ class Ledger:
         if self._unwritten:
             await self._unwritten[-1].durable()
 
-    async def room(self) -> None:
-        """Wait while much waits for the disk already. Raises LedgerUnavailable."""
-        while self._unwritten_bytes > ROOM_BYTES:
-            await self._unwritten[0].durable()
+    def when_room(self, go_on: Callable[[], None]) -> None:
+        """Call ``go_on`` at once, or, while much waits for a disk that is only slow, when less does: so whoever makes
+        records is held up, and what waits is bounded.
+        """
+        if self._unwritten_bytes <= ROOM_BYTES or self._fault is not None:
+            go_on()
+        else:
+            self._held_up.append(go_on)
+
+    def _let_on(self) -> None:
+        while self._held_up and (self._unwritten_bytes <= ROOM_BYTES or self._fault is not None):
+            self._held_up.popleft()()
 
     async def publish(self) -> None:
         """Have everything that is durable now published. Raises LedgerUnavailable when that fails."""
@@ -432,7 +425,7 @@ class Ledger:
         self._post(partial(self._written, group), taken)
 
     def _written(self, group: Group, taken: list[Ticket]) -> None:
-        self.read_only = None
+        self._fault = None
         self._size = group.size
         self._provisional = group.note
         if taken[0].keys is not None:
@@ -445,11 +438,24 @@ class Ledger:
             ticket.written(group)
         for callback in self._callbacks:
             callback(group)
+        self._let_on()
 
     def _failed(self, why: str) -> None:
-        self.read_only = why
+        self._fault = why
         for ticket in self._unwritten:
             ticket.failed(why)
+        self._let_on()
+
+    def _space(self, why: str) -> None:
+        """The disk is full (``why``), or is no longer, and an entry says so."""
+        if bool(why) == bool(self._full):
+            return
+        self._full = (
+            f"the disk is full: {why}; make room on it, and the node goes on by itself" if why else None
+        )
+        if self._closed is None:
+            draft = Draft("node.disk_full", {"why": why}) if why else Draft("node.disk_free", {})
+            self._take([draft], durable=True)
 
     def _signed(self, note: bytes) -> None:
         assert self._loop is not None

@@ -20,6 +20,7 @@ from chain.journal import Journal
 from chain.keys import Keys
 from chain.note import join_note
 from chain.record import encode_payload
+from chain.reserve import NO_SPACE, Reserve
 from chain.sequencer import Batch
 from chain.signed_tree import SignedTree
 
@@ -38,8 +39,9 @@ class Roll:
 class Writer(Generic[_Waiting]):
     """Writes what is in ``pending`` whenever it is woken.
 
-    ``on_written(group, taken)`` is called for each group on the disk, ``on_failed(why)`` for each failed
-    attempt, both on this thread. A group that failed is tried again, with the same bytes, every ``retry_s`` until
+    ``on_written(group, taken)`` is called for each group on the disk, ``on_failed(why)`` for each failed attempt,
+    ``on_space(why)`` when the disk was full and ``reserve`` was given up, and with an empty ``why`` when there is room
+    for it again, all on this thread. A group that failed is tried again, with the same bytes, every ``retry_s`` until
     it succeeds or the writer is stopped. A commit with ``keys`` is signed by these, and so is all behind it.
 
     It signs only what continues what it signed before (:class:`SignedTree`). A batch that claims another tree is
@@ -53,10 +55,14 @@ class Writer(Generic[_Waiting]):
         pending: deque[_Waiting],
         on_written: Callable[[Group, list[_Waiting]], None],
         on_failed: Callable[[str], None],
+        on_space: Callable[[str], None],
+        reserve: Reserve,
         retry_s: float = RETRY_S,
     ) -> None:
         self._journal = journal
         self._keys = keys
+        self._on_space = on_space
+        self._reserve = reserve
         self._pending = pending
         self._on_written = on_written
         self._on_failed = on_failed
@@ -106,7 +112,7 @@ class Writer(Generic[_Waiting]):
     def _serve(self) -> None:
         go_on = True
         while go_on:
-            command = self._commands.get()
+            command = self._command()
             go_on = bool(command)
             while self._pending and not self._refusal:
                 try:
@@ -119,6 +125,22 @@ class Writer(Generic[_Waiting]):
             if self._refusal:
                 self._on_failed(self._refusal)
                 return
+
+    def _command(self) -> bool | Roll:
+        """The next one. While the reserve is given up, look every now and then whether there is room for it."""
+        while not self._reserve.whole:
+            try:
+                return self._commands.get(timeout=self._retry_s)
+            except Empty:
+                self._make_reserve()
+        return self._commands.get()
+
+    def _make_reserve(self) -> None:
+        try:
+            if self._reserve.make():
+                self._on_space("")
+        except OSError as error:
+            self._on_space(f"no space can be set aside: {error}")
 
     def _roll(self, wish: Roll) -> None:
         if self._refusal:
@@ -144,6 +166,8 @@ class Writer(Generic[_Waiting]):
                 number = self._journal.append(payload)
                 break
             except (OSError, DamageError) as error:
+                if self._give_up_reserve(error):
+                    continue
                 self._on_failed(f"the journal cannot be written: {error}")
             if not self._may_retry():
                 return False
@@ -152,6 +176,18 @@ class Writer(Generic[_Waiting]):
             Group(number, first_seq, self._signed.size, self._note, hashes, before, entries), taken
         )
         return True
+
+    def _give_up_reserve(self, error: Exception) -> bool:
+        """Whether there is more space now for what could not be written."""
+        if not isinstance(error, OSError) or error.errno not in NO_SPACE:
+            return False
+        try:
+            given_up = self._reserve.release()
+        except OSError:
+            return False
+        if given_up:
+            self._on_space(str(error))
+        return given_up
 
     def _sign(self, leaf_hashes: tuple[bytes, ...], last: Batch) -> bytes:
         """The provisional head over these entries too. Raises UnsoundHead when ``last`` claims another tree."""

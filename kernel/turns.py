@@ -126,7 +126,10 @@ class Turns:
     # -- answering -----------------------------------------------------------------------------------------------
 
     def answer(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
-        """Hand a recorded outcome to whoever runs the turn now and asked for it."""
+        """Hand a recorded outcome to whoever runs the turn now and asked for it; held up while the disk is behind."""
+        self._recorder.ledger.when_room(lambda: self._hand_over(turn, ordinal, outcome))
+
+    def _hand_over(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
         process = self._live.at(turn.address)
         if process is None or process.turn != turn.id or ordinal not in process.asked:
             return

@@ -46,11 +46,12 @@ from weftos.archive_link import ArchiveLink
 from weftos.config import Config, load
 from weftos.engines import make_engine
 from weftos.helper_commands import archive_command, gateway_command
-from weftos.initialise import initialise, is_initialised
+from weftos.initialise import initialise
 from weftos.key_rotation import KeyRotation
 from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
 from weftos.mesh_wiring import make_mesh, open_mesh
+from weftos.paths import has_data
 from weftos.runtime import make_runtime, remove_runtime
 from weftos.settings import Settings
 from weftos.upkeep import Upkeep
@@ -229,7 +230,7 @@ class Node:
 async def start(options: Options, report: Report) -> Node:
     """Boot a node. Raises WeftosError, ConfigError, KernelError, ChainError or OSError; then nothing is left."""
     data = options.data.absolute()
-    if not is_initialised(data):
+    if not has_data(data):
         report("making the data directory")
         initialise(data)
     held = lock(data)

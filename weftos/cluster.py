@@ -16,7 +16,8 @@ from typing import Literal
 from chain.keys import load_keys
 from mesh.peers import RIGHTS, Peer, PeerStore
 from weftos.errors import WeftosError
-from weftos.initialise import initialise, is_initialised
+from weftos.initialise import initialise
+from weftos.paths import has_data
 
 PLAN_FILE = "cluster.json"
 MAX_NODES = 32
@@ -114,7 +115,7 @@ def _list_peer(store: PeerStore, peer: Peer) -> None:
 
 
 def _origin(place: Path) -> str:
-    keys = load_keys(place / "keys") if is_initialised(place) else initialise(place)
+    keys = load_keys(place / "keys") if has_data(place) else initialise(place)
     return keys.origin
 
 

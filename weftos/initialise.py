@@ -12,7 +12,7 @@ from pathlib import Path
 from chain.errors import KeyFileError
 from chain.keys import Keys, create_keys, load_keys
 from weftos.errors import WeftosError
-from weftos.paths import FORMAT_LINE
+from weftos.paths import FORMAT_LINE, has_data
 
 FOLDERS = ("archive", "heads", "journal", "logs", "workspaces")
 _MAY_PRECEDE = frozenset({*FOLDERS, "keys", "weftos.toml", "lock"})
@@ -82,24 +82,9 @@ CONFIGURATION = """\
 """
 
 
-def is_initialised(data: Path) -> bool:
-    """Whether ``data`` is a whole data directory. Raises WeftosError for one of another format."""
-    try:
-        found = (data / "format").read_text(errors="replace")
-    except FileNotFoundError:
-        return False
-    if found != FORMAT_LINE:
-        raise WeftosError(
-            f"{data / 'format'} says {found[:80].strip()!r}, this version knows {FORMAT_LINE.strip()!r}: "
-            "use the version of weftos that made it",
-            "conflict",
-        )
-    return True
-
-
 def initialise(data: Path) -> Keys:
     """Make ``data`` a data directory, and give it its identity. Raises WeftosError, KeyFileError, OSError."""
-    if is_initialised(data):
+    if has_data(data):
         raise WeftosError(
             f"{data} is a data directory already: start its node with weftos up --data {data}", "conflict"
         )

@@ -46,7 +46,7 @@ class KnownHeads:
         if not _ORIGIN(origin) or not note:
             return False
         known = self.note(origin)
-        if known is not None and _size(known) >= _size(note):
+        if known is not None and size_of(known) >= size_of(note):
             return False
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._write(f"{origin}.vkeys", vkeys)
@@ -76,8 +76,8 @@ class KnownHeads:
             raise
 
 
-def _size(note: bytes) -> int:
-    """How many entries it covers; -1 for what is no head any more."""
+def size_of(note: bytes) -> int:
+    """How many entries a head covers; -1 for what is no head any more."""
     try:
         return parse_head(parse(note).text).size
     except ChainError:

@@ -28,6 +28,29 @@ def data_directory(given: str | os.PathLike[str] | None = None) -> Path:
     return Path(given if given is not None else default_data()).expanduser().absolute()
 
 
+def has_data(data: Path) -> bool:
+    """Whether ``data`` is a whole data directory. Raises WeftosError for one of another format."""
+    try:
+        with open(data / "format", "rb") as file:
+            found = file.read(2 * len(FORMAT_LINE)).decode(errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if found != FORMAT_LINE:
+        raise WeftosError(
+            f"{data / 'format'} says {found.strip()!r}, this version knows {FORMAT_LINE.strip()!r}: "
+            "use the version of weftos that made it",
+            "conflict",
+        )
+    return True
+
+
+def existing_data(data: Path) -> Path:
+    """``data``, which is a whole data directory. Raises WeftosError when it is none, or one of another format."""
+    if not has_data(data):
+        raise WeftosError(f"{data} is not a data directory: give the node's with --data", "not_found")
+    return data
+
+
 def control_socket(data: Path) -> Path:
     """The control socket of the node that runs, or last ran, on ``data``; from its boot.json.
 

@@ -118,6 +118,11 @@ class MemoryDisk(Disk):
             self._step("truncate")
             del self.handles[handle].now[size:]
 
+    def allocate(self, handle: int, size: int) -> None:
+        with self._lock:
+            self._step("allocate")
+            self.handles[handle].now.extend(bytes(size))
+
     def sync(self, handle: int) -> None:
         with self._lock:
             self._step("sync")

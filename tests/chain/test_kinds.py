@@ -10,6 +10,8 @@ def test_what_must_be_on_disk_before_anything_follows():
     assert {name for name, kind in KINDS.items() if kind.durable} == {
         "node.booted",
         "node.stopped",
+        "node.disk_full",
+        "node.disk_free",
         "process.spawned",
         "message.accepted",
         "message.sent",

@@ -102,7 +102,7 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
         turn, ordinal = f"t{old}", ("0.0", "0.1")[c % 2]
         call = {"turn": turn, "ordinal": ordinal, "tool": "x"}
         kinds: dict[str, dict[str, Any]] = {
-            "process.spawned": {"address": who, "parent": ("/", "/a")[c % 2],
+            "process.spawned": {"address": who, "parent": "/a" if who == "/b" else "/",
                                 "spec": ProcessSpec(who[1:], tools=("x",)).to_json()},
             "process.started": {"address": who, "pid": 4096 + seq},
             "process.exited": {"address": who, "pid": 1, "reason": ("crash", "normal")[c % 2], "detail": "d"},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from chain.disk import Disk
+from chain.ledger import Draft
 from kernel.errors import NotFound
 from kernel.tools.arguments import canonical_json, hash_text
 from kernel.tools.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
@@ -456,6 +458,39 @@ class FullDisk(Disk):
         if self.full:
             raise OSError(28, "No space left on device")
         super().write(handle, offset, data)
+
+
+class SlowDisk(Disk):
+    """A disk whose syncs take until ``ready`` is set."""
+
+    def __init__(self) -> None:
+        self.ready = threading.Event()
+        self.ready.set()
+
+    def sync(self, handle: int) -> None:
+        self.ready.wait()
+        super().sync(handle)
+
+
+def test_callers_wait_while_the_disk_is_behind(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        await twin.ledger.barrier()
+        assert (await twin.call_tool(at, "calculator", {"expression": "1+1"}))["status"] == "ok"
+        disk.ready.clear()
+        try:
+            for _ in range(9):
+                twin.ledger.commit([Draft("message.refused", {"why": "x" * 1_000_000})])
+            twin.ask_tool(at, "calculator", {"expression": "1+2"}, 1)
+            await asyncio.sleep(0.1)
+            assert twin.cells.results.empty()
+        finally:
+            disk.ready.set()
+        assert (await twin.result())["text"] == "3"
+
+    on_twin(tmp_path, body, disk=disk)
 
 
 def test_without_a_writable_journal_nothing_with_effects_runs(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ ROOT = Path("/ledger")
 OLD = Keys(bytes(range(32)), bytes(range(32, 64)))
 NEW = Keys(bytes(range(64, 96)), bytes(range(96, 128)), OLD.pairs)
 SECRET = "the word that is to be forgotten"
+RESERVE_BYTES = 512
 SEGMENT_BYTES = 6_000
 TABLE = "commits"
 PARALLEL = 2
@@ -101,6 +102,7 @@ def open_ledger(disk: WatchedDisk, segment_bytes: int = SEGMENT_BYTES) -> Opened
         segment_bytes=segment_bytes,
         retry_s=0.005,
         publish_s=0.0,
+        reserve_bytes=RESERVE_BYTES,
     )
     return Opened(ledger, known)
 

@@ -21,12 +21,14 @@ from chain.disk import Disk
 BLOCK_BYTES = 512
 ALL_SUBSETS = 8
 TORN_KINDS = 2
+CONTENT = ("write", "truncate", "allocate")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``kind``: write, truncate (of inode ``inode``), name (``path`` is ``inode`` from now on), rename (``path`` moves
-    to ``target``), remove, mkdir, rmdir, sync, sync_directory, or mark (``data`` says what was promised to a caller).
+    """``kind``: write, truncate, allocate (of inode ``inode``), name (``path`` is ``inode`` from now on), rename
+    (``path`` moves to ``target``), remove, mkdir, rmdir, sync, sync_directory, or mark (``data`` says what was promised
+    to a caller).
     """
 
     kind: str
@@ -69,6 +71,10 @@ class Content:
                 old = self.inodes.get(operation.inode, b"").ljust(operation.offset, b"\0")
                 self.inodes[operation.inode] = (
                     old[: operation.offset] + data + old[operation.offset + len(data) :]
+                )
+            case "allocate":
+                self.inodes[operation.inode] = self.inodes.get(operation.inode, b"").ljust(
+                    operation.offset, b"\0"
                 )
             case "truncate":
                 self.inodes[operation.inode] = self.inodes.get(operation.inode, b"")[: operation.offset]
@@ -199,6 +205,9 @@ class RecordedDisk(WatchedDisk):
     def truncate(self, handle: int, size: int) -> None:
         self._do(Operation("truncate", self._handles[handle], offset=size))
 
+    def allocate(self, handle: int, size: int) -> None:
+        self._do(Operation("allocate", self._handles[handle], offset=size))
+
     def sync(self, handle: int) -> None:
         self._do(Operation("sync", self._handles[handle]))
 
@@ -258,9 +267,9 @@ def _settle(durable: Content, pending: list[Operation], sync: Operation) -> list
     left = []
     for operation in pending:
         if sync.kind == "sync":
-            covered = operation.kind in ("write", "truncate") and operation.inode == sync.inode
+            covered = operation.kind in CONTENT and operation.inode == sync.inode
         else:
-            covered = operation.kind not in ("write", "truncate") and sync.path in (
+            covered = operation.kind not in CONTENT and sync.path in (
                 operation.path.parent,
                 operation.target.parent if operation.kind == "rename" else operation.path.parent,
             )

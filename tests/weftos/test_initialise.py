@@ -12,14 +12,15 @@ import pytest
 from chain.keys import load_keys
 from weftos import WeftosError
 from weftos.config import validate_file
-from weftos.initialise import CONFIGURATION, initialise, is_initialised
+from weftos.initialise import CONFIGURATION, initialise
+from weftos.paths import has_data
 
 
 def test_a_made_directory_is_whole_and_private(tmp_path: Path) -> None:
     data = tmp_path / "deep" / "data"
-    assert not is_initialised(data)
+    assert not has_data(data)
     keys = initialise(data)
-    assert is_initialised(data)
+    assert has_data(data)
     assert load_keys(data / "keys").origin == keys.origin
     modes = {path: stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (data, *data.iterdir())}
     assert set(modes.values()) == {0}
@@ -36,7 +37,7 @@ def test_making_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     origin = initialise(tmp_path).origin
     (tmp_path / "format").unlink()
     (tmp_path / "weftos.toml").write_text("[node]\nname = 'mine'\n")
-    assert not is_initialised(tmp_path)
+    assert not has_data(tmp_path)
     assert initialise(tmp_path).origin == origin
     assert "mine" in (tmp_path / "weftos.toml").read_text()
 
@@ -59,7 +60,7 @@ def test_a_journal_without_a_format_file_is_not_taken_over(tmp_path: Path) -> No
 def test_another_format_is_refused_with_both_sides(tmp_path: Path) -> None:
     (tmp_path / "format").write_text("weftos-data 9\n")
     with pytest.raises(WeftosError, match="'weftos-data 9', this version knows 'weftos-data 1'"):
-        is_initialised(tmp_path)
+        has_data(tmp_path)
 
 
 def test_half_a_set_of_keys_is_not_completed(tmp_path: Path) -> None:

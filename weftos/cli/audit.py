@@ -24,6 +24,7 @@ from chain.snapshot import read_snapshot
 from weftos.cli.audit_select import Selection, Selector
 from weftos.control import Json
 from weftos.errors import WeftosError
+from weftos.paths import existing_data
 
 Progress = Callable[[int, int], None]  # done and total
 _REPORT_EVERY = 256
@@ -59,9 +60,7 @@ class Auditor:
     """The ledger in a data directory. Raises WeftosError when there is none, a ChainError for a damaged one."""
 
     def __init__(self, data: Path, progress: Progress = lambda done, total: None) -> None:
-        if not (data / "format").exists():
-            raise WeftosError(f"{data} is not a data directory: give the node's with --data", "not_found")
-        self.data = data
+        self.data = existing_data(data)
         self.disk = Disk()
         self.history = History(data, self.disk)
         self._progress = progress

@@ -17,7 +17,7 @@ import typer
 
 from weftos.cli.options import AsJson, Data
 from weftos.cli.output import Output
-from weftos.paths import data_directory, runtime_directory
+from weftos.paths import data_directory, has_data, runtime_directory
 from weftos.runtime import MAX_SOCKET_PATH, RAY_SUFFIX_BYTES
 
 _IMPORT_TIMEOUT_S = 120
@@ -94,10 +94,9 @@ def _imports(module: str, remedy: str) -> Check:
 
 def _directory(place: Path) -> Check:
     from weftos.errors import WeftosError
-    from weftos.initialise import is_initialised
 
     try:
-        whole = is_initialised(place)
+        whole = has_data(place)
     except (WeftosError, OSError) as error:
         return Check("data", "fail", str(error), "give the right directory with --data")
     if not whole:
@@ -164,7 +163,7 @@ def _keys(place: Path) -> Check:
     from chain.errors import ChainError
     from chain.keys import load_keys
 
-    if not (place / "format").exists():
+    if not has_data(place):
         return Check("keys", "warn", "none yet", "weftos init or weftos up makes them")
     try:
         return Check("keys", "ok", load_keys(place / "keys").origin)
@@ -181,7 +180,7 @@ def _last_run(place: Path) -> Check:
     from kernel.errors import LockedError, SessionError
     from kernel.session import lock, read_boot, session_members
 
-    if not (place / "format").exists():
+    if not has_data(place):
         return Check("last run", "ok", "none")
     try:
         lock(place).close()

@@ -12,7 +12,7 @@ from weftos.cli.options import AsJson, Data, client
 from weftos.cli.output import Output, duration
 from weftos.control import Json
 from weftos.errors import WeftosError
-from weftos.paths import data_directory
+from weftos.paths import data_directory, existing_data, has_data
 
 if TYPE_CHECKING:
     from weftos.cli.launch import NodeProcess
@@ -76,11 +76,11 @@ def up(
     Ray cluster runs on a machine of that cluster.
     """
     from weftos.cli.launch import NodeProcess, node_command
-    from weftos.initialise import initialise, is_initialised
+    from weftos.initialise import initialise
 
     out = Output(as_json)
     place = data_directory(data)
-    if not is_initialised(place):
+    if not has_data(place):
         keys = initialise(place)
         out.say(f"made {place}; the node's true name is {keys.origin}")
     flags: dict[str, str | None] = {
@@ -127,9 +127,7 @@ def down(data: Data = None, as_json: AsJson = False) -> None:
     from weftos import stopping
 
     out = Output(as_json)
-    place = data_directory(data)
-    if not (place / "format").exists():
-        raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
+    place = existing_data(data_directory(data))
     with out.waiting(f"stopping the node on {place}"):
         answer = stopping.stop_node(place)
     out.document(answer)

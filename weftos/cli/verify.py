@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,14 +15,16 @@ from weftos.cli.options import AsJson, Data
 from weftos.cli.output import Output
 from weftos.cli.vkeys import given_keys
 from weftos.errors import WeftosError
-from weftos.paths import data_directory
+from weftos.paths import data_directory, existing_data
 
 if TYPE_CHECKING:
     from chain.verify import Finding, Report
 
 SHOWN = 200
+MAX_NAME_BYTES = 256
 
-Verify = Callable[[Callable[[int, int], None], list[bytes]], "Report"]
+Progress = Callable[[int, int], None]
+Verify = Callable[[Progress, tuple[str, ...], list[bytes]], "Report"]
 
 
 @chain.command("verify")
@@ -66,55 +69,113 @@ def verify(
 
     Remembers the newest head of each ledger in your configuration directory: the next verification must continue it.
     """
-    from weftos.known_heads import KnownHeads
-
     out = Output(as_json)
-    if (tiles is not None) + (bundle is not None) + (data is not None) > 1 or (db and (tiles or bundle)):
-        raise typer.BadParameter("give one of --data, --tiles and --bundle; --db goes with --data")
-    known = KnownHeads()
+    if (tiles is not None) + (bundle is not None) + (data is not None) > 1:
+        raise typer.BadParameter("give one of --data, --tiles and --bundle")
+    if (db or deep) and (tiles or bundle):
+        raise typer.BadParameter("--db and --deep go with --data")
+    if start and bundle:
+        raise typer.BadParameter("--from goes with --data and --tiles")
+    keys = given_keys(key or [])
     notes = [_note(path) for path in seen or []]
+    ledger = _ledger(data, tiles, bundle, start, deep)
+    known = _Known(remember, ledger.origin, ledger.partial_size)
     with out.progress("verifying") as progress:
-        report = _work(data, tiles, bundle, given_keys(key or []), start, deep)(progress, notes)
-        before = known.note(report.origin) if remember else None
-        if before is not None and not report.findings and before not in notes:
-            report = _work(data, tiles, bundle, given_keys(key or []), start, deep)(
-                progress, [*notes, before]
-            )
+        report = ledger.verify(progress, keys or known.keys, [*notes, *known.notes])
         if db:
             report = _with_database(report, data_directory(data))
-    newer = remember and not report.findings and known.remember(report.origin, report.note, report.vkeys)
+    newer = known.keep(report)
     out.document({"ok": not report.findings, "remembered": newer, **_plain(asdict(report))})
-    _tell(out, report, before, local=tiles is None and bundle is None)
+    _tell(out, report, keys, known, local=tiles is None and bundle is None)
     if report.findings:
         raise typer.Exit(1)
 
 
-def _work(
-    data: Path | None, tiles: Path | None, bundle: Path | None, keys: tuple[str, ...], start: int, deep: bool
-) -> Verify:
-    if bundle is not None:
-        from chain.verify_bundle import verify_bundle
+@dataclass(frozen=True)
+class _Ledger:
+    """What is to be verified. ``origin``: whose it claims to be; ``partial_size``: of a partial bundle's head."""
 
-        file = _existing(bundle, "a bundle")
-        return lambda progress, notes: verify_bundle(file, keys, progress, seen=notes)
+    verify: Verify
+    origin: str = ""
+    partial_size: int | None = None
+
+
+class _Known:
+    """What was verified of this ledger before, and what that can say of it now.
+
+    ``notes``: the head that it must continue; ``keys``: the first ones it had.
+    """
+
+    def __init__(self, wanted: bool, origin: str, partial_size: int | None) -> None:
+        from weftos.known_heads import KnownHeads, size_of
+
+        self._heads = KnownHeads()
+        self._wanted = wanted
+        note = self._heads.note(origin) if wanted else None
+        vkeys = self._heads.vkeys(origin) if note else None
+        self.keys = tuple((vkeys or b"").decode(errors="replace").split()[:2])
+        comparable = note is not None and partial_size in (None, size_of(note))
+        self.notes = [note] if note is not None and comparable else []
+
+    def keep(self, report: Report) -> bool:
+        """Remember the newest head of a ledger that is as it must be; whether it is a newer one."""
+        if not self._wanted or report.findings or report.partial:
+            return False
+        return self._heads.remember(report.origin, report.note, report.vkeys)
+
+
+def _ledger(data: Path | None, tiles: Path | None, bundle: Path | None, start: int, deep: bool) -> _Ledger:
+    if bundle is not None:
+        return _bundle(_existing(bundle, "a bundle"))
     if tiles is not None:
         from chain.verify_tiles import verify_tiles
 
         folder = _existing(tiles, "a published ledger")
-        return lambda progress, notes: verify_tiles(folder, keys, progress, seen=notes, start=start)
+
+        def verify_folder(progress: Progress, keys: tuple[str, ...], notes: list[bytes]) -> Report:
+            return verify_tiles(folder, keys, progress, seen=notes, start=start)
+
+        return _Ledger(verify_folder, _name_in(folder / "vkeys"))
     from chain.verify import verify as verify_ledger
 
-    place = data_directory(data)
-    if not (place / "format").exists():
-        raise WeftosError(f"{place} is not a data directory: give the node's with --data", "not_found")
-    return lambda progress, notes: verify_ledger(place, keys, progress, seen=notes, start=start, deep=deep)
+    place = existing_data(data_directory(data))
+
+    def verify_data(progress: Progress, keys: tuple[str, ...], notes: list[bytes]) -> Report:
+        return verify_ledger(place, keys, progress, seen=notes, start=start, deep=deep)
+
+    return _Ledger(verify_data, _name_in(place / "keys" / "vkeys.txt"))
+
+
+def _bundle(file: Path) -> _Ledger:
+    from chain.bundle import BundleReader
+    from chain.errors import BundleError
+    from chain.verify_bundle import verify_bundle
+
+    def verify_file(progress: Progress, keys: tuple[str, ...], notes: list[bytes]) -> Report:
+        return verify_bundle(file, keys, progress, seen=notes)
+
+    try:
+        reader = BundleReader(file)
+    except BundleError:
+        return _Ledger(verify_file)  # which says what is wrong with it
+    reader.close()
+    head = reader.head
+    return _Ledger(verify_file, head.origin, None if head.whole else head.size)
+
+
+def _name_in(vkeys: Path) -> str:
+    """The name in the first line of a file of verifier keys, empty when it cannot be read."""
+    try:
+        with open(vkeys, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+            return file.read(MAX_NAME_BYTES).decode("ascii", "replace").partition("+")[0]
+    except OSError:
+        return ""
 
 
 def _with_database(report: Report, data: Path) -> Report:
     """``report``, and what is wrong with the archive's database."""
-    from dataclasses import replace
-
     from chain.archive_check import check_database
+    from chain.audit import Finding
     from chain.errors import ChainError
     from chain.history import History
     from chain.keys import load_pairs
@@ -122,6 +183,9 @@ def _with_database(report: Report, data: Path) -> Report:
     path = data / "archive" / "audit.duckdb"
     if not path.exists():
         raise WeftosError(f"there is no {path}: the node makes it when it runs", "not_found")
+    if report.findings:
+        unread = Finding(-1, "database", path.name, "a ledger to hold it against", "one with findings")
+        return replace(report, findings=[*report.findings, unread])
     leaves = (record.leaf_hash for record in History(data).entries())
     try:
         found = check_database(path, load_pairs(data / "keys")[0], leaves)
@@ -153,7 +217,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _tell(out: Output, report: Report, known: bytes | None, *, local: bool) -> None:
+def _tell(out: Output, report: Report, keys: tuple[str, ...], known: _Known, *, local: bool) -> None:
     out.say(
         f"{report.entries} entries, {report.boots} boot{'s'[: report.boots != 1]}, root {report.root.hex()}"
     )
@@ -174,15 +238,9 @@ def _tell(out: Output, report: Report, known: bytes | None, *, local: bool) -> N
         out.say(f"unacknowledged tail, {report.torn_bytes} bytes: the last write was cut off")
     if report.open_calls:
         out.say(f"calls without an outcome yet: {', '.join(str(seq) for seq in report.open_calls[:SHOWN])}")
-    if report.pinned:
-        out.say(f"signatures checked under the key you gave, of {report.origin}")
-    else:
-        out.say(
-            f"no key was pinned: the key in the directory itself was used, fingerprint {report.origin}; "
-            "compare it with one you have from elsewhere, or give --key"
-        )
+    out.say(_under(report, keys))
     if report.findings:
-        out.say(f"NOT VERIFIED, findings: {len(report.findings)}")
+        out.say(f"NOT VERIFIED, findings: {len(report.findings) + report.left_out}")
         out.table(
             ("ENTRY", "FINDING", "WHERE", "EXPECTED", "FOUND"),
             (
@@ -194,25 +252,41 @@ def _tell(out: Output, report: Report, known: bytes | None, *, local: bool) -> N
         out.say(_verdict(report, known))
 
 
-def _verdict(report: Report, known: bytes | None) -> str:
+def _under(report: Report, keys: tuple[str, ...]) -> str:
+    """Whose keys the signatures were checked under."""
+    if not report.pinned:
+        return (
+            f"no key was pinned: the key in the directory itself was used, fingerprint {report.origin}; "
+            "compare it with one you have from elsewhere, or give --key"
+        )
+    if not keys:
+        return f"signatures checked under the keys of what you verified before of {report.origin}"
+    if len(keys) == 1:
+        return (
+            f"signatures checked under the key you gave, of {report.origin}; the other one is the ledger's own: "
+            "give both, so that a forger would have to break both"
+        )
+    return f"signatures checked under the key you gave, of {report.origin}"
+
+
+def _verdict(report: Report, known: _Known) -> str:
     """What was shown, and what cannot be shown from the files alone."""
-    if not report.entries:
-        return "nothing to verify: the ledger is empty"
-    last = report.entries - 1
-    shown = f"verified: entries 0 to {last} are whole, in order and unchanged"
-    if report.entries < report.size:
+    if report.partial:
         shown = (
             f"verified: {report.entries} of {report.size} entries, each proved to be in the ledger, unchanged"
         )
-    if not report.pinned and known is None:
+    elif not report.entries:
+        return "nothing to verify: the ledger is empty"
+    else:
+        shown = f"verified: entries 0 to {report.entries - 1} are whole, in order and unchanged"
+    if not report.pinned:
         return f"{shown}, under a key that the directory brought along itself: whose it is, is not shown"
-    if known is not None:
+    if known.notes:
         return f"{shown}, and continue what you verified before"
-    return (
-        f"{shown}; whether more came after {last} only a head seen elsewhere can tell"
-        if report.closed
-        else shown
-    )
+    if report.closed:
+        last = report.entries - 1
+        return f"{shown}; whether more came after {last} only a head seen elsewhere can tell"
+    return shown
 
 
 def _entry(finding: Finding) -> int | None:
