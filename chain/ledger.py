@@ -158,8 +158,8 @@ class Ledger:
         record of the journal behind it to ``replay``, in order.
 
         ``others``: keys beside ``keys`` that may be the ones in force (:func:`chain.key_change.load_candidates`);
-        the journal decides. ``reserve_bytes``: set aside for the moment when the disk is full. A torn tail is cut off; :attr:`recovery` says how much. Raises DamageError,
-        ForeignDataError, KeyFileError, OSError.
+        the journal decides. ``reserve_bytes``: set aside for the moment when the disk is full. A torn tail is cut off;
+        :attr:`recovery` says how much. Raises DamageError, ForeignDataError, KeyFileError, OSError.
         """
         disk = disk or Disk()
         for name in ("journal", "heads"):
