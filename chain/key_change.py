@@ -28,6 +28,7 @@ from chain.keys import (
     Keys,
     key_files,
     load_keys,
+    write_files,
 )
 from chain.rotation import MAX_ROTATIONS, succession_text
 
@@ -54,17 +55,8 @@ def prepare_keys(data: Path, old: Keys, disk: Disk) -> Keys:
     kept = [name for name in disk.names(data / KEYS) if name not in _MADE_ANEW]
     _destroy(data / STAGING, disk)
     disk.make_directory(data / STAGING)
-    for name, content in {
-        **{name: disk.read(data / KEYS / name) for name in kept},
-        **key_files(*seeds, new),
-    }.items():
-        handle = disk.create_new(data / STAGING / name)
-        try:
-            disk.write(handle, 0, content)
-            disk.sync(handle)
-        finally:
-            disk.close(handle)
-    disk.sync_directory(data / STAGING)
+    files = {**{name: disk.read(data / KEYS / name) for name in kept}, **key_files(*seeds, new)}
+    write_files(data / STAGING, files, disk)
     disk.rename(data / STAGING, data / NEXT)
     disk.sync_directory(data)
     return new
@@ -109,15 +101,16 @@ def adopt_keys(data: Path, keys: Keys, disk: Disk) -> None:
         if (data / KEYS).exists():
             _destroy(data / OLD, disk)
             disk.rename(data / KEYS, data / OLD)
-            disk.sync_directory(data)
         disk.rename(data / name, data / KEYS)
-        disk.sync_directory(data)
+        disk.sync_directory(data)  # both, before any key is destroyed
     for rest in (OLD, NEXT, STAGING):
         _destroy(data / rest, disk)
 
 
 def _destroy(directory: Path, disk: Disk) -> None:
-    """Overwrite and remove the files of a set of keys, if it is there."""
+    """Overwrite and remove the files of a set of keys, if it is there. What a power cut leaves of it holds no secret,
+    and goes at the next start.
+    """
     if not directory.is_dir():
         return
     for name in disk.names(directory):
@@ -131,4 +124,3 @@ def _destroy(directory: Path, disk: Disk) -> None:
                 disk.close(handle)
         disk.remove(path)
     disk.remove_directory(directory)
-    disk.sync_directory(directory.parent)

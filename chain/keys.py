@@ -20,13 +20,13 @@ import os
 import secrets
 import shutil
 import stat
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import nacl.signing
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
 
+from chain.disk import Disk
 from chain.errors import KeyFileError, RotationError, VerifierKeyError
 from chain.note import ED25519, HEAD_CONTEXT, ML_DSA_65, VerifierKey, signature_line, verify_ed25519
 from chain.rotation import ROTATION_CONTEXT, KeyPair, parse_vkeys, succession_text, vkeys_text
@@ -97,7 +97,7 @@ class Keys:
         return f"<Keys of {self.origin}>"
 
 
-def create_keys(directory: Path) -> Keys:
+def create_keys(directory: Path, disk: Disk | None = None) -> Keys:
     """Make a new identity in ``directory``, which must not exist or be empty. Raises :class:`KeyFileError`.
 
     On return all of it is on disk.
@@ -105,17 +105,15 @@ def create_keys(directory: Path) -> Keys:
     ed25519_seed, mldsa_seed = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(SEED_BYTES)
     keys = Keys(ed25519_seed, mldsa_seed)
     files = key_files(ed25519_seed, mldsa_seed, keys)
-    staging: Path | None = None
+    staging = directory.with_name(f"{directory.name}.new-{secrets.token_hex(8)}")
+    disk = disk or Disk()
     try:
-        staging = Path(tempfile.mkdtemp(prefix=directory.name + ".new-", dir=directory.parent))
-        for name, content in files.items():
-            _write_new(staging / name, content)
-        _sync_directory(staging)
-        os.rename(staging, directory)
-        _sync_directory(directory.parent)
+        disk.new_directory(staging)
+        write_files(staging, files, disk)
+        disk.rename(staging, directory)
+        disk.sync_directory(directory.parent)
     except OSError as error:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
         raise KeyFileError(
             f"cannot make keys in {directory}: {error.strerror}; keys that exist are never replaced, "
             "and the directory above must be writable"
@@ -178,6 +176,18 @@ def key_files(ed25519_seed: bytes, mldsa_seed: bytes, keys: Keys) -> dict[str, b
     return files
 
 
+def write_files(directory: Path, files: Mapping[str, bytes], disk: Disk) -> None:
+    """Write new files into ``directory``, mode 0600; on the disk on return. Raises OSError."""
+    for name, content in files.items():
+        handle = disk.create_new(directory / name)
+        try:
+            disk.write(handle, 0, content)
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+    disk.sync_directory(directory)
+
+
 def _succeeds(keys: Keys) -> bool:
     """Whether each Ed25519 key has named the next."""
     public = [pair.ed25519.public_key for pair in keys.pairs]
@@ -236,19 +246,3 @@ def _read(path: Path, limit_bytes: int = _MAX_FILE_BYTES, *, secret: bool = Fals
             f"If nobody did, run `chmod 600 {path}`"
         )
     return content
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(fd)
-
-
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -1,8 +1,9 @@
 """The crash walk: a ledger at work on a real disk is killed with SIGKILL at each call that writes, one run for each.
 
 The same work as the power-cut walk's (appends, segments, heads, publication, snapshot and drop, change of keys, a
-failing sync, erasure, clean stop), in a process of its own that kills itself before its n-th writing call, or in the
-middle of it when it is a write. The parent has heard what was promised, recovers what is left, and verifies it.
+failing sync, a full disk, erasure, clean stop), in a process of its own that kills itself before its n-th writing call,
+or in the middle of it when it is a write. The parent has heard what was promised, recovers what is left, and verifies
+it.
 
     python -m tests.prove.crash_walk [--quick]
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import multiprocessing
 import os
 import random
@@ -37,7 +39,7 @@ from tests.prove.recorded_disk import Content, CutState, WatchedDisk
 PARALLEL = 2
 QUICK_STEP = 12
 LIMIT = 5_000
-_WRITING = ("create", "create_new", "write", "truncate", "sync", "rename", "remove")
+_WRITING = ("create", "create_new", "write", "truncate", "allocate", "sync", "rename", "remove")
 _WRITING += ("remove_directory", "new_directory", "sync_directory")
 
 
@@ -51,13 +53,13 @@ class KillingDisk(WatchedDisk):
         self._left = at
         self._midway = midway
         self._say = say
-        self._failing: list[str] = []
+        self._failing: dict[str, int] = {}
 
     def mark(self, promise: bytes) -> None:
         self._say(["promise", promise])
 
-    def fail(self, kind: str) -> None:
-        self._failing.append(kind)
+    def fail(self, kind: str, code: int = errno.EIO) -> None:
+        self._failing[kind] = code
 
     def heal(self) -> None:
         self._failing.clear()
@@ -69,8 +71,7 @@ class KillingDisk(WatchedDisk):
                 half()
             os.kill(os.getpid(), signal.SIGKILL)
         if kind in self._failing:
-            self._failing.remove(kind)
-            raise OSError(5, f"{kind} fails on purpose")
+            raise OSError(self._failing.pop(kind), f"{kind} fails on purpose")
 
     def write(self, handle: int, offset: int, data: bytes) -> None:
         self._count("write", lambda: Disk.write(self, handle, offset, data[: len(data) // 2]))

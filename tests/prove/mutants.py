@@ -26,6 +26,7 @@ from rich.table import Table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODULES = ("disk", "journal", "slots", "publisher", "snapshot", "erasure", "recovery")
+KEY_MODULES = ("keys", "key_change")
 SYNCS = ("sync", "sync_directory")
 PARALLEL = 2
 CAUGHT, SURVIVED = 3, 0  # a fault of the walk itself ends with 1
@@ -44,7 +45,7 @@ class Mutant:
 def mutants() -> list[Mutant]:
     """One for each sync that is called as a statement of its own."""
     found = []
-    for name in MODULES:
+    for name in (*MODULES, *KEY_MODULES):
         source = (REPOSITORY / "chain" / f"{name}.py").read_text()
         calls = _Syncs()
         calls.visit(ast.parse(source))
@@ -101,12 +102,15 @@ class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def try_mutant(module: str, number: int, seed: str) -> int:
     """In a process of its own: the walk over that mutant, up to the first fault. The exit status."""
     sys.meta_path.insert(0, _Loader(module, number))
-    from tests.prove import power_cut
+    from tests.prove import key_cut, power_cut
 
-    power_cut.prepare()
-    walked = power_cut.walk(0, 1, seed, stop=True)
-    print("\n".join(walked.found[:1]))
-    return CAUGHT if walked.found else SURVIVED
+    if module.rpartition(".")[2] in KEY_MODULES:
+        _, found = key_cut.key_walk(seed)
+    else:
+        power_cut.prepare()
+        found = power_cut.walk(0, 1, seed, stop=True).found
+    print("\n".join(found[:1]))
+    return CAUGHT if found else SURVIVED
 
 
 def run_mutant(mutant: Mutant, seed: str) -> subprocess.CompletedProcess[str]:

@@ -27,8 +27,8 @@ CONTENT = ("write", "truncate", "allocate")
 @dataclass(frozen=True, slots=True)
 class Operation:
     """``kind``: write, truncate, allocate (of inode ``inode``), name (``path`` is ``inode`` from now on), rename
-    (``path`` moves to ``target``), remove, mkdir, rmdir, sync, sync_directory, or mark (``data`` says what was promised
-    to a caller).
+    (``path`` moves to ``target``), move (the same for a directory), remove, mkdir, rmdir, sync, sync_directory, or mark
+    (``data`` says what was promised to a caller).
     """
 
     kind: str
@@ -86,12 +86,22 @@ class Content:
                 self.inodes.setdefault(operation.inode, b"")
                 if self.names.get(operation.path) == operation.inode:
                     del self.names[operation.path]
+            case "move":
+                self._move(operation.path, operation.target)
             case "remove":
                 self.names.pop(operation.path, None)
             case "mkdir":
                 self.directories.add(operation.path)
             case "rmdir":
                 self.directories.discard(operation.path)
+
+    def _move(self, source: Path, target: Path) -> None:
+        """A directory gets another name, if it is there, with what is in it."""
+        if source in self.directories:
+            self.directories.remove(source)
+            self.directories.add(target)
+            for path in [path for path in self.names if path.parent == source]:
+                self.names[target / path.name] = self.names.pop(path)
 
 
 class WatchedDisk(Disk):
@@ -103,7 +113,7 @@ class WatchedDisk(Disk):
         """Something was promised to a caller."""
         raise NotImplementedError
 
-    def fail(self, kind: str) -> None:
+    def fail(self, kind: str, code: int = errno.EIO) -> None:
         """The next operation of this kind fails, once."""
         raise NotImplementedError
 
@@ -122,11 +132,11 @@ class RecordedDisk(WatchedDisk):
         self.operations: list[Operation] = []
         self._handles: dict[int, int] = {}
         self._next = max(self.before.inodes, default=0) + 1
-        self._failing: list[str] = []
+        self._failing: dict[str, int] = {}
         self._lock = RLock()
 
-    def fail(self, kind: str) -> None:
-        self._failing.append(kind)
+    def fail(self, kind: str, code: int = errno.EIO) -> None:
+        self._failing[kind] = code
 
     def heal(self) -> None:
         self._failing.clear()
@@ -138,8 +148,7 @@ class RecordedDisk(WatchedDisk):
     def _do(self, operation: Operation) -> None:
         with self._lock:
             if operation.kind in self._failing:
-                self._failing.remove(operation.kind)
-                raise OSError(errno.EIO, f"{operation.kind} fails on purpose")
+                raise OSError(self._failing.pop(operation.kind), f"{operation.kind} fails on purpose")
             self.operations.append(operation)
             self.now.apply(operation)
 
@@ -216,7 +225,10 @@ class RecordedDisk(WatchedDisk):
 
     def rename(self, source: Path, target: Path) -> None:
         with self._lock:
-            self._do(Operation("rename", self._inode(source), source, target))
+            if source in self.now.directories:
+                self._do(Operation("move", path=source, target=target))
+            else:
+                self._do(Operation("rename", self._inode(source), source, target))
 
     def remove(self, path: Path) -> None:
         with self._lock:
@@ -271,7 +283,7 @@ def _settle(durable: Content, pending: list[Operation], sync: Operation) -> list
         else:
             covered = operation.kind not in CONTENT and sync.path in (
                 operation.path.parent,
-                operation.target.parent if operation.kind == "rename" else operation.path.parent,
+                operation.target.parent if operation.kind in ("rename", "move") else operation.path.parent,
             )
         if covered:
             durable.apply(operation)

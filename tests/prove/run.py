@@ -26,11 +26,13 @@ from tests.prove.mutants import prove_mutants
 from tests.prove.power_cut import prove_power_cuts
 from tests.prove.recall import prove_recall
 from tests.prove.tamper import prove_tampering
+from tests.prove.tamper_db import prove_tampering_db
 
 KILLS, QUICK_KILLS = 40, 8
 Prove = Callable[[Console, str, bool], bool]
 PARTS: dict[str, Prove] = {
     "tamper": prove_tampering,
+    "database": prove_tampering_db,
     "crash": prove_crashes,
     "power": prove_power_cuts,
     "mutants": lambda console, seed, quick: quick or prove_mutants(console, seed),

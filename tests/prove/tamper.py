@@ -73,12 +73,22 @@ class Intact:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: ``path`` then holds ``data``. ``kind`` is the row of the table it counts in."""
+    """One change: ``path`` then holds ``data``, or, when ``at`` is given, its byte there is turned by ``turned``.
+    ``kind`` is the row of the table it counts in.
+    """
 
     kind: str
     what: str
     path: Path
-    data: bytes
+    data: bytes = b""
+    at: int = -1
+    turned: int = 0
+
+    def on(self, before: bytes) -> bytes:
+        """What ``path`` holds then."""
+        if self.at < 0:
+            return self.data
+        return before[: self.at] + bytes([before[self.at] ^ self.turned]) + before[self.at + 1 :]
 
 
 async def _make(disk: RecordedDisk) -> None:
@@ -150,9 +160,7 @@ def byte_changes(content: Content, step: int, dice: random.Random) -> Iterator[C
     """Each ``step``-th byte of every file, changed to another one."""
     for path, data in content.files().items():
         for at in range(dice.randrange(step), len(data), step):
-            changed = bytearray(data)
-            changed[at] ^= dice.randrange(1, 256)
-            yield Change(_kind(path), f"byte {at}", path, bytes(changed))
+            yield Change(_kind(path), f"byte {at}", path, at=at, turned=dice.randrange(1, 256))
 
 
 def _kind(path: Path) -> str:
@@ -259,7 +267,8 @@ def _encoded(record: Any) -> bytes:
 def missed(intact: Intact, change: Change) -> str | None:
     """None when the change was found; "meaningless" when all is as without it; else what went wrong."""
     content = intact.content.copy()
-    content.inodes[content.names[change.path]] = change.data
+    inode = content.names[change.path]
+    content.inodes[inode] = change.on(content.inodes[inode])
     disk = RecordedDisk(ROOT, content)
     checks = [(_directory, intact.directory)]
     if change.path == BUNDLE:

@@ -163,7 +163,7 @@ def _keys(place: Path) -> Check:
     from chain.errors import ChainError
     from chain.keys import load_keys
 
-    if not has_data(place):
+    if not (place / "format").exists():
         return Check("keys", "warn", "none yet", "weftos init or weftos up makes them")
     try:
         return Check("keys", "ok", load_keys(place / "keys").origin)
@@ -180,7 +180,7 @@ def _last_run(place: Path) -> Check:
     from kernel.errors import LockedError, SessionError
     from kernel.session import lock, read_boot, session_members
 
-    if not has_data(place):
+    if not (place / "format").exists():
         return Check("last run", "ok", "none")
     try:
         lock(place).close()

@@ -1,0 +1,212 @@
+"""The tamper walk over the archive's database: each byte of its headers and of the headers of its blocks, and others.
+
+Each change is looked at in a child process, since a file in that state may take DuckDB's process down, which is a
+finding for nobody. A change that is not found must mean nothing: then every row of every table must read as it did.
+
+    python -m tests.prove.tamper_db [--quick] [--seed SEED]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from chain.archive_check import check_database
+from chain.archive_file import connect
+from chain.history import History
+from chain.keys import create_keys, load_keys
+from chain.ledger import Draft
+from chain.rotation import KeyPair
+from tests.chain.archives import append, archive_of
+
+ENTRIES = 200
+HEADER_BYTES = 4096
+HEADERS = 3
+BLOCK_BYTES = 2**18
+BLOCK_HEADER_BYTES = 8
+PLACES = 2_000
+QUICK_STEP = 61
+PARALLEL = 2
+PARTS = 32
+PATIENCE_S = 60.0
+SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The byte at ``at`` is turned by ``turned``; ``kind`` is the row of the table it counts in."""
+
+    kind: str
+    at: int
+    turned: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intact:
+    """A data directory whose database verifies; ``rows``: the digest of all its rows."""
+
+    data: Path
+    pair: KeyPair
+    leaves: tuple[bytes, ...]
+    rows: bytes
+
+
+def make(data: Path) -> Intact:
+    """A ledger with bodies of all shapes, and its archive."""
+    data.mkdir()
+    create_keys(data / "keys")
+    drafts = [
+        Draft(
+            "message.dead", {"id": str(number), "to": f"/user/{number % 5}", "why": "w" * number}, number % 7
+        )
+        for number in range(ENTRIES - 2)
+    ]
+    drafts.append(Draft("message.dropped", {"id": b"\x00\xff", "n": [1.5, None, {"ü": "\x00"}]}, 0))
+    drafts.append(Draft("erase", {"ranges": [[3, 4]], "by": "operator", "reason": "asked"}, 0))
+    append(data, *drafts)
+    path = archive_of(data)
+    leaves = tuple(record.leaf_hash for record in History(data).entries())
+    intact = Intact(data, load_keys(data / "keys").pair, leaves, rows_of(path))
+    assert check_database(path, intact.pair, iter(leaves)) == []
+    return intact
+
+
+def rows_of(path: Path) -> bytes:
+    """A digest of every row of every table."""
+    digest = sha256()
+    with connect(path, read_only=True) as database:
+        for (name,) in database.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE NOT internal ORDER BY table_name"
+        ).fetchall():
+            digest.update(f"{name}{sorted(map(repr, database.execute(f'FROM {name}').fetchall()))}".encode())
+    return digest.digest()
+
+
+def changes(path: Path, step: int, dice: random.Random) -> Iterator[Change]:
+    """Every ``step``-th byte of the headers, and places in stretches of the same length from begin to end."""
+    size = path.stat().st_size
+    blocks = range(HEADERS * HEADER_BYTES, size, BLOCK_BYTES)
+    heads = [block + at for block in blocks for at in range(BLOCK_HEADER_BYTES)]
+    count = PLACES // (1 if step == 1 else QUICK_STEP // 2)
+    stretch = (size - blocks.start) // count
+    places = {
+        "file header": range(0, blocks.start, step),
+        "block header": heads,
+        "anywhere": [blocks.start + number * stretch + dice.randrange(stretch) for number in range(count)],
+    }
+    for kind, where in places.items():
+        for at in where:
+            yield Change(kind, at, dice.randrange(1, 256))
+
+
+def missed(intact: Intact, path: Path, change: Change) -> str:
+    """``found``, ``meaningless``, or what went wrong, for ``path``, which is a copy of the database."""
+    turn(path, change)
+    try:
+        if check_database(path, intact.pair, iter(intact.leaves)):
+            return "found"
+        return "meaningless" if rows_of(path) == intact.rows else "not found"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        turn(path, change)
+
+
+def turn(path: Path, change: Change) -> None:
+    with open(path, "r+b") as file:
+        file.seek(change.at)
+        before = file.read(1)[0]
+        file.seek(change.at)
+        file.write(bytes([before ^ change.turned]))
+
+
+def _look(intact: Intact, path: Path, todo: list[Change], told: Connection) -> None:
+    for change in todo:
+        told.send(missed(intact, path, change))
+
+
+def _part(intact: Intact, part: int, every: list[Change]) -> list[tuple[Change, str]]:
+    """What came of every ``PARTS``-th change from ``part`` on; a child that dies is replaced by another."""
+    todo = every[part::PARTS]
+    verdicts: list[str] = []
+    context = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory(prefix="wtd-") as place:
+        while len(verdicts) < len(todo):
+            path = Path(shutil.copy(intact.data / "archive" / "audit.duckdb", place))
+            ours, theirs = context.Pipe(duplex=False)
+            child = context.Process(target=_look, args=(intact, path, todo[len(verdicts) :], theirs))
+            child.start()
+            theirs.close()
+            try:
+                while len(verdicts) < len(todo):
+                    if not ours.poll(PATIENCE_S):
+                        child.kill()
+                        verdicts.append(f"no answer within {PATIENCE_S:.0f} s")
+                        break
+                    verdicts.append(ours.recv())
+            except EOFError:
+                child.join()
+                verdicts.append(f"died of signal {-(child.exitcode or 0)}")
+            child.join()
+            ours.close()
+    return list(zip(todo, verdicts, strict=True))
+
+
+def prove_tampering_db(console: Console, seed: str, quick: bool) -> bool:
+    """The walk, over all of the headers or some; prints the table."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="wtd-") as place:
+        intact = make(Path(place) / "data")
+        every = list(
+            changes(intact.data / "archive" / "audit.duckdb", QUICK_STEP if quick else 1, random.Random(seed))
+        )
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            tasks = pool.map(lambda part: _part(intact, part, every), range(PARTS))
+            done = [
+                one
+                for part in track(tasks, "the database", PARTS, console=console, transient=True)
+                for one in part
+            ]
+    table = Table("changed in the database", "changes", "found", "meaningless", box=box.SIMPLE_HEAD)
+    counts = Counter((change.kind, verdict) for change, verdict in done)
+    for kind in dict.fromkeys(change.kind for change, _ in done):
+        total = sum(count for (of, _), count in counts.items() if of == kind)
+        table.add_row(kind, f"{total:,}", f"{counts[kind, 'found']:,}", f"{counts[kind, 'meaningless']:,}")
+    console.print(table)
+    wrong = [(change, verdict) for change, verdict in done if verdict not in ("found", "meaningless")]
+    for change, verdict in wrong[:SHOWN]:
+        console.print(f"       {change.kind}, byte {change.at}, turned by {change.turned}: {verdict[:300]}",
+                      style="red", highlight=False, markup=False)  # fmt: skip
+    console.print(f"  {len(done):,} changes, {time.monotonic() - started:.0f} s", highlight=False)
+    console.print(f"{'FAIL' if wrong else ' ok '} every change of the database is found, or means nothing",
+                  style="red" if wrong else "green", highlight=False)  # fmt: skip
+    return not wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="some bytes")
+    parser.add_argument("--seed", default="weftos")
+    options = parser.parse_args()
+    return 0 if prove_tampering_db(Console(), options.seed, options.quick) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
