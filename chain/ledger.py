@@ -419,9 +419,12 @@ class Ledger:
                 raise
 
     def _group_written(self, group: Group, taken: list[Ticket]) -> None:
+        keys = taken[0].keys
+        if keys is not None:
+            self._publisher.vkeys(vkeys_text(keys.pairs))  # before any head that these have signed
         if group.entries:
             self._publisher.offer(group.entries)
-            self._signer.offer(group, taken[0].keys)
+            self._signer.offer(group, keys)
         self._post(partial(self._written, group), taken)
 
     def _written(self, group: Group, taken: list[Ticket]) -> None:
@@ -430,7 +433,6 @@ class Ledger:
         self._provisional = group.note
         if taken[0].keys is not None:
             self.keys = taken[0].keys
-            self._publisher.vkeys(vkeys_text(self.keys.pairs))
         for ticket in taken:
             self._unwritten.popleft()
             self._unwritten_bytes -= ticket.batch.bytes

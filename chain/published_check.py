@@ -61,7 +61,10 @@ class PublishedCheck:
             first = max(start, number * WIDTH)
             stop = min(WIDTH, end - number * WIDTH)
             try:
-                leaves = self.store.bundle(number, stop)[first - number * WIDTH :]
+                width = min(
+                    WIDTH, self.size - number * WIDTH
+                )  # the newest file, not an older and shorter one
+                leaves = self.store.bundle(number, width)[first - number * WIDTH : stop]
                 for leaf, body in zip(leaves, self.store.bodies(first, number * WIDTH + stop), strict=True):
                     salt, data = body or (None, None)
                     yield RawEntry(leaf, salt, data), f"ledger/tile/entries, bundle {number}"

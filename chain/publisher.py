@@ -84,7 +84,7 @@ class Publisher:
         self._thread.start()
 
     def vkeys(self, text: bytes) -> None:
-        """What is to stand in ``vkeys`` from the next publication on."""
+        """What is to stand in ``vkeys`` from the next publication on. Any thread."""
         self._wanted_vkeys = text
 
     def offer(self, entries: Iterable[Written]) -> None:
@@ -179,13 +179,14 @@ class Publisher:
         if self._layout.size != size:
             raise TileError(CHECKPOINT, f"{self._layout.size} entries are at hand, the head covers {size}")
         self._write_all(self._layout.finish(), touched)
-        if self._vkeys != self._wanted_vkeys:
-            self._write(Output(VKEYS, [self._wanted_vkeys]), touched)
+        vkeys = self._wanted_vkeys  # another thread may want others meanwhile
+        if self._vkeys != vkeys:
+            self._write(Output(VKEYS, [vkeys]), touched)
         for directory in touched:
             self._disk.sync_directory(directory)
         self._write(Output(CHECKPOINT, [note]), set())
         self._disk.sync_directory(self._directory)
-        self._vkeys = self._wanted_vkeys
+        self._vkeys = vkeys
         self.size = size
         self._forget(size)
         self._stale = self._layout.take_stale()

@@ -275,17 +275,17 @@ def missed(intact: Intact, change: Change) -> str | None:
         checks = [(_bundled, intact.bundle)]
     elif "ledger" in change.path.parts[2:]:
         checks.append((_tiles, intact.tiles))
-    verdict = None
+    found = False
     for check, before in checks:
         try:
             report = check(disk)
         except Exception as error:
             return f"{change.kind}, {change.path.name}, {change.what}: {type(error).__name__}: {error}"
-        if not report.findings:
-            verdict = "meaningless"
-            if report != before:
-                return f"{change.kind}, {change.path.name}, {change.what}: not found"
-    return verdict
+        if report.findings:
+            found = True
+        elif report != before:
+            return f"{change.kind}, {change.path.name}, {change.what}: not found"
+    return None if found else "meaningless"
 
 
 _INTACT: list[Intact] = []  # inherited by the processes of the walk
