@@ -34,6 +34,7 @@ MAX_BUNDLE_BYTES = WIDTH * (2 + MAX_LEAF_BYTES)
 MAX_VKEYS_BYTES = 2**20
 _BODY_PREFIX_BYTES = 4
 _TILES_KEPT = 64
+_WINDOW_BYTES = _BODY_PREFIX_BYTES + SALT_BYTES + MAX_BODY_BYTES  # so the longest body fits
 _NODE_LEVELS = 8  # tree levels between two levels of tiles
 _RETRIES = 8
 
@@ -176,20 +177,23 @@ class TileStore:
         except OSError as error:
             raise TileError(path, error.strerror or str(error)) from error
         try:
-            at = 0
+            window, begin, at = b"", 0, 0  # the window is what the file holds from ``begin`` on
             for number in range(count):
-                prefix = self._disk.read_open(handle, at, _BODY_PREFIX_BYTES)
-                length = int.from_bytes(prefix, "big")
-                at += _BODY_PREFIX_BYTES
-                if len(prefix) < _BODY_PREFIX_BYTES or 0 < length <= SALT_BYTES:
-                    raise TileError(path, f"its body {number} has no right length ({prefix.hex()})")
+                start = at - begin + _BODY_PREFIX_BYTES
+                length = int.from_bytes(window[at - begin : start], "big")
+                if start + length > len(window):
+                    window, begin = self._disk.read_open(handle, at, _WINDOW_BYTES), at
+                    start, length = _BODY_PREFIX_BYTES, int.from_bytes(window[:_BODY_PREFIX_BYTES], "big")
+                if len(window) < start or 0 < length <= SALT_BYTES:
+                    raise TileError(path, f"its body {number} has no right length ({window[:start].hex()})")
                 if length > SALT_BYTES + MAX_BODY_BYTES:
                     raise TileError(path, f"its body {number} would have {length} bytes")
-                data = self._disk.read_open(handle, at, length) if length else b""
-                if len(data) != length:
-                    raise TileError(path, f"its body {number} has {len(data)} of {length} bytes")
-                at += length
-                yield (data[:SALT_BYTES], data[SALT_BYTES:]) if length else None
+                end = start + length
+                if end > len(window):
+                    raise TileError(path, f"its body {number} has {len(window) - start} of {length} bytes")
+                at = begin + end
+                salt_end = start + SALT_BYTES
+                yield (window[start:salt_end], window[salt_end:end]) if length else None
             if self._disk.read_open(handle, at, 1):
                 raise TileError(path, f"goes on behind its {count} bodies")
         finally:
