@@ -45,7 +45,7 @@ def peer(kind: str) -> Iterator[str]:
 
 
 def dealer(kind: str, address: str) -> zmq.Socket[bytes]:
-    socket = zmq.Context.instance().socket(zmq.DEALER)
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     socket.linger = 0
     if kind == "curve":
         socket.curve_publickey, socket.curve_secretkey = CLIENT_KEYS

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import duckdb
 import msgpack
@@ -100,7 +101,7 @@ def _send(peer: socket.socket, value: object) -> None:
     peer.sendall(len(payload).to_bytes(_LENGTH_BYTES, "big") + payload)
 
 
-def _receive(peer: socket.socket) -> object | None:
+def _receive(peer: socket.socket) -> Any:
     head = peer.recv(_LENGTH_BYTES, socket.MSG_WAITALL)
     if not head:
         return None

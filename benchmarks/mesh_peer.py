@@ -59,6 +59,9 @@ class MeshEnd:
     def admit(self, peer: PeerIdentity, join: JoinClaim | None, handshake_hash: bytes) -> str:
         return ""
 
+    def recognise(self, peer: PeerIdentity) -> str:
+        return ""
+
     def on_up(self, peer: PeerIdentity, dial: Dial | None) -> None:
         self.up.set()
 
@@ -74,7 +77,7 @@ class MeshEnd:
 
 def bare(*, curve: bool) -> None:
     """A ROUTER that answers until its process is killed."""
-    router = zmq.Context.instance().socket(zmq.ROUTER)
+    router: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
     if curve:
         router.curve_publickey, router.curve_secretkey = SERVER_KEYS
         router.curve_server = True

@@ -145,7 +145,7 @@ class BenchNode:
 
         def spare() -> bool:
             used = {row["cell"] for row in self.rows() if row["cell"]}
-            return self.client.status()["cells"] > len(used)
+            return bool(self.client.status()["cells"] > len(used))
 
         self.wait("a spare cell", spare)
 

@@ -6,7 +6,9 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import weftos
 from chain.reader import EntryRecord, read_records
 from kernel.session import session_members
 from weftos.client import Client
@@ -157,6 +159,7 @@ def node_lost(story: Story) -> None:
     for pid in session_members(lost["os_pid"]):
         os.kill(pid, signal.SIGKILL)
     story.act(f"kill -9 of n3, process {lost['os_pid']}, and all it had started")
+    shutil.copytree(story.data("n3") / "ledger", story.home / "older")
     with story.client("n1") as client:
         story.until(lambda: "lost" in _peers(client), "n1 to notice")
         story.weftos("nodes", on="n1")
@@ -274,6 +277,36 @@ def audit(story: Story, keys: dict[str, str]) -> None:
     seq = entry.entry.seq
     named = any(line.split()[:1] == [str(seq)] for line in found.splitlines())
     story.proven(f"verification fails with exit status 1 and names entry {seq}", holds=named)
+    story.say("Somebody shows n3's published ledger as it was when n3 was killed: whole, signed, and old.")
+    words = ("chain", "verify", "--tiles", str(story.home / "older"), "--key", keys["n3"])
+    found = story.weftos(*words, fails=True, shown="chain verify --tiles OLDER --key n3.vkeys")
+    story.proven(
+        "verification remembers the newer head that it saw above", holds="rolled back" in found.lower()
+    )
+
+
+def sceptic(story: Story, keys: dict[str, str]) -> None:
+    script = Path(weftos.__file__).resolve().parents[1] / "tools" / "verify_weftos.py"
+    if not script.exists():  # it comes with the source, not with the package
+        return
+    story.chapter(
+        "The sceptic, who takes nobody's word",
+        "One file of at most 400 lines, with pynacl and cryptography and nothing of weftos, reads what was exported.",
+    )
+    bundle = str(story.home / "n1.bundle")
+    story.weftos(
+        "chain",
+        "export",
+        bundle,
+        "--format",
+        "bundle",
+        on="n1",
+        shown="chain export n1.bundle --format bundle",
+    )
+    ed25519, ml_dsa_65 = Path(keys["n1"]).read_text().split()[:2]
+    given = ("--bundle", bundle, "--key", ed25519, "--key", ml_dsa_65)
+    found = story.script(script, *given, shown="--bundle n1.bundle --key ED25519 --key ML-DSA-65")
+    story.proven("it verifies every entry under both keys", holds=found.startswith("verified: "))
 
 
 def tell(story: Story) -> None:
@@ -285,4 +318,6 @@ def tell(story: Story) -> None:
     node_lost(story)
     recall(story)
     why(story)
-    audit(story, stop(story))
+    keys = stop(story)
+    audit(story, keys)
+    sceptic(story, keys)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -84,8 +84,18 @@ class Story:
         environment = {**os.environ, "COLUMNS": str(WIDTH - 4), "XDG_CONFIG_HOME": str(self.home / "config")}
         if on:
             environment["WEFTOS_DATA"] = str(self.data(on))
+        return self._run(("-P", "-m", "weftos", *words), f"weftos {line}", environment, fails=fails)
+
+    def script(self, path: Path, *words: str, shown: str) -> str:
+        """Run a Python file and show it with what it printed."""
+        line = f"python {path.parent.name}/{path.name} {shown}"
+        self.console.print()
+        self.typed("$", line)
+        return self._run(("-I", str(path), *words), line, dict(os.environ), fails=False)
+
+    def _run(self, words: Sequence[str], line: str, environment: dict[str, str], *, fails: bool) -> str:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "weftos", *words],
+            [sys.executable, *words],
             env=environment,
             capture_output=True,
             text=True,
@@ -96,7 +106,7 @@ class Story:
         self.console.print(Padding(printed, (0, 0, 0, 4)), soft_wrap=False)
         if (done.returncode != 0) != fails:
             wanted = "fail" if fails else "succeed"
-            raise ClaimFailed(f"weftos {line} ended with status {done.returncode}; it was to {wanted}")
+            raise ClaimFailed(f"{line} ended with status {done.returncode}; it was to {wanted}")
         return text
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
