@@ -31,6 +31,7 @@ from chain.rotation import KeyHistory
 MOST_FINDINGS = 1_000
 ERASE = "erase"
 NEVER_ERASED = (ERASE, ROTATED)
+OUTCOMES = ("tool.outcome", "tool.resolved")
 _ID_CHARACTERS = 64
 
 Beside = Callable[[int, RawEntry, bytes], bool]
@@ -81,8 +82,9 @@ class Audit:
     note in ``roots``. ``beside`` hears of each entry, its seq, the record and the leaf hash, and tells whether the body
     is missing elsewhere.
 
-    entries, tree: so far. boots, erased: how many. open_calls: seqs of intents without an outcome. Of the findings the
-    first ones are kept, ``found`` is how many there were.
+    entries, tree: so far; begins: the first one of which more than the hash is known. boots, erased: how many.
+    open_calls: seqs of intents without an outcome. Of the findings the first ones are kept, ``found`` is how many there
+    were.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Audit:
         self.findings: list[Finding] = []
         self.found = 0
         self.roots: dict[int, bytes] = {}
-        self.entries = 0
+        self.entries = self.begins = 0
         self.boots = 0
         self.erased = 0
         self.open_calls: dict[tuple[str, str], int] = {}
@@ -120,7 +122,8 @@ class Audit:
 
     def begin_at(self, seq: int, tree: CompactRange, last_hash: bytes) -> None:
         """Take the first ``seq`` entries for audited: their tree, and the hash of the last one."""
-        self.entries, self.tree = seq, tree
+        self.begins = self.entries = seq
+        self.tree = tree
         self._before = last_hash
         self.counters.forget()
         if seq in self._watched:
@@ -153,7 +156,7 @@ class Audit:
     def check_body(self, entry: Entry, raw: RawEntry, where: str) -> bool:
         """Check salt and body of ``entry``, and follow what they say; whether they are to blame for something."""
         if raw.salt is None or raw.body is None:
-            self._gone(entry.seq, entry.kind, where)
+            self._gone(entry.seq, entry.kind, entry.cause, where)
             return False
         commitment = commit_body(raw.salt, raw.body)
         if commitment != entry.commitment:
@@ -178,7 +181,9 @@ class Audit:
             return False
         body: dict[str, Any] | None = None
         try:
-            _, seq, time_us, node, pid, count, kind, _, _, _, commitment, previous = decode_fields(raw.leaf)
+            _, seq, time_us, node, pid, count, kind, _, _, cause, commitment, previous = decode_fields(
+                raw.leaf
+            )
             if salt is not None and packed is not None:
                 if sha256(salt + packed).digest() != commitment:
                     return False
@@ -198,7 +203,7 @@ class Audit:
         self._grow(previous)
         self._settle_head(held)
         if body is None or absent:
-            self._gone(seq, kind, where)
+            self._gone(seq, kind, cause, where)
         if body is not None:
             self._follow(seq, kind, body, where)
         self._held = Held(seq, hash_, where, False, False, time_before_us)
@@ -223,7 +228,7 @@ class Audit:
         time_before_us = self.counters.time_us
         blamed = self._check_fields(entry, where) or blamed
         if absent and raw.body is not None:
-            self._gone(entry.seq, entry.kind, where)
+            self._gone(entry.seq, entry.kind, entry.cause, where)
         blamed = self.check_body(entry, raw, where) or blamed
         self._hold(hash_, where, suspect, blamed=blamed, time_before_us=time_before_us)
 
@@ -318,9 +323,11 @@ class Audit:
             self._add(self.entries, fault[0], where, fault[1], fault[2])
         return fault is not None
 
-    def _gone(self, seq: int, kind: str, where: str) -> None:
+    def _gone(self, seq: int, kind: str, cause: int, where: str) -> None:
         """A body is not there: right only when a later entry says so, and never for those that say such things."""
         self.erased += 1
+        if kind in OUTCOMES:  # what it was the outcome of, its leaf still tells
+            self.open_calls = {call: intent for call, intent in self.open_calls.items() if intent != cause}
         if kind in NEVER_ERASED:
             self._add(seq, "erased", where, f"the body of {kind}, which is never erased", "nothing")
         else:
@@ -338,7 +345,7 @@ class Audit:
         """What the entries say together: boots, changes of keys, erasures, and calls that have no outcome yet."""
         if kind == "tool.intent":
             self.open_calls[_call(body)] = seq
-        elif kind in ("tool.outcome", "tool.resolved"):
+        elif kind in OUTCOMES:
             self.open_calls.pop(_call(body), None)
         elif kind == "node.booted":
             self.boots += 1

@@ -107,7 +107,7 @@ class Claims:
                 self.add("keys", where, vkeys_text(pairs).decode(), vkeys_text(claimed).decode())
             elif not needed <= len(claimed) <= len(pairs) + 1:
                 self.add("keys", where, f"{len(pairs)} pairs of keys", f"{len(claimed)}")
-        known = {*pairs[0].both, *pairs[-1].both}
+        known = {key for pair in pairs for key in pair.both}
         for key in self.pinned:
             if key not in known:
                 mine = next((other.text for other in pairs[0].both if other.type == key.type), "none")
@@ -119,15 +119,16 @@ class Claims:
             try:
                 verify(claim.note, self.history.at(head.size).both)
             except (ChainError, ValueError) as error:
-                self.add("head", where, "a head signed with both keys", str(error))
+                if claim.foreign and head.size > audit.entries:  # its keys may be among what is missing
+                    self._missing(claim, audit)
+                else:
+                    self.add("head", where, "a head signed with both keys", str(error))
                 return
         root = audit.roots.get(head.size)
         if head.origin != audit.origin:
             self.add("head", where, f"a head of {audit.origin}", f"a head of {head.origin}")
         elif head.size > audit.entries:
-            kind = "rolled back" if claim.foreign else "truncated"
-            expected = f"at least the {head.size} entries that {where} covers"
-            self.add(kind, "the ledger", expected, f"{audit.entries} entries", audit.entries)
+            self._missing(claim, audit)
         elif root is not None and root != head.root:
             if claim.foreign:
                 self.add(
@@ -135,3 +136,9 @@ class Claims:
                 )
             else:
                 self.add("root", where, head.root.hex(), root.hex(), head.size - 1)
+
+    def _missing(self, claim: Claim, audit: Audit) -> None:
+        """``claim`` covers more than there is."""
+        kind = "rolled back" if claim.foreign else "truncated"
+        expected = f"at least the {claim.head.size} entries that {claim.where} covers"
+        self.add(kind, "the ledger", expected, f"{audit.entries} entries", audit.entries)

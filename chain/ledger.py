@@ -162,6 +162,8 @@ class Ledger:
         :attr:`recovery` says how much. Raises DamageError, ForeignDataError, KeyFileError, OSError.
         """
         disk = disk or Disk()
+        reserve = Reserve(data_dir / RESERVE_FILE, disk, reserve_bytes)
+        reserve.need()
         for name in ("journal", "heads"):
             disk.make_directory(data_dir / name)
         slots = HeadSlots(data_dir / "heads", disk)
@@ -178,7 +180,6 @@ class Ledger:
         journal = Journal(
             data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes
         )
-        reserve = Reserve(data_dir / RESERVE_FILE, disk, reserve_bytes)
         ledger = cls(journal, slots, publisher, recovery, (data_dir, disk), now_us, retry_s, reserve)
         handed.append(ledger)
         return ledger
@@ -186,8 +187,6 @@ class Ledger:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start writing; callbacks and waiters run on ``loop``."""
         self._loop = loop
-        if not self._reserve.make():
-            self._space("there is no room for what is set aside")
         self._writer.start(self._size, self._nodes, self._provisional)
         unsigned = self._provisional if self._head_size(self.full_note) < self._size else b""
         self._signer.start(self._size, self._nodes, unsigned)
@@ -274,11 +273,12 @@ class Ledger:
     async def rotate(self, new: Keys, body: Mapping[str, Any]) -> Ticket:
         """Hand over to ``new`` with an entry ``key.rotated`` of ``body`` (:mod:`chain.rotation`), in a group to
         itself. The head over it, and every later one, is signed by ``new``; once the ticket is durable,
-        :attr:`keys` are these. Waits until all before it is on the disk.
+        :attr:`keys` are these. Waits until all before it is published, so that what is published never lacks more
+        than one change of keys.
 
-        Raises what :meth:`commit` raises, and then nothing has happened.
+        Raises what :meth:`commit` and :meth:`publish` raise, and then nothing has happened.
         """
-        await self.barrier()
+        await self.publish()
         if any(ticket.keys is not None for ticket in self._unwritten):
             raise LedgerUnavailable("the keys are being changed already; wait for it")
         try:

@@ -20,9 +20,9 @@ class Report:
     full_size: that the newest head with both signatures covers; provisional: those behind it; published: those in the
     published ledger. torn_bytes: an incomplete last frame, as a crash leaves it. closed: the journal ends with a clean
     stop. pinned: the keys came from the caller; when False, everything here was measured against keys in the ledger
-    itself. partial: only some entries of the ledger are here. rotations: changes of keys; erased: bodies that were
-    erased. open_calls: seqs of intents that have no outcome yet. note: the newest head with both signatures, empty
-    without one; vkeys: the keys that the ledger has had.
+    itself. partial: only some entries of the ledger are here. begins: those before were not audited. rotations: changes
+    of keys; erased: bodies that were erased. open_calls: seqs of intents that have no outcome yet. note: the newest
+    head with both signatures, empty without one; vkeys: the keys that the ledger has had.
     """
 
     origin: str
@@ -36,6 +36,7 @@ class Report:
     closed: bool
     pinned: bool
     partial: bool = False
+    begins: int = 0
     published: int = 0
     rotations: int = 0
     erased: int = 0
@@ -62,6 +63,7 @@ def report_of(audit: Audit, claims: Claims, more: Sequence[Finding] = (), *, par
         closed=False,
         pinned=bool(claims.pinned),
         partial=partial,
+        begins=audit.begins,
         published=size,
         rotations=claims.history.rotations if claims.history else 0,
         erased=audit.erased,

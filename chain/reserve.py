@@ -40,6 +40,12 @@ class Reserve:
         self.whole = True
         return True
 
+    def need(self) -> None:
+        """As :meth:`make`; raises OSError (ENOSPC) when there is not enough space."""
+        if not self.make():
+            free = f"there are not {self._size:,} bytes free to be set aside for when it is full: make room"
+            raise OSError(errno.ENOSPC, f"the disk is full, {free}", str(self._path))
+
     def release(self) -> bool:
         """Give the space back; False when there was none. Raises OSError."""
         if not self.whole:

@@ -144,6 +144,7 @@ class _Verification:
             boots=audit.boots,
             closed=closed,
             pinned=bool(claims.pinned),
+            begins=audit.begins,
             published=published,
             rotations=claims.history.rotations if claims.history else 0,
             erased=audit.erased,

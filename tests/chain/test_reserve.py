@@ -123,19 +123,14 @@ def test_when_even_that_is_taken_callers_get_the_error_and_what_has_a_place_is_w
     assert kinds(disk) == ["message.refused", "message.refused", "node.disk_full", "node.disk_free"]
 
 
-def test_a_ledger_that_opens_on_a_disk_without_room_is_read_only_from_the_start() -> None:
+def test_a_ledger_does_not_open_on_a_disk_without_room_and_writes_nothing() -> None:
     disk = SmallDisk(RESERVE_BYTES // 2)
-
-    async def work(ledger: Ledger) -> None:
-        with pytest.raises(LedgerUnavailable, match="no room for what is set aside"):
-            ledger.commit([draft(0)])
-        await until(lambda: ledger.size == 1)
-        disk.capacity *= 3
-        await until(lambda: ledger.read_only is None)
-        await ledger.commit([draft(0)], durable=True).durable()
-
-    with_ledger(disk, work)
-    assert kinds(disk) == ["node.disk_full", "node.disk_free", "message.refused"]
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"the disk is full.*make room") as caught:
+            open_ledger(AT, disk)
+        assert caught.value.errno == errno.ENOSPC and disk.used() == 0
+    disk.capacity *= 3
+    assert kinds(disk) == []
 
 
 def test_the_reserve_is_space_on_the_real_disk(tmp_path: Path) -> None:

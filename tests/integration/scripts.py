@@ -74,6 +74,7 @@ def models(effects: Effects) -> Json:
     }
     for name, tool in (
         ("resume", "look"),
+        ("rekeyed", "look"),
         ("doubt", "count"),
         ("cell", "look"),
         ("ray-cell", "look"),

@@ -150,6 +150,9 @@ def test_a_disk_that_refuses_stops_effects_and_nothing_else(
         if entry["turn"] == end["turn"]
     }
     assert [recorded[call[0]] for call in plan] == results
+    if isinstance(disk, FullTmpfs):
+        [full], [_] = node.entries("node.disk_full"), node.entries("node.disk_free")
+        assert disk.words in full["why"]
     [after] = node.plan("writer", ("file_write", {"path": "after.txt", "content": "x"}))
     assert after["status"] == "ok"
     assert node.talk("fresh", "memory")["status"] == "ok"
@@ -166,10 +169,11 @@ def test_a_node_stopped_while_its_disk_refuses_says_so_and_leaves_nothing_runnin
     assert (stopped.returncode, "has stopped" in stopped.stdout) == (0, True), stopped.stderr
     assert node.left() == []
     assert not list(node.place.glob("weftos-*/"))
-    assert not node.verify().closed
+    closed = node.verify().closed
     if isinstance(disk, FullTmpfs):
         disk.free(node)
     else:
+        assert not closed
         assert len(node.logged("the ledger could not be closed", disk.words)) == 1
     node.up()
     assert node.left(run) == []

@@ -27,13 +27,13 @@ def calls_run(node: LiveNode, name: str) -> None:
 def test_calls_go_on_under_new_keys_and_after_restarts(fresh: LiveNode, effects: Effects) -> None:
     origin = fresh.up()["origin"]
     calls_run(fresh, "before")
-    fresh.agent("worker", "resume", TOOLS)
-    effects.hold("resume-held")
+    fresh.agent("worker", "rekeyed", TOOLS)
+    effects.hold("rekeyed-held")
     message = fresh.api.send("worker", "go")["message"]
-    effects.await_count("resume-held")
+    effects.await_count("rekeyed-held")
     first = rotate(fresh, "a call is on its way")
     assert (first["origin"], first["number"]) == (origin, 1)
-    effects.release("resume-held")
+    effects.release("rekeyed-held")
     until(lambda: fresh.ended(message), "the turn goes on")
     calls_run(fresh, "after")
     rotate(fresh, "and again")

@@ -408,3 +408,18 @@ def test_without_a_full_head_there_is_no_bundle(shell: Shell, tmp_path: Path) ->
     status, _, err = shell.run("chain", "export", str(tmp_path / "b"), "--format", "bundle")
     assert (status, "nothing is under both signatures yet" in err) == (1, True)
     assert not (tmp_path / "b").exists()
+
+
+def test_verify_from_an_entry_on_says_so_and_remembers_nothing(
+    shell: Shell, stories: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(stories["long"] / "ledger", tmp_path / "copy")
+    bodies = sorted((folder / "tile" / "bodies").glob("000*"))[0]
+    damaged = bytearray(bodies.read_bytes())
+    damaged[40] ^= 1
+    bodies.write_bytes(damaged)
+    status, out, _ = shell.run("chain", "verify", "--tiles", str(folder), "--from", "512")
+    assert status == 0
+    assert "verified: entries 512 to 699 are whole" in out and "those before were not read" in out
+    assert shell.json("chain", "verify", "--tiles", str(folder), "--from", "512")["remembered"] is False
+    assert shell.run("chain", "verify", "--tiles", str(folder))[0] == 1

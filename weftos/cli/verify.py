@@ -84,7 +84,7 @@ def verify(
         report = ledger.verify(progress, keys or known.keys, [*notes, *known.notes])
         if db:
             report = _with_database(report, data_directory(data))
-    newer = known.keep(report)
+    newer = not report.begins and known.keep(report)
     out.document({"ok": not report.findings, "remembered": newer, **_plain(asdict(report))})
     _tell(out, report, keys, known, local=tiles is None and bundle is None)
     if report.findings:
@@ -278,7 +278,9 @@ def _verdict(report: Report, known: _Known) -> str:
     elif not report.entries:
         return "nothing to verify: the ledger is empty"
     else:
-        shown = f"verified: entries 0 to {report.entries - 1} are whole, in order and unchanged"
+        shown = f"verified: entries {report.begins} to {report.entries - 1} are whole, in order and unchanged"
+    if report.begins:
+        shown += "; those before were not read, their hashes lead to the same root"
     if not report.pinned:
         return f"{shown}, under a key that the directory brought along itself: whose it is, is not shown"
     if known.notes:
