@@ -152,11 +152,16 @@ def test_cells_run_in_the_cluster_and_not_below_the_node(cluster: Cluster, one: 
 def test_a_killed_raylet_costs_its_cells_and_their_agents_finish_elsewhere(
     cluster: Cluster, one: Client
 ) -> None:
-    names = [f"s{number}" for number in range(4)]
-    for name in names:
-        one.spawn(name, behaviour="steps", isolation="dedicated")
-    before = {row["name"]: row for row in one.ps()}
-    homes = {name: cluster.raylet_of(before[name]["os_pid"]) for name in names}
+    names: list[str] = []
+    homes: dict[str, int] = {}
+    while len(names) < 4 or not set(cluster.raylets[1:]) & set(
+        homes.values()
+    ):  # Ray puts them where it likes
+        assert len(names) < 16, homes
+        names.append(f"s{len(names)}")
+        one.spawn(names[-1], behaviour="steps", isolation="dedicated")
+        before = {row["name"]: row for row in one.ps()}
+        homes = {name: cluster.raylet_of(before[name]["os_pid"]) for name in names}
     victim = next(raylet for raylet in cluster.raylets[1:] if raylet in homes.values())
     replies: queue.Queue[tuple[str, Any]] = queue.Queue()
 
