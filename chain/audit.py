@@ -103,6 +103,7 @@ class Audit:
         self.boots = 0
         self.erased = 0
         self.open_calls: dict[tuple[str, str], int] = {}
+        self._intents: dict[int, tuple[str, str]] = {}
         self.tree = CompactRange()
         self.counters = Counters()
         self._watched = watched
@@ -326,8 +327,8 @@ class Audit:
     def _gone(self, seq: int, kind: str, cause: int, where: str) -> None:
         """A body is not there: right only when a later entry says so, and never for those that say such things."""
         self.erased += 1
-        if kind in OUTCOMES:  # what it was the outcome of, its leaf still tells
-            self.open_calls = {call: intent for call, intent in self.open_calls.items() if intent != cause}
+        if kind in OUTCOMES and cause in self._intents:  # what it was the outcome of, its leaf still tells
+            self._settled(self._intents[cause])
         if kind in NEVER_ERASED:
             self._add(seq, "erased", where, f"the body of {kind}, which is never erased", "nothing")
         else:
@@ -344,9 +345,12 @@ class Audit:
     def _follow(self, seq: int, kind: str, body: dict[str, Any], where: str) -> None:
         """What the entries say together: boots, changes of keys, erasures, and calls that have no outcome yet."""
         if kind == "tool.intent":
-            self.open_calls[_call(body)] = seq
+            call = _call(body)
+            self._settled(call)
+            self.open_calls[call] = seq
+            self._intents[seq] = call
         elif kind in OUTCOMES:
-            self.open_calls.pop(_call(body), None)
+            self._settled(_call(body))
         elif kind == "node.booted":
             self.boots += 1
         elif kind == ERASE:
@@ -356,6 +360,10 @@ class Audit:
                 self.keys.rotated(seq, body)
             except RotationError as error:
                 self._add(seq, "rotation", where, "a change of keys that all four keys signed", str(error))
+
+    def _settled(self, call: tuple[str, str]) -> None:
+        """A call is not open, or not any more."""
+        self._intents.pop(self.open_calls.pop(call, -1), None)
 
     def _with_held(self) -> bytes | None:
         if self._held is None:

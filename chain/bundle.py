@@ -136,7 +136,7 @@ class BundleReader:
         vkeys = self._block(MAX_VKEYS_BYTES, "the keys")
         match header:
             case {"origin": str() as origin, "size": int() as size, "kind": "full" | "partial" as kind,
-                  "count": int() as count} if len(header) == 5:  # fmt: skip
+                  "count": int() as count} if len(header) == 5 and type(size) is type(count) is int:  # fmt: skip
                 head = BundleHead(origin, size, kind == "full", count, note, vkeys)
             case _:
                 raise BundleError("its header has other fields than a bundle's")

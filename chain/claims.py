@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from chain.audit import Audit, Finding
+from chain.audit import MOST_FINDINGS, Audit, Finding
 from chain.errors import ChainError
 from chain.head import TreeHead, parse_head
 from chain.note import ED25519, VerifierKey, parse, verify
@@ -27,16 +27,21 @@ class Claim:
 
 @dataclass(slots=True)
 class Claims:
-    """``pinned`` are the keys the caller trusts. ``history`` follows the ledger's keys, None when there are none."""
+    """``pinned`` are the keys the caller trusts. ``history`` follows the ledger's keys, None when there are none. The
+    first findings are kept, ``found`` is how many there were.
+    """
 
     pinned: Sequence[VerifierKey]
     findings: list[Finding] = field(default_factory=list)
     history: KeyHistory | None = None
     heads: list[Claim] = field(default_factory=list)
+    found: int = 0
     _claimed: list[tuple[str, tuple[KeyPair, ...], int]] = field(default_factory=list)
 
     def add(self, kind: str, where: str, expected: str, found: str, seq: int = -1) -> None:
-        self.findings.append(Finding(seq, kind, where, expected, found))
+        self.found += 1
+        if self.found <= MOST_FINDINGS:
+            self.findings.append(Finding(seq, kind, where, expected, found))
 
     def keys(self, where: str, text: bytes | None, size: int = 0) -> None:
         """A file of verifier keys, which must name those that sign a head of ``size`` at least. The first one read says
@@ -102,7 +107,7 @@ class Claims:
         pairs = self.history.pairs
         for where, claimed, size in self._claimed:
             shared = min(len(claimed), len(pairs))
-            needed = max(pairs.index(self.history.at(size)) + 1, len(pairs) - 1)
+            needed = max(self.history.number_at(size) + 1, len(pairs) - 1)
             if claimed[:shared] != pairs[:shared]:
                 self.add("keys", where, vkeys_text(pairs).decode(), vkeys_text(claimed).decode())
             elif not needed <= len(claimed) <= len(pairs) + 1:

@@ -86,6 +86,7 @@ def encode_entry(e: Entry) -> bytes:
     try:
         if (
             type(e.seq) is type(e.time_us) is type(e.pid) is type(e.count) is type(e.cause) is int
+            and type(e.trace) is type(e.commitment) is type(e.previous) is bytes
             and -1 <= e.cause < e.seq <= MAX_INTEGER
             and 0 <= e.time_us <= MAX_INTEGER
             and 0 <= e.pid <= MAX_INTEGER

@@ -20,6 +20,7 @@ from chain.entry import Entry, decode_body
 ENTRY, STATE, HEAD = 1, 2, 3
 _WHOLE_ENTRY = [int, bytes, bytes, bytes]
 
+MOST_SALVAGE_BYTES = 2**28
 _RECORD_START = re.compile(rb"\x94[\x01\x02]|\x93\x03")
 _NOTE_START = re.compile(rb"[\xc0\xc4\xc5\xc6]")
 _NOTE_BYTES = 70_000
@@ -147,7 +148,11 @@ def salvage_payload(payload: bytes) -> list[RawEntry | StateRecord | HeadRecord 
     items, offsets, fault = _read_items(payload, starts[0])
     failed_at = offsets[-1]
     last_good = offsets[-2] if len(offsets) > 1 else starts[0] - 1
+    work = 0
     for start in _likely_starts(payload, last_good + 1):
+        work += len(payload) - start
+        if work > MOST_SALVAGE_BYTES:  # made to be looked through for ever
+            break
         rest, _, still = _read_items(payload, start)
         if not still:
             kept = items[:-1] if start < failed_at else items

@@ -71,5 +71,5 @@ def report_of(audit: Audit, claims: Claims, more: Sequence[Finding] = (), *, par
         vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
         open_calls=[] if partial else sorted(audit.open_calls.values()),
         findings=[*claims.findings, *audit.findings, *more],
-        left_out=audit.found - len(audit.findings),
+        left_out=audit.found - len(audit.findings) + claims.found - len(claims.findings),
     )

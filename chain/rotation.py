@@ -169,10 +169,14 @@ class KeyHistory:
 
     def at(self, size: int) -> KeyPair:
         """The pair that signs a head of ``size`` entries. Raises ValueError for one below the known beginning."""
+        return self._pairs[self.number_at(size)]
+
+    def number_at(self, size: int) -> int:
+        """How often the keys had changed when :meth:`at` came into force; keys may come back. Raises ValueError."""
         if size < self._from:
             raise ValueError(f"the keys of a head of size {size} are known from size {self._from} on only")
         before = len(self._pairs) - 1 - len(self._seqs)
-        return self._pairs[before + bisect_left(self._seqs, size)]
+        return before + bisect_left(self._seqs, size)
 
 
 def succession_text(origin: str, number: int, old: bytes, new: bytes) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from chain.disk import Disk
 from chain.errors import ChainError, DamageError, ForeignDataError, NoteError
 from chain.head import TreeHead, parse_head
-from chain.note import VerifierKey, parse, verify
+from chain.note import MAX_NOTE_BYTES, VerifierKey, parse, verify
 
 SLOT_NAMES = ("a.note", "b.note")
 _NEW = "next.new"
@@ -43,7 +43,11 @@ class HeadSlots:
     def notes(self) -> dict[str, bytes]:
         """What is in the slots, by file name. Raises OSError."""
         present = self._disk.names(self._directory)
-        return {name: self._disk.read(self._directory / name) for name in SLOT_NAMES if name in present}
+        return {
+            name: self._disk.read_at(self._directory / name, 0, MAX_NOTE_BYTES + 1)
+            for name in SLOT_NAMES
+            if name in present
+        }
 
     def load(self, *pairs: Sequence[VerifierKey]) -> FullHead | None:
         """The newest full head that one of ``pairs`` has signed, None when there is none yet; the other slot is the

@@ -135,8 +135,13 @@ class TileStore:
 
     def pieces(self, number: int) -> list[tuple[int, int]]:
         """First and end of each piece of the bodies of a bundle."""
-        found = map(parse_piece, self._disk.names(self._directory / f"{body_file(number)}.p"))
-        return [piece for piece in found if piece is not None]
+        folder = f"{body_file(number)}.p"
+        files = [
+            name
+            for name in self._names(folder)
+            if not self._disk.is_directory(self._directory / folder / name)
+        ]
+        return [piece for piece in map(parse_piece, files) if piece is not None]
 
     def _bodies(self, number: int, first: int, stop: int) -> Iterator[Body | None]:
         """Of one bundle; read again when a piece goes while it is looked for, because the bundle is full now."""
@@ -196,6 +201,8 @@ class TileStore:
                 yield (window[start:salt_end], window[salt_end:end]) if length else None
             if self._disk.read_open(handle, at, 1):
                 raise TileError(path, f"goes on behind its {count} bodies")
+        except OSError as error:
+            raise TileError(path, error.strerror or str(error)) from error
         finally:
             self._disk.close(handle)
 
@@ -205,7 +212,7 @@ class TileStore:
             for candidate in (width, WIDTH):
                 if (found := read(path(candidate), candidate)) is not None:
                     return found
-            names = self._disk.names(self._directory / f"{path(WIDTH)}.p")
+            names = self._names(f"{path(WIDTH)}.p")
             wider = [wide for wide in map(parse_width, names) if wide is not None and wide > width]
             if not wider:
                 break
@@ -214,16 +221,27 @@ class TileStore:
         raise TileError(path(width), "is missing")
 
     def _exists(self, path: str) -> bool:
+        """Whether there is such a file; a directory is none."""
         try:
             self._disk.size(self._directory / path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
-        return True
+        except OSError as error:
+            raise TileError(path, error.strerror or str(error)) from error
+        return not self._disk.is_directory(self._directory / path)
+
+    def _names(self, path: str) -> list[str]:
+        try:
+            return self._disk.names(self._directory / path)
+        except NotADirectoryError:
+            return []
+        except OSError as error:
+            raise TileError(path, error.strerror or str(error)) from error
 
     def _file(self, path: str, limit: int) -> bytes | None:
         try:
             data = self._disk.read_at(self._directory / path, 0, limit + 1)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
             raise TileError(path, error.strerror or str(error)) from error

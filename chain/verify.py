@@ -26,6 +26,7 @@ from chain.rotation import vkeys_text
 from chain.scan import Fault, Scan, Scanned
 from chain.slots import SLOT_NAMES, HeadSlots
 from chain.snapshot import SNAPSHOT_FILE, Snapshot, read_snapshot
+from chain.tile_paths import CHECKPOINT, VKEYS
 from chain.tile_store import TileStore
 from chain.verify_tiles import audit_published, read_published
 
@@ -33,7 +34,7 @@ __all__ = ["Finding", "Report", "verify"]
 
 _LEFTOVER = "next.new"
 _ATTEMPTS = 5
-_MARK_BYTES = 4096
+_MARK_BYTES = 64 * 1024
 
 
 def verify(
@@ -56,24 +57,32 @@ def verify(
     pinned = [VerifierKey.parse(key) for key in keys]
     disk = disk or Disk()
     for left in reversed(range(_ATTEMPTS)):
-        before = _snapshot_mark(data_dir, disk)
+        before = _mark(data_dir, disk)
         try:
             report = _Verification(data_dir, pinned, disk, seen, start, deep).run(progress)
         except FileNotFoundError:  # a running node has dropped a segment that a new snapshot covers
             if not left:
                 raise
         else:
-            if not report.findings or not left or _snapshot_mark(data_dir, disk) == before:
+            if not report.findings or not left or _mark(data_dir, disk) == before:
                 break
     return report
 
 
-def _snapshot_mark(data_dir: Path, disk: Disk) -> bytes:
-    """The beginning of the snapshot: when it is another one later, a running node has moved what was looked for."""
-    try:
-        return disk.read_at(data_dir / "snapshot" / SNAPSHOT_FILE, 0, _MARK_BYTES)
-    except OSError:
-        return b""
+def _mark(data_dir: Path, disk: Disk) -> list[bytes]:
+    """What a running node changes that is read once: when it is another later, findings may be the node's doing."""
+    marks = []
+    for name in (
+        f"snapshot/{SNAPSHOT_FILE}",
+        f"ledger/{CHECKPOINT}",
+        f"ledger/{VKEYS}",
+        f"keys/{VKEYS_FILE}",
+    ):
+        try:
+            marks.append(disk.read_at(data_dir / name, 0, _MARK_BYTES))
+        except OSError:
+            marks.append(b"")
+    return marks
 
 
 class _Verification:
@@ -152,7 +161,7 @@ class _Verification:
             vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
             open_calls=sorted(audit.open_calls.values()),
             findings=claims.findings + audit.findings + (check.findings if check else []),
-            left_out=audit.found - len(audit.findings),
+            left_out=audit.found - len(audit.findings) + claims.found - len(claims.findings),
         )
 
     def _read_keys(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from chain.audit import Audit
+from chain.audit import MOST_FINDINGS, Audit
 from chain.bundle import BundleReader, BundleRecord
 from chain.claims import Claims
 from chain.disk import Disk
-from chain.entry import Entry, decode_entry
+from chain.entry import ZERO_HASH, Entry, decode_entry
 from chain.errors import BundleError, ChainError
 from chain.head import TreeHead
 from chain.merkle import leaf_hash
@@ -97,6 +97,8 @@ class _Partial:
         """Read and check every record, then the head's signatures."""
         for number, record in enumerate(reader.records()):
             self._check(number, record)
+            if self._claims.found > MOST_FINDINGS:
+                break
             if not number % _STEP:
                 progress(reader.done, reader.total)
         self._audit.roots[self._head.size] = self._head.root
@@ -139,6 +141,8 @@ class _Partial:
         least, absent_then = self._counts.get(entry.pid, (0, 0))
         if not least <= entry.count <= least + absent - absent_then:
             self._claims.add("count", where, f"entry {least} of pid {entry.pid}", str(entry.count), entry.seq)
+        if entry.seq == 0 and entry.previous != ZERO_HASH:
+            self._claims.add("previous", where, ZERO_HASH.hex(), entry.previous.hex(), 0)
         if self._last is None:
             return
         before, node = self._last

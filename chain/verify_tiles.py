@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chain.audit import Audit
+from chain.audit import MOST_FINDINGS, Audit
 from chain.claims import Claims
 from chain.disk import Disk
 from chain.errors import ChainError
 from chain.note import MAX_NOTE_BYTES, VerifierKey
+from chain.proof import verify_consistency, verify_inclusion
 from chain.published_check import PublishedCheck
 from chain.report import Progress, Report, report_of
 from chain.tile_paths import CHECKPOINT, WIDTH
 from chain.tile_store import TileStore
+from chain.tree import consistency_path, inclusion_path
 
 __all__ = ["audit_published", "read_published", "verify_tiles"]
 
@@ -101,6 +103,17 @@ def read_published(directory: Path, disk: Disk, claims: Claims, where: str) -> T
     return store
 
 
+def _bind(store: TileStore, size: int, root: bytes, last_hash: bytes, roots: Mapping[int, bytes]) -> None:
+    """That ``last_hash`` is the last leaf under ``root``, and trees with ``roots`` are its beginnings: what low tiles
+    say is nothing as long as it is not tied to the high ones, which the head's root binds. Raises ChainError.
+    """
+    path = inclusion_path(store.node, size - 1, size)
+    verify_inclusion(index=size - 1, size=size, leaf_hash=last_hash, proof=path, root=root)
+    for older, root_then in roots.items():
+        path = consistency_path(store.node, older, size)
+        verify_consistency(size1=older, size2=size, root1=root_then, root2=root, proof=path)
+
+
 def audit_published(
     audit: Audit, check: PublishedCheck, claims: Claims, start: int, end: int, progress: Progress
 ) -> None:
@@ -112,12 +125,16 @@ def audit_published(
         try:
             tree, last_hash = check.begin_at(begin), check.store.node(0, begin - 1)
             roots = {size: check.store.root(size) for size in claims.watched() if size < begin}
+            _bind(check.store, begin, tree.root(), last_hash, roots)
             audit.begin_at(begin, tree, last_hash)
             audit.roots.update(roots)
         except ChainError as error:
             claims.add("published", "tile", "hashes of the entries before", str(error))
             begin = 0
     for raw, where in check.entries(begin, end):
+        if audit.found > MOST_FINDINGS:  # nobody may make a reader look for more than there is
+            audit.gap(where, f"{MOST_FINDINGS} findings: the rest was not read")
+            break
         if raw is None:
             audit.gap(where, where)
         else:

@@ -280,7 +280,9 @@ def _verdict(report: Report, known: _Known) -> str:
     else:
         shown = f"verified: entries {report.begins} to {report.entries - 1} are whole, in order and unchanged"
     if report.begins:
-        shown += "; those before were not read, their hashes lead to the same root"
+        shown += (
+            "; those before were not read (their hashes lead to the same root), nor changes of keys followed"
+        )
     if not report.pinned:
         return f"{shown}, under a key that the directory brought along itself: whose it is, is not shown"
     if known.notes:
