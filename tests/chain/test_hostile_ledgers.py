@@ -1,4 +1,4 @@
-"""What whoever hands out a ledger might try: a part that is not looked at, or that takes for ever; and a node that runs."""
+"""What whoever hands out a ledger might try: a part that is not looked at, or takes for ever; and a node that runs."""
 
 from __future__ import annotations
 
