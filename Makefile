@@ -60,7 +60,7 @@ check: setup
 	.venv/bin/lint-imports --no-logo
 
 test: setup
-	$(PY) -m pytest -m "not slow"
+	$(PY) -m pytest -m "not slow" --numprocesses 2 --dist loadgroup
 
 prove: setup
 	$(PY) -m pytest -m slow

@@ -1,12 +1,29 @@
-"""What every test run has in common: a user of its own, the closing count of tests, and of those on a real Ray."""
+"""What every test run has in common: a user of its own, Ctrl-C for the processes it starts, one real node at a time,
+the closing count of tests, and of those on a real Ray.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+INTEGRATION = Path(__file__).with_name("integration")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A run in the background of a shell has Ctrl-C ignored, and so would have what it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Real nodes one after the other, in one worker; all else beside them in the others."""
+    for item in items:
+        if item.path.is_relative_to(INTEGRATION):
+            item.add_marker(pytest.mark.xdist_group("integration"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,6 +1,8 @@
-"""A process that changes its keys and is killed by the disk at the n-th operation: ``DIRECTORY N``.
+"""A process that changes its keys and is killed by the disk at the n-th operation: ``DIRECTORY keys|ledger N``.
 
-Says ``changed`` once the new keys are in force and in their place. ``N`` is counted from the beginning of the change.
+Says ``changed`` once the new keys are in force and in their place. ``N`` is counted from the beginning of the change,
+and counts the operations of one side only: those on the files of keys, which the main thread does one after the other,
+or those of the ledger's threads, which fall differently in each run.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 
 from chain.disk import Disk
 from chain.key_change import adopt_keys, load_candidates, prepare_keys
@@ -20,15 +22,17 @@ from tests.chain.ledgers import Clock, draft
 
 
 class DyingDisk(Disk):
-    """Kills its process instead of the operation number ``left`` that changes anything."""
+    """Kills its process instead of the operation number ``left`` of its side that changes anything."""
 
-    def __init__(self) -> None:
+    def __init__(self, side: str) -> None:
         self.left: int | None = None
+        self._on_main = {"keys": True, "ledger": False}[side]
         self._lock = Lock()
 
     def _step(self) -> None:
         with self._lock:
-            if self.left is not None:
+            on_main = current_thread() is main_thread()
+            if self.left is not None and on_main == self._on_main:
                 self.left -= 1
                 if self.left < 0:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -80,8 +84,8 @@ def boot(directory: Path, disk: Disk) -> Ledger:
     return ledger
 
 
-async def run(directory: Path, dies_at: int) -> None:
-    disk = DyingDisk()
+async def run(directory: Path, side: str, dies_at: int) -> None:
+    disk = DyingDisk(side)
     ledger = boot(directory, disk)
     ledger.start(asyncio.get_running_loop())
     await ledger.commit([draft(ledger.next_seq)], durable=True).durable()
@@ -98,4 +102,4 @@ async def run(directory: Path, dies_at: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

@@ -75,6 +75,11 @@ def told(findings: list[Finding]) -> set[tuple[int, str]]:
     return {(finding.seq, finding.kind) for finding in findings}
 
 
+def short(value: object) -> str:
+    """The name of a test: of sets only the size, as their order changes from process to process."""
+    return str(len(value)) if isinstance(value, set) else str(value)[:70]
+
+
 def test_a_database_verifies_alone_and_against_its_ledger(data: Path) -> None:
     before = database(data).read_bytes()
     assert check(data) == check(data, with_ledger=True) == []
@@ -163,7 +168,7 @@ CHANGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("statement", "found"), CHANGES, ids=lambda value: str(value)[:70])
+@pytest.mark.parametrize(("statement", "found"), CHANGES, ids=short)
 def test_a_change_is_found_and_named(data: Path, statement: str, found: set[tuple[int, str]]) -> None:
     meddle(database(data), statement)
     assert told(check(data)) == found
@@ -216,7 +221,7 @@ def test_rewritten_hashes_are_found_by_the_root(data: Path, whole: Path) -> None
         ("CREATE MACRO make_timestamp(x) AS NULL", {(-1, "function")}),
         ("DROP INDEX documents_by_seq", {(-1, "index")}),
     ],
-    ids=lambda value: str(value)[:70],
+    ids=short,
 )  # fmt: skip
 def test_what_stands_beside_the_entries_is_held_to_as_well(
     data: Path, statement: str, found: set[tuple[int, str]]

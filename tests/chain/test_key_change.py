@@ -37,6 +37,10 @@ from tests.chain.rotating_child import boot
 
 ROOT = Path(__file__).parents[2]
 DISK = Disk()
+STATES = {
+    frozenset(state.split())
+    for state in ("keys", "keys keys.next.new", "keys keys.next", "keys.old keys.next", "keys keys.old")
+}  # what a process that died in a change of keys may leave
 
 
 @pytest.fixture
@@ -208,13 +212,14 @@ def test_the_ledger_hands_over_only_to_the_keys_that_its_entry_names(tmp_path: P
     asyncio.run(run())
 
 
-def test_a_process_killed_at_any_disk_operation_of_a_change_has_its_keys_afterwards(tmp_path: Path) -> None:
+def kill_everywhere(tmp_path: Path, side: str) -> tuple[int, int, set[frozenset[str]]]:
+    """How often the old and the new keys were in force afterwards, and what was left to find."""
     kept, changed, seen = 0, 0, set()
     for dies_at in range(200):
         data = tmp_path / str(dies_at)
         data.mkdir()
         first = create_keys(data / "keys")
-        command = [sys.executable, "-m", "tests.chain.rotating_child", str(data), str(dies_at)]
+        command = [sys.executable, "-m", "tests.chain.rotating_child", str(data), side, str(dies_at)]
         child = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=50, check=False)
         if child.returncode == 0:
             break
@@ -228,6 +233,16 @@ def test_a_process_killed_at_any_disk_operation_of_a_change_has_its_keys_afterwa
             assert not child.stdout
         else:
             changed += 1
+    return kept, changed, seen
+
+
+def test_a_process_killed_at_any_operation_on_its_keys_has_them_afterwards(tmp_path: Path) -> None:
+    kept, changed, seen = kill_everywhere(tmp_path, "keys")
     assert kept > 10 and changed > 10
-    assert {frozenset({"keys"}), frozenset({"keys", "keys.next.new"}), frozenset({"keys", "keys.next"}),
-            frozenset({"keys.old", "keys.next"}), frozenset({"keys", "keys.old"})} == seen  # fmt: skip
+    assert seen == STATES
+
+
+def test_a_process_killed_while_the_ledger_writes_of_a_change_has_its_keys_afterwards(tmp_path: Path) -> None:
+    kept, changed, seen = kill_everywhere(tmp_path, "ledger")
+    assert kept and changed
+    assert seen <= STATES

@@ -81,7 +81,7 @@ def test_a_lazy_commit_reaches_the_disk_by_itself() -> None:
         ledger.on_group(seen.append)
         ticket = ledger.commit([draft(0)])
         await until(lambda: bool(seen))
-        assert seen == [ticket.group] and whys(AT, disk.crash()) == ["w0"]
+        assert seen[0] == ticket.group and whys(AT, disk.crash()) == ["w0"]  # the full head may be next
 
     with_ledger(work, disk=disk)
 
