@@ -9,22 +9,24 @@ the hash that the rest of the ledger vouches for, so that one change makes one f
 head behind it. What a touched entry said of its process and of the time counts for nothing (see
 ``chain.counters``).
 
-An entry with which nothing is wrong, as nearly all are, takes a short way through here that decides nothing.
+Entries with which nothing is wrong, as nearly all are, take a short way through here that decides nothing: many at once
+(``chain.clean_run``), or one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
+from chain.clean_run import CleanRun, clean_run
 from chain.counters import Counters
 from chain.entry import ZERO_HASH, Entry, commit_body, decode_body, decode_entry, decode_fields
 from chain.errors import EntryError, RotationError
 from chain.merkle import CompactRange, leaf_hash
 from chain.missing import Missing
-from chain.record import RawEntry
+from chain.record import Columns, RawEntry
 from chain.rotation import KIND as ROTATED
 from chain.rotation import KeyHistory
 
@@ -34,7 +36,19 @@ NEVER_ERASED = (ERASE, ROTATED)
 OUTCOMES = ("tool.outcome", "tool.resolved")
 _ID_CHARACTERS = 64
 
-Beside = Callable[[int, RawEntry, bytes], bool]
+FOLLOWED = frozenset(
+    ("tool.intent", *OUTCOMES, "node.booted", ERASE, ROTATED)
+)  # kinds that say something together
+
+
+class Beside(Protocol):
+    """Hears of each entry, and tells whose bodies are missing elsewhere."""
+
+    def follow(self, seq: int, raw: RawEntry, hash_: bytes) -> bool:
+        """The entry ``seq`` and its leaf hash: whether its body is missing."""
+
+    def follow_run(self, seq: int, run: CleanRun) -> Sequence[int]:
+        """Entries from ``seq`` on, each with its body: those whose body is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +90,10 @@ class _Loss:
 
 
 class Audit:
-    """Feed it entries (:meth:`record`), then :meth:`finish`.
+    """Feed it entries (:meth:`records`, :meth:`record`), then :meth:`finish`.
 
     ``keys``: the node's, from the first ones on; it follows their changes. ``watched``: tree sizes whose roots it is to
-    note in ``roots``. ``beside`` hears of each entry, its seq, the record and the leaf hash, and tells whether the body
-    is missing elsewhere.
+    note in ``roots``. ``beside`` hears of each entry.
 
     entries, tree: so far; begins: the first one of which more than the hash is known. boots, erased: how many.
     open_calls: seqs of intents without an outcome. Of the findings the first ones are kept, ``found`` is how many there
@@ -120,6 +133,14 @@ class Audit:
         """One entry. ``suspect``: it stood in damaged bytes."""
         if suspect or self._loss is not None or not self._clean(raw, where):
             self._doubtful(raw, where, suspect)
+
+    def records(self, columns: Columns, where: Sequence[str]) -> None:
+        """Entries in a row, none of them from damaged bytes, and the place of each."""
+        if self._loss is not None or not self._clean_run(columns, where):
+            for leaf, salt, body, place in zip(
+                columns.leaves, columns.salts, columns.bodies, where, strict=True
+            ):
+                self.record(RawEntry(leaf, salt, body), place)
 
     def begin_at(self, seq: int, tree: CompactRange, last_hash: bytes) -> None:
         """Take the first ``seq`` entries for audited: their tree, and the hash of the last one."""
@@ -200,7 +221,7 @@ class Audit:
         ):
             return False
         hash_ = leaf_hash(raw.leaf)
-        absent = self._beside is not None and self._beside(seq, raw, hash_)
+        absent = self._beside is not None and self._beside.follow(seq, raw, hash_)
         self._grow(previous)
         self._settle_head(held)
         if body is None or absent:
@@ -211,6 +232,30 @@ class Audit:
         self.entries = seq + 1
         return True
 
+    def _clean_run(self, columns: Columns, where: Sequence[str]) -> bool:
+        """Take in entries with which nothing is wrong. False, and nothing done, when something is."""
+        held, seq = self._held, self.entries
+        if held is None:
+            return False
+        inside = range(self.tree.size + 2, self.tree.size + len(columns.leaves) + 1)
+        run = clean_run(columns, seq, self.origin, held.hash) if self._watched.isdisjoint(inside) else None
+        time_before_us = run.times_us[-2] if run and len(run.times_us) > 1 else self.counters.time_us
+        if run is None or not self.counters.take_all(run.times_us, run.pids, run.counts):
+            return False
+        absent = self._beside.follow_run(seq, run) if self._beside is not None else ()
+        self._grow(held.hash)
+        self._settle_head(held)
+        self.tree.extend(run.hashes[:-1])
+        for gone in absent:
+            self._gone(gone, run.kinds[gone - seq], run.causes[gone - seq], where[gone - seq])
+        if not FOLLOWED.isdisjoint(run.kinds):
+            for number, (kind, body) in enumerate(zip(run.kinds, run.maps, strict=True)):
+                self._follow(seq + number, kind, body, where[number])
+        last = len(run.hashes) - 1
+        self._held = Held(seq + last, run.hashes[-1], where[last], False, False, time_before_us)
+        self.entries = seq + last + 1
+        return True
+
     def _doubtful(self, raw: RawEntry, where: str, suspect: bool) -> None:
         hash_ = leaf_hash(raw.leaf)
         try:
@@ -218,13 +263,13 @@ class Audit:
         except EntryError as error:
             self._add(self.entries, "entry", where, "a canonical entry", str(error))
             if self._beside is not None:
-                self._beside(self.entries, raw, hash_)
+                self._beside.follow(self.entries, raw, hash_)
             self.counters.unread()
             self._hold(hash_, where, suspect, blamed=True, time_before_us=self.counters.time_us)
             return
         if self._loss:
             self._resume(entry)
-        absent = self._beside is not None and self._beside(self.entries, raw, hash_)
+        absent = self._beside is not None and self._beside.follow(self.entries, raw, hash_)
         blamed = self._confirm(entry.previous, where, suspect)
         time_before_us = self.counters.time_us
         blamed = self._check_fields(entry, where) or blamed

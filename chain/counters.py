@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from chain.entry import Entry
@@ -29,6 +30,20 @@ class Counters:
             return False
         self.time_us = time_us
         self.next[pid] = count + 1
+        return True
+
+    def take_all(self, times_us: Sequence[int], pids: Sequence[int], counts: Sequence[int]) -> bool:
+        """As :meth:`take`, of entries in a row; False, and nothing done, when one of them is not the next."""
+        if times_us[0] < self.time_us or sorted(times_us) != [*times_us]:
+            return False
+        following: dict[int, int] = {}
+        for pid, count in zip(pids, counts, strict=True):
+            expected = following.get(pid, self.next.get(pid, 0 if self._from_the_start else count))
+            if count != expected:
+                return False
+            following[pid] = count + 1
+        self.next |= following
+        self.time_us = times_us[-1]
         return True
 
     def check(self, entry: Entry) -> tuple[str, str, str] | None:

@@ -15,6 +15,7 @@ This is the hot path of the node: each record it makes passes through here.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -51,9 +52,9 @@ _FIELDS = (
 )
 _SCALARS = frozenset((str, int, bytes, bool, type(None)))
 _TEXT = frozenset((str,))
-_LEAF_TYPES = (int, *(type_ for _, type_ in _FIELDS))
+LEAF_TYPES = (int, *(type_ for _, type_ in _FIELDS))
 # One packer for all: a call of pack() runs to its end under the interpreter's lock, and an error resets it.
-_pack = msgpack.Packer(use_bin_type=True, strict_types=True).pack
+pack = msgpack.Packer(use_bin_type=True, strict_types=True).pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def encode_entry(e: Entry) -> bytes:
         ):
             fields = [FORMAT, e.seq, e.time_us, e.node, e.pid, e.count, e.kind, e.subject]
             fields += (e.trace, e.cause, e.commitment, e.previous)
-            leaf: bytes = _pack(fields)
+            leaf: bytes = pack(fields)
             return leaf
     except TypeError:
         pass
@@ -141,11 +142,26 @@ def _is_name(node: str, kind: str) -> bool:
     return _NODE(node) is not None and _KIND(kind) is not None
 
 
+def are_names(nodes: Iterable[str], kinds: Iterable[str]) -> bool:
+    """Whether each may be the node, and the kind, of an entry."""
+    return all(map(_NODE, {*nodes})) and all(map(_KIND, {*kinds}))
+
+
+def are_subjects(subjects: Iterable[str]) -> bool:
+    """Whether each may be the subject of an entry."""
+    return all(map(_SUBJECT, {*subjects}))
+
+
+def are_scalars(values: Iterable[object]) -> bool:
+    """Whether a body may hold each of ``values`` as it is, with nothing in it to be sorted or looked at."""
+    return _SCALARS.issuperset(map(type, values))
+
+
 def decode_fields(leaf: bytes) -> list[Any]:
     """The fields in ``leaf``, the format first: as strict as :func:`decode_entry`, which is slower."""
     try:
         values = msgpack.unpackb(leaf, raw=False, strict_map_key=True)
-        if type(values) is list and tuple(map(type, values)) == _LEAF_TYPES:
+        if type(values) is list and tuple(map(type, values)) == LEAF_TYPES:
             format, seq, time_us, node, pid, count, kind, subject, trace, cause, commitment, previous = values
             if (
                 format == FORMAT
@@ -158,7 +174,7 @@ def decode_fields(leaf: bytes) -> list[Any]:
                 and len(commitment) == 32 == len(previous)
                 and len(trace) in (0, 16)
                 and len(leaf) <= MAX_LEAF_BYTES
-                and _pack(values) == leaf
+                and pack(values) == leaf
             ):
                 return values
     except (ValueError, msgpack.UnpackException, TypeError, RecursionError):
@@ -202,7 +218,7 @@ def encode_body(body: dict[str, Any]) -> bytes:
                 body = {key: body[key] for key in ordered}
         else:
             body = _canonical(body, 1)
-        data: bytes = _pack(body)
+        data: bytes = pack(body)
     except (TypeError, OverflowError, UnicodeEncodeError, AttributeError) as error:
         raise EntryError(f"body cannot be encoded: {error}") from error
     if len(data) > MAX_BODY_BYTES:

@@ -14,6 +14,7 @@ from chain.record import (
     RecordError,
     StateRecord,
     Unreadable,
+    decode_columns,
     decode_payload,
     salvage_payload,
 )
@@ -61,7 +62,12 @@ class JournalAudit(Audit):
         self.closed = False
         note: bytes | None = None
         heads: list[HeadRecord] = []
-        for record in salvage_payload(payload) if fault else self._decode(payload, where):
+        columns = None if fault else decode_columns(payload)
+        if columns is not None:
+            entries, others, note = columns
+            self.records(entries, [where] * len(entries.leaves))
+            heads = [record for record in others if isinstance(record, HeadRecord)]
+        for record in self._salvage(payload, where, fault) if columns is None else ():
             if isinstance(record, RawEntry):
                 self.record(record, where, bool(fault))
             elif isinstance(record, HeadRecord):
@@ -97,7 +103,12 @@ class JournalAudit(Audit):
             self._gaps = self._gaps or size > self.entries
         Audit.finish(self)
 
-    def _decode(self, payload: bytes, where: str) -> list[RawEntry | StateRecord | HeadRecord | bytes | None]:
+    def _salvage(
+        self, payload: bytes, where: str, fault: str
+    ) -> list[RawEntry | StateRecord | HeadRecord | Unreadable | bytes | None]:
+        """The records one by one, and last the note."""
+        if fault:
+            return salvage_payload(payload)
         try:
             records, note = decode_payload(payload)
         except RecordError as error:

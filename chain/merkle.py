@@ -29,6 +29,12 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
+def next_level(row: Sequence[bytes]) -> list[bytes]:
+    """The hashes one level up; ``row`` holds an even number."""
+    pairs = iter(row)
+    return [sha256(b"\x01" + left + right).digest() for left, right in zip(pairs, pairs, strict=True)]
+
+
 def root(leaf_hashes: Iterable[bytes]) -> bytes:
     """The root over ``leaf_hashes``; :data:`EMPTY_ROOT` for none."""
     tree = CompactRange()
@@ -68,6 +74,21 @@ class CompactRange:
             carry >>= 1
         nodes.append(leaf)
         self.size += 1
+
+    def extend(self, leaves: Sequence[bytes]) -> None:
+        """Add leaf hashes, level by level: the same as to append each."""
+        row = [*leaves]
+        left: list[bytes] = []  # the complete subtrees that find no pair, smallest first
+        carry = self.size
+        self.size += len(row)
+        while row:
+            if carry & 1:
+                row.insert(0, self.nodes.pop())
+            if len(row) & 1:
+                left.append(row.pop())
+            row = next_level(row)
+            carry >>= 1
+        self.nodes += reversed(left)
 
     def root(self) -> bytes:
         """The root of the tree as it stands."""

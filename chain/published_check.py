@@ -6,21 +6,35 @@ but the hashes of the last tile of each level.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from chain.audit import Finding
+from chain.clean_run import CleanRun, in_columns
 from chain.disk import Disk
 from chain.entry import commit_body, decode_entry
 from chain.errors import ChainError, TileError
-from chain.merkle import HASH_BYTES, CompactRange, leaf_hash, node_hash
-from chain.record import RawEntry
-from chain.tile_paths import CHECKPOINT, VKEYS, WIDTH, hash_tile, tiles_of
-from chain.tile_store import Body, TileStore
+from chain.merkle import HASH_BYTES, CompactRange, leaf_hash, next_level
+from chain.record import Columns, RawEntry
+from chain.tile_layout import encode_bodies, encode_leaves
+from chain.tile_paths import CHECKPOINT, VKEYS, WIDTH, body_file, entry_bundle, hash_tile, tiles_of
+from chain.tile_store import MAX_BUNDLE_BYTES, Body, TileStore
 
 KIND = "published"
 MOST_UNREADABLE = 16  # bundles in a row
 MOST_FINDINGS = 1_000
+_MOST_AT_ONCE = 2**23  # bytes of bodies
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A bundle, compared up to entry ``seq``: its leaves as bytes, and where the next leaf and the next body begin."""
+
+    seq: int
+    leaves: bytes
+    leaf_at: int = 0
+    body_at: int = 0
 
 
 class PublishedCheck:
@@ -37,6 +51,7 @@ class PublishedCheck:
         self._rows: list[list[bytes]] = [[]]
         self._leaves: Iterator[bytes] | None = None
         self._bodies: Iterator[Body | None] = iter(())
+        self._open: _Open | None = None
         self._broken = False
 
     def begin_at(self, seq: int) -> CompactRange:
@@ -50,8 +65,9 @@ class PublishedCheck:
         self._rows, self._next = rows or [[]], seq
         return tree
 
-    def entries(self, start: int, end: int) -> Iterator[tuple[RawEntry | None, str]]:
-        """What is published as entries ``start`` to ``end - 1``, each with where; None where a bundle is unreadable.
+    def entries(self, start: int, end: int) -> Iterator[tuple[Columns | None, str]]:
+        """What is published as entries ``start`` to ``end - 1``, some at a time, with where; None where a bundle is
+        unreadable.
 
         It ends where many in a row are: nobody may make a reader look for more than there is.
         """
@@ -65,9 +81,12 @@ class PublishedCheck:
                     WIDTH, self.size - number * WIDTH
                 )  # the newest file, not an older and shorter one
                 leaves = self.store.bundle(number, width)[first - number * WIDTH : stop]
-                for leaf, body in zip(leaves, self.store.bodies(first, number * WIDTH + stop), strict=True):
-                    salt, data = body or (None, None)
-                    yield RawEntry(leaf, salt, data), f"ledger/tile/entries, bundle {number}"
+                bodies = self.store.bodies(first, number * WIDTH + stop)
+                raw = (
+                    RawEntry(leaf, *(body or (None, None))) for leaf, body in zip(leaves, bodies, strict=True)
+                )
+                for columns in in_columns(raw):
+                    yield columns, f"ledger/tile/entries, bundle {number}"
                 unreadable = 0
             except TileError as error:
                 yield None, str(error)
@@ -96,6 +115,20 @@ class PublishedCheck:
             return False
         return absent
 
+    def follow_run(self, seq: int, run: CleanRun) -> Sequence[int]:
+        """As :meth:`follow`, of entries in a row, each with its body: those whose body is not published."""
+        absent: list[int] = []
+        at = 0
+        while at < len(run.hashes):
+            end = min(len(run.hashes), at + WIDTH - (seq + at) % WIDTH)
+            if not self._follow_equal(seq + at, run, at, end):
+                for number in range(at, end):
+                    raw = RawEntry(run.leaves[number], run.salts[number], run.bodies[number])
+                    if self.follow(seq + number, raw, run.hashes[number]):
+                        absent.append(seq + number)
+            at = end
+        return absent
+
     def finish(self, *, strangers: bool = True) -> None:
         """All entries came. Were they as many as are published? ``strangers``: name files that no node writes."""
         if not self._broken and self._next < self.size:
@@ -111,13 +144,56 @@ class PublishedCheck:
         except ChainError:
             return None
 
+    def _follow_equal(self, seq: int, run: CleanRun, at: int, to: int) -> bool:
+        """As :meth:`follow`, of the entries ``at`` to ``to - 1`` of ``run``, which are those from ``seq`` on and of one
+        bundle. False, and nothing done, unless they are published just so.
+        """
+        end = seq + to - at
+        if self._broken or seq != self._next or end > self.size or seq < self._read_here < end:
+            return False
+        if seq >= self._read_here and not self._same_bytes(seq, run, at, to):
+            return False
+        self._next = end
+        self._rows[0] += run.hashes[at:to]
+        if len(self._rows[0]) == WIDTH:
+            self._full_tile(0)
+        if end == self.size:
+            self._last_tiles()
+        return True
+
+    def _same_bytes(self, seq: int, run: CleanRun, at: int, to: int) -> bool:
+        """Whether the files of a full bundle go on with these leaves and bodies, and end with its last ones."""
+        number, first = divmod(seq, WIDTH)
+        last = first + to - at == WIDTH
+        leaves = encode_leaves(run.leaves[at:to])
+        bodies = encode_bodies(run.salts[at:to], run.bodies[at:to])
+        try:
+            if first == 0 and (number + 1) * WIDTH <= self.size:
+                bundle = self._disk.read_at(self._directory / entry_bundle(number), 0, MAX_BUNDLE_BYTES + 1)
+                self._open = _Open(seq, bundle)
+            here = self._open
+            if here is None or here.seq != seq or len(bodies) > _MOST_AT_ONCE:
+                return False
+            found = self._disk.read_at(self._directory / body_file(number), here.body_at, len(bodies) + last)
+        except OSError:  # to be named by whoever looks closer
+            return False
+        leaf_end = here.leaf_at + len(leaves)
+        if found != bodies or here.leaves[here.leaf_at : len(here.leaves) if last else leaf_end] != leaves:
+            return False
+        self._open = _Open(seq + to - at, here.leaves, leaf_end, here.body_at + len(bodies))
+        return True
+
     def _compare_entry(self, seq: int, raw: RawEntry, hash_: bytes) -> tuple[bool, bytes]:
         """Compare what is published with an entry from elsewhere: whether its body is not published, and the hash of
         the leaf that is.
         """
+        end = min(self.size, (seq // WIDTH + 1) * WIDTH)
         if self._leaves is None:
-            self._leaves, self._bodies = self.store.leaves(seq, self.size), self.store.bodies(seq, self.size)
+            self._leaves, self._bodies = self.store.leaves(seq, end), self.store.bodies(seq, end)
         leaf, body = next(self._leaves), next(self._bodies)
+        if seq + 1 == end:
+            next(self._bodies, None)  # nothing may stand behind the last one: it is looked for here
+            self._leaves = None
         if leaf != raw.leaf:
             self._add(seq, "ledger/tile/entries", raw.leaf.hex(), leaf.hex())
             hash_ = leaf_hash(leaf)
@@ -133,7 +209,7 @@ class PublishedCheck:
         self._compare(level, self._next // WIDTH ** (level + 1) - 1, row)
         self._rows[level] = []
         while len(row) > 1:
-            row = [node_hash(row[at], row[at + 1]) for at in range(0, len(row), 2)]
+            row = next_level(row)
         if level + 1 == len(self._rows):
             self._rows.append([])
         above = self._rows[level + 1]

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import msgpack
 
-from chain.entry import Entry, decode_body
+from chain.entry import SALT_BYTES, Entry, decode_body
 
 ENTRY, STATE, HEAD = 1, 2, 3
 _WHOLE_ENTRY = [int, bytes, bytes, bytes]
@@ -79,6 +80,17 @@ class RawEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """Entries in a row, whose leaves have not been looked into: leaves, salts and bodies, the last two None where
+    erased.
+    """
+
+    leaves: Sequence[bytes]
+    salts: Sequence[bytes | None]
+    bodies: Sequence[bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """Bytes of a damaged payload that are no record; ``what`` says why."""
 
@@ -123,13 +135,38 @@ def encode_payload(records: Sequence[bytes], note: bytes | None) -> bytes:
 
 def decode_payload(payload: bytes) -> tuple[list[RawEntry | StateRecord | HeadRecord], bytes | None]:
     """The records of a payload whose checksum was right, and the group's note. Raises RecordError."""
+    values = _unpack(payload)
+    return [shape_record(value) for value in values[:-1]], shape_note(values[-1])
+
+
+def decode_columns(payload: bytes) -> tuple[Columns, list[StateRecord | HeadRecord], bytes | None] | None:
+    """As :func:`decode_payload`, faster, the entries apart. None unless all has its form, each entry its body."""
+    try:
+        *values, last = _unpack(payload)
+        note = shape_note(last)
+        are_entries = [type(value) is list and len(value) == 4 and value[0] == ENTRY for value in values]
+        entries = [*compress(values, are_entries)]
+        others = [
+            shape_record(value) for value, is_entry in zip(values, are_entries, strict=True) if not is_entry
+        ]
+    except RecordError:
+        return None
+    numbers, leaves, salts, bodies = zip(*entries, strict=True) if entries else ((),) * 4
+    if not {*map(type, numbers)} <= {int} or not {*map(type, (*leaves, *salts, *bodies))} <= {bytes}:
+        return None
+    if not {*map(len, salts)} <= {SALT_BYTES}:
+        return None
+    return Columns(leaves, salts, bodies), [each for each in others if not isinstance(each, RawEntry)], note
+
+
+def _unpack(payload: bytes) -> list[Any]:
     try:
         values = msgpack.unpackb(payload)
     except (ValueError, msgpack.UnpackException, TypeError, RecursionError) as error:
         raise RecordError(f"payload is not msgpack: {type(error).__name__}") from error
     if type(values) is not list or not values:
         raise RecordError("payload is not an array of records and a note")
-    return [shape_record(value) for value in values[:-1]], shape_note(values[-1])
+    return values
 
 
 def salvage_payload(payload: bytes) -> list[RawEntry | StateRecord | HeadRecord | Unreadable | bytes | None]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from chain.entry import SALT_BYTES
 from chain.errors import TileError
-from chain.merkle import HASH_BYTES, leaf_hash, node_hash
+from chain.merkle import HASH_BYTES, leaf_hash, next_level
 from chain.tile_paths import (
     WIDTH,
     body_file,
@@ -135,13 +135,21 @@ class Layout:
             yield Output(hash_tile(level, number), [b"".join(row)])
             self._rows[level] = []
             while len(row) > 1:
-                row = [node_hash(row[at], row[at + 1]) for at in range(0, len(row), 2)]
+                row = next_level(row)
             yield from self._append(level + 1, row[0])
 
 
 def encode_leaves(leaves: Sequence[bytes]) -> bytes:
     """An entry bundle."""
     return b"".join([part for leaf in leaves for part in (len(leaf).to_bytes(2, "big"), leaf)])
+
+
+def encode_bodies(salts: Iterable[bytes], bodies: Iterable[bytes]) -> bytes:
+    """What stands in a body file for entries that all have their body."""
+    pairs = zip(salts, bodies, strict=True)
+    return b"".join(
+        [part for salt, body in pairs for part in ((SALT_BYTES + len(body)).to_bytes(4, "big"), salt, body)]
+    )
 
 
 def encode_body_record(salt: bytes | None, body: bytes | None) -> bytes:

@@ -16,7 +16,7 @@ from chain.disk import Disk
 from chain.entry import MAX_BODY_BYTES, MAX_LEAF_BYTES, SALT_BYTES
 from chain.errors import TileError
 from chain.head import TreeHead, parse_head
-from chain.merkle import HASH_BYTES, CompactRange, node_hash
+from chain.merkle import HASH_BYTES, CompactRange, next_level
 from chain.note import MAX_NOTE_BYTES, parse
 from chain.tile_paths import (
     CHECKPOINT,
@@ -80,7 +80,7 @@ class TileStore:
         row = [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
         row = row[first % WIDTH : first % WIDTH + count]
         while len(row) > 1:
-            row = [node_hash(row[at], row[at + 1]) for at in range(0, len(row), 2)]
+            row = next_level(row)
         return row[0]
 
     def compact_range(self, size: int) -> CompactRange:

@@ -120,7 +120,7 @@ class _Verification:
             origin,
             claims.history,
             claims.watched(),
-            check.follow if check else None,
+            check,
             deep=self._deep,
             full_size=full_size,
             older=check.root if check and begins else lambda size: None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from chain.audit import MOST_FINDINGS, Audit
 from chain.bundle import BundleReader, BundleRecord
 from chain.claims import Claims
+from chain.clean_run import in_columns
 from chain.disk import Disk
 from chain.entry import ZERO_HASH, Entry, decode_entry
 from chain.errors import BundleError, ChainError
@@ -76,10 +77,11 @@ def _check_header(claims: Claims, reader: BundleReader, head: TreeHead | None) -
 
 
 def _feed_all(audit: Audit, reader: BundleReader, progress: Progress) -> None:
-    for number, record in enumerate(reader.records()):
-        audit.record(RawEntry(record.leaf, record.salt, record.body), f"record {number}")
-        if not number % _STEP:
-            progress(reader.done, reader.total)
+    first = 0
+    for columns in in_columns(RawEntry(each.leaf, each.salt, each.body) for each in reader.records()):
+        audit.records(columns, [f"record {first + at}" for at in range(len(columns.leaves))])
+        first += len(columns.leaves)
+        progress(reader.done, reader.total)
 
 
 class _Partial:

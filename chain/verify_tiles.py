@@ -13,7 +13,7 @@ from chain.note import MAX_NOTE_BYTES, VerifierKey
 from chain.proof import verify_consistency, verify_inclusion
 from chain.published_check import PublishedCheck
 from chain.report import Progress, Report, report_of
-from chain.tile_paths import CHECKPOINT, WIDTH
+from chain.tile_paths import CHECKPOINT
 from chain.tile_store import TileStore
 from chain.tree import consistency_path, inclusion_path
 
@@ -71,7 +71,7 @@ def _verify(
     check = PublishedCheck(directory, disk, store) if store else None
     newest = claims.newest()
     origin = claims.history.origin if claims.history else newest.head.origin if newest else ""
-    audit = Audit(origin, claims.history, claims.watched(), check.follow if check else None)
+    audit = Audit(origin, claims.history, claims.watched(), check)
     if check is not None:
         audit_published(audit, check, claims, start, check.size, progress)
     audit.finish()
@@ -131,14 +131,13 @@ def audit_published(
         except ChainError as error:
             claims.add("published", "tile", "hashes of the entries before", str(error))
             begin = 0
-    for raw, where in check.entries(begin, end):
+    for columns, where in check.entries(begin, end):
         if audit.found > MOST_FINDINGS:  # nobody may make a reader look for more than there is
             audit.gap(where, f"{MOST_FINDINGS} findings: the rest was not read")
             break
-        if raw is None:
+        if columns is None:
             audit.gap(where, where)
         else:
-            audit.record(raw, where)
-        if not audit.entries % WIDTH:
-            progress(audit.entries, end)
+            audit.records(columns, [where] * len(columns.leaves))
+        progress(audit.entries, end)
     progress(end, end)
