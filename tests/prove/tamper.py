@@ -57,6 +57,7 @@ ENTRIES = 200
 PARALLEL = 2
 PARTS = 64
 QUICK_STEP = 97
+CUTS = 40
 KEYS = (OLD.ed25519.text, OLD.mldsa.text)
 SHOWN = 8
 
@@ -161,6 +162,17 @@ def byte_changes(content: Content, step: int, dice: random.Random) -> Iterator[C
     for path, data in content.files().items():
         for at in range(dice.randrange(step), len(data), step):
             yield Change(_kind(path), f"byte {at}", path, at=at, turned=dice.randrange(1, 256))
+
+
+def length_changes(content: Content, dice: random.Random) -> Iterator[Change]:
+    """Every file longer by a little, and cut off at some places."""
+    for path, data in content.files().items():
+        for more in (b"\x00", b"\xff", bytes(512)):
+            yield Change("file made longer", f"by {len(more)}", path, data + more)
+        for length in (
+            sorted({0, len(data) - 1, *(dice.randrange(len(data)) for _ in range(CUTS))}) if data else ()
+        ):
+            yield Change("file cut off", f"behind {length}", path, data[:length])
 
 
 def _kind(path: Path) -> str:
@@ -275,17 +287,18 @@ def missed(intact: Intact, change: Change) -> str | None:
         checks = [(_bundled, intact.bundle)]
     elif "ledger" in change.path.parts[2:]:
         checks.append((_tiles, intact.tiles))
-    found = False
+    found: list[bool] = []
     for check, before in checks:
         try:
             report = check(disk)
         except Exception as error:
             return f"{change.kind}, {change.path.name}, {change.what}: {type(error).__name__}: {error}"
-        if report.findings:
-            found = True
-        elif report != before:
+        if not report.findings and report != before:
             return f"{change.kind}, {change.path.name}, {change.what}: not found"
-    return None if found else "meaningless"
+        found.append(bool(report.findings))
+    if any(found) and not all(found):
+        return f"{change.kind}, {change.path.name}, {change.what}: found in the folder or the directory alone"
+    return None if all(found) else "meaningless"
 
 
 _INTACT: list[Intact] = []  # inherited by the processes of the walk
@@ -297,7 +310,12 @@ def _part(part: int, step: int, seed: str) -> tuple[Counter[str], Counter[str], 
     done: Counter[str] = Counter()
     meaningless: Counter[str] = Counter()
     wrong = []
-    changes = [*byte_changes(intact.content, step, random.Random(seed)), *entry_changes(intact.content)]
+    dice = random.Random(seed)
+    changes = [
+        *byte_changes(intact.content, step, dice),
+        *entry_changes(intact.content),
+        *length_changes(intact.content, dice),
+    ]
     for change in changes[part :: PARTS * (1 if step == 1 else 4)]:
         done[change.kind] += 1
         match missed(intact, change):
