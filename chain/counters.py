@@ -38,7 +38,9 @@ class Counters:
             return False
         following: dict[int, int] = {}
         for pid, count in zip(pids, counts, strict=True):
-            expected = following.get(pid, self.next.get(pid, 0 if self._from_the_start else count))
+            expected = following.get(pid)
+            if expected is None:
+                expected = self.next.get(pid, 0 if self._from_the_start else count)
             if count != expected:
                 return False
             following[pid] = count + 1

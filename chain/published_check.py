@@ -24,17 +24,21 @@ from chain.tile_store import MAX_BUNDLE_BYTES, Body, TileStore
 KIND = "published"
 MOST_UNREADABLE = 16  # bundles in a row
 MOST_FINDINGS = 1_000
-_MOST_AT_ONCE = 2**23  # bytes of bodies
+_MOST_AT_ONCE = 2**22  # bytes of bodies
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A bundle, compared up to entry ``seq``: its leaves as bytes, and where the next leaf and the next body begin."""
+    """A bundle, compared up to entry ``seq``: its leaves as bytes and where the next one begins, some of its bodies as
+    bytes and where the next one begins, there and in their file.
+    """
 
     seq: int
     leaves: bytes
     leaf_at: int = 0
+    bodies: bytes = b""
     body_at: int = 0
+    file_at: int = 0
 
 
 class PublishedCheck:
@@ -174,13 +178,18 @@ class PublishedCheck:
             here = self._open
             if here is None or here.seq != seq or len(bodies) > _MOST_AT_ONCE:
                 return False
-            found = self._disk.read_at(self._directory / body_file(number), here.body_at, len(bodies) + last)
+            held, begin = here.bodies, here.body_at
+            if len(held) < begin + len(bodies) + last:
+                path = self._directory / body_file(number)
+                held, begin = self._disk.read_at(path, here.file_at, _MOST_AT_ONCE + 1), 0
         except OSError:  # to be named by whoever looks closer
             return False
-        leaf_end = here.leaf_at + len(leaves)
-        if found != bodies or here.leaves[here.leaf_at : len(here.leaves) if last else leaf_end] != leaves:
+        leaf_end, end = here.leaf_at + len(leaves), begin + len(bodies)
+        if here.leaves[here.leaf_at : len(here.leaves) if last else leaf_end] != leaves:
             return False
-        self._open = _Open(seq + to - at, here.leaves, leaf_end, here.body_at + len(bodies))
+        if held[begin : len(held) if last else end] != bodies:
+            return False
+        self._open = _Open(seq + to - at, here.leaves, leaf_end, held, end, here.file_at + len(bodies))
         return True
 
     def _compare_entry(self, seq: int, raw: RawEntry, hash_: bytes) -> tuple[bool, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +27,7 @@ from chain.sequencer import Sequencer
 from chain.tile_paths import body_file, entry_bundle
 from chain.verify import verify
 from chain.verify_tiles import verify_tiles
-from tests.chain.ledgers import KEYS, fill
+from tests.chain.ledgers import KEYS, fill, open_ledger
 
 ORIGIN = "weftos-aaaaaaaaaaaaaaaaaaaaaaaaaa"
 COUNT = 12
@@ -282,17 +283,43 @@ def test_entries_are_handed_out_some_at_a_time_and_all_before_an_error() -> None
     assert sizes == [64, 7, 2]
 
 
+def with_keys(data: Path) -> Path:
+    (data / "keys").mkdir()
+    (data / "keys" / VKEYS_FILE).write_text(f"{KEYS.ed25519.text}\n{KEYS.mldsa.text}\n")
+    return data
+
+
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger of three full bundles, in groups that do not end where the bundles do."""
-    data = tmp_path_factory.mktemp("published")
-    (data / "keys").mkdir()
-    (data / "keys" / VKEYS_FILE).write_text(f"{KEYS.ed25519.text}\n{KEYS.mldsa.text}\n")
+    data = with_keys(tmp_path_factory.mktemp("published"))
     fill(data, 32, per_group=24)
     return data
 
 
-def test_full_bundles_are_compared_as_bytes(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def long_bodies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two full bundles whose bodies, with 8 MiB each, are read in windows."""
+    data = with_keys(tmp_path_factory.mktemp("long"))
+
+    async def run() -> None:
+        ledger = open_ledger(data)
+        ledger.start(asyncio.get_running_loop())
+        for _ in range(32):
+            await ledger.commit(
+                [Draft("message.refused", {"why": "w" * 32_000})] * 16, durable=True
+            ).durable()
+        await ledger.close()
+
+    asyncio.run(run())
+    return data
+
+
+@pytest.mark.parametrize(("which", "entries"), [("published", 768), ("long_bodies", 512)])
+def test_full_bundles_are_compared_as_bytes(
+    which: str, entries: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data: Path = request.getfixturevalue(which)
     one_by_one: list[int] = []
     compare = PublishedCheck._compare_entry
 
@@ -301,8 +328,8 @@ def test_full_bundles_are_compared_as_bytes(published: Path, monkeypatch: pytest
         return compare(self, seq, *rest)
 
     monkeypatch.setattr(PublishedCheck, "_compare_entry", counted)
-    report = verify(published)
-    assert (report.findings, report.entries, report.published) == ([], 768, 768)
+    report = verify(data)
+    assert (report.findings, report.entries, report.published) == ([], entries, entries)
     assert not {*one_by_one} & {*range(256, 768)}  # the first bundle has begun one by one
 
 
@@ -332,10 +359,27 @@ def test_a_change_anywhere_in_a_full_bundle_is_found(
     assert verify(published).findings == []
 
 
+def test_a_change_in_long_bodies_is_found(long_bodies: Path) -> None:
+    file = long_bodies / "ledger" / body_file(1)
+    right = file.read_bytes()
+    half = 2**22
+    for wrong in (
+        *(
+            right[:at] + bytes([right[at] ^ 1]) + right[at + 1 :]
+            for at in (3, half - 1, half, half + 2, len(right) - 1)
+        ),
+        right + b"\x00",
+        right[:-1],
+        right[:half],
+    ):
+        file.write_bytes(wrong)
+        assert verify(long_bodies).findings
+    file.write_bytes(right)
+    assert verify(long_bodies).findings == []
+
+
 def test_bytes_behind_the_last_body_are_found(tmp_path: Path) -> None:
-    (tmp_path / "keys").mkdir()
-    (tmp_path / "keys" / VKEYS_FILE).write_text(f"{KEYS.ed25519.text}\n{KEYS.mldsa.text}\n")
-    fill(tmp_path, 3)
+    fill(with_keys(tmp_path), 3)
     *_, piece = sorted((tmp_path / "ledger" / "tile" / "bodies").rglob("*-*"))
     piece.write_bytes(piece.read_bytes() + b"\x00")
     (finding,) = verify(tmp_path).findings
