@@ -33,7 +33,7 @@ from chain.record import Columns, RawEntry
 
 _BYTES = {bytes}
 _RUN_ENTRIES = 64
-_RUN_BYTES = 2**22
+_RUN_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,14 @@ def clean_run(columns: Columns, seq: int, node: str, previous: bytes) -> CleanRu
     ):
         return CleanRun(leaves, salts, packed, times_us, pids, counts, kinds, causes, hashes, maps)
     return None
+
+
+def in_pieces(columns: Columns) -> Iterator[Columns]:
+    """``columns`` whole, or some entries at a time when the bodies are long: decoded, they take many times the room."""
+    if sum(len(body) for body in columns.bodies if body is not None) <= _RUN_BYTES:
+        yield columns
+    else:
+        yield from in_columns(map(RawEntry, columns.leaves, columns.salts, columns.bodies))
 
 
 def in_columns(entries: Iterable[RawEntry]) -> Iterator[Columns]:

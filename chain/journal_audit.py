@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chain.audit import Audit, Beside, Held, distance
+from chain.clean_run import in_pieces
 from chain.errors import ChainError
 from chain.head import TreeHead, parse_head
 from chain.note import parse, verify
@@ -65,7 +66,8 @@ class JournalAudit(Audit):
         columns = None if fault else decode_columns(payload)
         if columns is not None:
             entries, others, note = columns
-            self.records(entries, [where] * len(entries.leaves))
+            for piece in in_pieces(entries):
+                self.records(piece, [where] * len(piece.leaves))
             heads = [record for record in others if isinstance(record, HeadRecord)]
         for record in self._salvage(payload, where, fault) if columns is None else ():
             if isinstance(record, RawEntry):

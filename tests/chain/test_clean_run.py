@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.audit import Audit
-from chain.clean_run import clean_run, in_columns
+from chain.clean_run import clean_run, in_columns, in_pieces
 from chain.counters import Counters
 from chain.draft import Draft
 from chain.entry import ZERO_HASH
@@ -287,6 +287,12 @@ def with_keys(data: Path) -> Path:
     (data / "keys").mkdir()
     (data / "keys" / VKEYS_FILE).write_text(f"{KEYS.ed25519.text}\n{KEYS.mldsa.text}\n")
     return data
+
+
+def test_long_bodies_are_decoded_some_at_a_time() -> None:
+    short, long = [RawEntry(b"l", bytes(32), b"b")] * 100, [RawEntry(b"l", bytes(32), bytes(2**19))] * 5
+    assert [len(piece.leaves) for piece in in_pieces(columns(short))] == [100]
+    assert [len(piece.leaves) for piece in in_pieces(columns(long))] == [2, 2, 1]
 
 
 @pytest.fixture(scope="module")
