@@ -15,9 +15,10 @@ Entries with which nothing is wrong, as nearly all are, take a short way through
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
+from reprlib import repr as brief
 from typing import Any, Protocol
 
 from chain.clean_run import CleanRun, clean_run
@@ -47,7 +48,7 @@ class Beside(Protocol):
     def follow(self, seq: int, raw: RawEntry, hash_: bytes) -> bool:
         """The entry ``seq`` and its leaf hash: whether its body is missing."""
 
-    def follow_run(self, seq: int, run: CleanRun) -> Sequence[int]:
+    def follow_run(self, seq: int, run: CleanRun) -> Set[int]:
         """Entries from ``seq`` on, each with its body: those whose body is missing."""
 
 
@@ -242,14 +243,14 @@ class Audit:
         time_before_us = run.times_us[-2] if run and len(run.times_us) > 1 else self.counters.time_us
         if run is None or not self.counters.take_all(run.times_us, run.pids, run.counts):
             return False
-        absent = self._beside.follow_run(seq, run) if self._beside is not None else ()
+        absent = self._beside.follow_run(seq, run) if self._beside is not None else frozenset()
         self._grow(held.hash)
         self._settle_head(held)
         self.tree.extend(run.hashes[:-1])
-        for gone in absent:
-            self._gone(gone, run.kinds[gone - seq], run.causes[gone - seq], where[gone - seq])
-        if not FOLLOWED.isdisjoint(run.kinds):
+        if absent or not FOLLOWED.isdisjoint(run.kinds):
             for number, (kind, body) in enumerate(zip(run.kinds, run.maps, strict=True)):
+                if seq + number in absent:
+                    self._gone(seq + number, kind, run.causes[number], where[number])
                 self._follow(seq + number, kind, body, where[number])
         last = len(run.hashes) - 1
         self._held = Held(seq + last, run.hashes[-1], where[last], False, False, time_before_us)
@@ -385,7 +386,7 @@ class Audit:
             if type(pair) is list and [*map(type, pair)] == [int, int] and 0 <= pair[0] <= pair[1] < seq:
                 self._missing.explain(pair[0], pair[1])
             else:
-                self._add(seq, "body", where, "ranges of earlier entries", f"{pair!r:.80}")
+                self._add(seq, "body", where, "ranges of earlier entries", brief(pair))
 
     def _follow(self, seq: int, kind: str, body: dict[str, Any], where: str) -> None:
         """What the entries say together: boots, changes of keys, erasures, and calls that have no outcome yet."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any, BinaryIO
 
 import msgpack
@@ -131,7 +132,7 @@ class BundleReader:
             raise BundleError("its header is not canonical: its keys are not in order")
         format = header.get("format") if type(header) is dict else None
         if format != FORMAT or type(format) is not int:
-            raise BundleError(f"it has format {format!r:.40}, this version of weftos reads format {FORMAT}")
+            raise BundleError(f"it has format {brief(format)}, this version of weftos reads format {FORMAT}")
         note = self._block(MAX_NOTE_BYTES, "the checkpoint")
         vkeys = self._block(MAX_VKEYS_BYTES, "the keys")
         match header:

@@ -111,7 +111,7 @@ def in_columns(entries: Iterable[RawEntry]) -> Iterator[Columns]:
     try:
         for entry in entries:
             held.append(entry)
-            size += len(entry.body or b"")
+            size += len(entry.leaf) + len(entry.body or b"")
             if len(held) == _RUN_ENTRIES or size >= _RUN_BYTES:
                 yield _columns(held)
                 held, size = [], 0

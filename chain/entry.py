@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from math import isfinite
+from reprlib import repr as brief
 from typing import Any
 
 import msgpack
@@ -195,7 +196,7 @@ def _doubtful_fields(leaf: bytes) -> list[Any]:
     if type(values) is not list or len(values) != 1 + len(_FIELDS):
         raise EntryError(f"leaf is not a msgpack array of {1 + len(_FIELDS)} fields")
     if type(values[0]) is not int or values[0] != FORMAT:
-        raise EntryError(f"leaf has format {values[0]!r:.40}, this version reads format {FORMAT}")
+        raise EntryError(f"leaf has format {brief(values[0])}, this version reads format {FORMAT}")
     if encode_entry(Entry(*values[1:])) != leaf:
         raise EntryError("leaf is not canonical: it encodes again to other bytes")
     return values
@@ -247,7 +248,7 @@ def _canonical(value: Any, depth: int) -> Any:
         return [_canonical(item, depth + 1) for item in value]
     if kind is float and isfinite(value):
         return value
-    raise EntryError(f"a value of the body is {kind.__name__} ({value!r:.40}), which a body cannot hold")
+    raise EntryError(f"a value of the body is {kind.__name__} ({brief(value)}), which a body cannot hold")
 
 
 def decode_body(data: bytes) -> dict[str, Any]:

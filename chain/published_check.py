@@ -6,7 +6,7 @@ but the hashes of the last tile of each level.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,9 +119,9 @@ class PublishedCheck:
             return False
         return absent
 
-    def follow_run(self, seq: int, run: CleanRun) -> Sequence[int]:
+    def follow_run(self, seq: int, run: CleanRun) -> Set[int]:
         """As :meth:`follow`, of entries in a row, each with its body: those whose body is not published."""
-        absent: list[int] = []
+        absent: set[int] = set()
         at = 0
         while at < len(run.hashes):
             end = min(len(run.hashes), at + WIDTH - (seq + at) % WIDTH)
@@ -129,7 +129,7 @@ class PublishedCheck:
                 for number in range(at, end):
                     raw = RawEntry(run.leaves[number], run.salts[number], run.bodies[number])
                     if self.follow(seq + number, raw, run.hashes[number]):
-                        absent.append(seq + number)
+                        absent.add(seq + number)
             at = end
         return absent
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from reprlib import repr as brief
 from typing import Any
 
 import msgpack
@@ -243,7 +244,7 @@ def shape_record(value: Any) -> RawEntry | StateRecord | HeadRecord:
             return StateRecord(table, key, changed)
         case [3, bytes() as note, bool() as closing]:
             return HeadRecord(note, closing)
-    raise RecordError(f"no record of the journal: {value!r:.60}")
+    raise RecordError(f"no record of the journal: {brief(value)}")
 
 
 def shape_note(value: Any) -> bytes | None:

@@ -23,6 +23,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from reprlib import repr as brief
 from typing import Any, Protocol
 
 from chain.errors import RotationError, VerifierKeyError
@@ -94,7 +95,7 @@ def follow(keys: KeyPair, origin: str, number: int, body: Mapping[str, Any]) -> 
     Raises :class:`RotationError` with the rule that the body breaks.
     """
     if body.get("number") != number or type(body.get("number")) is not int:
-        raise RotationError(f"rotation {number} says that it is number {body.get('number')!r:.40}")
+        raise RotationError(f"rotation {number} says that it is number {brief(body.get('number'))}")
     new = KeyPair(*(_new_key(body, name, origin, number) for name in _NEW_KEYS))
     if new.ed25519.type != ED25519 or new.mldsa.type != ML_DSA_65:
         raise RotationError(f"rotation {number} does not name an Ed25519 and an ML-DSA-65 key")

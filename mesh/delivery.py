@@ -28,6 +28,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from reprlib import repr as brief
 from typing import Any
 
 from mesh.errors import DeliveryError
@@ -320,7 +321,7 @@ def read_message(op: Mapping[str, Any]) -> Message:
     settled, body = op.get("settled"), op.get("body")
     if type(settled) is not int or not -1 <= settled < number:
         raise DeliveryError(
-            f"message {id_} settles {settled!r:.40}, must be a number below its own, {number}"
+            f"message {id_} settles {brief(settled)}, must be a number below its own, {number}"
         )
     if type(body) is not bytes or len(body) > MAX_BODY_BYTES:
         raise DeliveryError(f"message {id_} has no body of at most {MAX_BODY_BYTES} bytes")
@@ -341,7 +342,7 @@ def read_answer(op: Mapping[str, Any]) -> Answer:
 def _number_and_id(op: Mapping[str, Any]) -> tuple[int, str]:
     number, id_ = op.get("n"), op.get("id")
     if type(number) is not int or not 0 <= number <= MAX_NUMBER:
-        raise DeliveryError(f"message number is {number!r:.40}, must be from 0 to {MAX_NUMBER}")
+        raise DeliveryError(f"message number is {brief(number)}, must be from 0 to {MAX_NUMBER}")
     if type(id_) is not str or not 0 < len(id_) <= MAX_ID_CHARS or not id_.isascii():
-        raise DeliveryError(f"message id is {id_!r:.80}, must be 1 to {MAX_ID_CHARS} ASCII characters")
+        raise DeliveryError(f"message id is {brief(id_)}, must be 1 to {MAX_ID_CHARS} ASCII characters")
     return number, id_

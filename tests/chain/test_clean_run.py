@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.audit import Audit
-from chain.clean_run import clean_run, in_columns, in_pieces
+from chain.clean_run import CleanRun, clean_run, in_columns, in_pieces
 from chain.counters import Counters
 from chain.draft import Draft
 from chain.entry import ZERO_HASH
@@ -44,10 +44,13 @@ def entries() -> Entries:
         body = {"turn": f"t{turn // 2}", "ordinal": "1.0", "ok": True, "none": None, "bytes": b"\x00"}
         drafts.append(Draft(kind, body, 7 + turn % 3, "pay", bytes(16), turn))
     drafts.append(Draft("erase", {"ranges": [[3, 3]], "by": "operator", "reason": "asked"}))
+    return written(drafts)
+
+
+def written(drafts: list[Draft]) -> Entries:
     salts = b"".join(bytes([number]) * 32 for number in range(len(drafts)))
     return [
-        RawEntry(written.leaf, written.salt, written.body)
-        for written in Sequencer(ORIGIN).take(drafts, 1, salts).entries
+        RawEntry(each.leaf, each.salt, each.body) for each in Sequencer(ORIGIN).take(drafts, 1, salts).entries
     ]
 
 
@@ -63,14 +66,16 @@ def outcome(audit: Audit) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def both(some: Entries, watched: frozenset[int] = frozenset()) -> tuple[Any, ...]:
+def both(
+    some: Entries, watched: frozenset[int] = frozenset(), beside: Elsewhere | None = None
+) -> tuple[Any, ...]:
     """What the audit makes of entries, the same whether they come one by one or together."""
-    slow = Audit(ORIGIN, None, watched)
+    slow = Audit(ORIGIN, None, watched, beside)
     for number, raw in enumerate(some):
         slow.record(raw, f"place {number}")
     found = outcome(slow)
     for step in (3, 4, COUNT):
-        fast = Audit(ORIGIN, None, watched)
+        fast = Audit(ORIGIN, None, watched, beside)
         fast.record(some[0], "place 0")  # nothing stands before the first one: it never goes the fast way
         for first in range(1, len(some), step):
             part = some[first : first + step]
@@ -228,6 +233,24 @@ def test_an_erased_body_that_an_entry_names_is_right() -> None:
     assert both(some)[0] == []
 
 
+class Elsewhere:
+    """Says that the body of the entry ``AT`` is missing elsewhere."""
+
+    def follow(self, seq: int, raw: RawEntry, hash_: bytes) -> bool:
+        return seq == AT
+
+    def follow_run(self, seq: int, run: CleanRun) -> set[int]:
+        return {AT} & {*range(seq, seq + len(run.hashes))}
+
+
+def test_a_body_that_is_missing_elsewhere_closes_the_call_of_its_cause() -> None:
+    drafts = [Draft("node.booted", {}) for _ in range(AT - 1)]
+    drafts += [Draft("tool.intent", {"turn": "t1", "ordinal": "1"}, 7, "pay", bytes(16), -1)]
+    drafts += [Draft("tool.outcome", {"turn": "t2", "ordinal": "9"}, 7, "pay", bytes(16), AT - 1)]
+    drafts += [Draft("erase", {"ranges": [[AT, AT]]})] * 6
+    assert both([*written(drafts)], beside=Elsewhere())[:5:4] == ([], {})
+
+
 def test_a_salt_of_another_length_is_no_run() -> None:
     raw = entries()[0]
     assert clean_run(columns([raw]), 0, ORIGIN, ZERO_HASH) is not None
@@ -293,6 +316,8 @@ def test_long_bodies_are_decoded_some_at_a_time() -> None:
     short, long = [RawEntry(b"l", bytes(32), b"b")] * 100, [RawEntry(b"l", bytes(32), bytes(2**19))] * 5
     assert [len(piece.leaves) for piece in in_pieces(columns(short))] == [100]
     assert [len(piece.leaves) for piece in in_pieces(columns(long))] == [2, 2, 1]
+    leaves = [RawEntry(bytes(2**19), None, None)] * 3
+    assert [len(piece.leaves) for piece in in_columns(leaves)] == [2, 1]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import shutil
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from chain.disk import Disk
 from chain.entry import decode_entry
-from chain.errors import EntryError
+from chain.errors import DamageError, EntryError
 from chain.frame import NO_CHECKSUM, SegmentHeader, encode_frame, encode_segment_header
 from chain.merkle import leaf_hash
 from chain.record import Unreadable, salvage_payload
@@ -130,6 +131,31 @@ def test_a_damaged_frame_made_to_be_searched_is_given_up(tmp_path: Path) -> None
     (tmp_path / "keys" / "vkeys.txt").write_bytes(KEYS.pair.text.encode())
     (tmp_path / "journal" / "0000000000000000.wj").write_bytes(header + frame[:-1] + bytes([frame[-1] ^ 1]))
     assert verify(tmp_path, KEYS.pair.text.split()).findings != []
+
+
+DEEP = b"\x91" * 1000 + b"\xc0"  # a list in a list in a list: more than Python can print
+
+
+def test_what_is_nested_too_deep_to_be_printed_is_refused(tmp_path: Path) -> None:
+    made = ledger(20)
+    made.items[10] = replace(made.items[10], leaf=b"\x9c" + DEEP + b"\x01" * 11)
+    (tmp_path / "bundle").write_bytes(made.bundle())
+    made.write_tiles(tmp_path / "ledger")
+    for report in (verify_bundle(tmp_path / "bundle", KEY), verify_tiles(tmp_path / "ledger", KEY)):
+        assert 10 in {finding.seq for finding in report.findings}
+
+
+def test_a_journal_with_a_record_nested_too_deep_to_be_printed_is_refused(tmp_path: Path) -> None:
+    header = encode_segment_header(SegmentHeader(0, NO_CHECKSUM, KEYS.origin))
+    frame, _ = encode_frame(0, b"\x92" + DEEP + b"\xc0", header[-32:])
+    for name in ("journal", "keys"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "keys" / "vkeys.txt").write_bytes(KEYS.pair.text.encode())
+    (tmp_path / "journal" / "0000000000000000.wj").write_bytes(header + frame)
+    findings = verify(tmp_path, KEYS.pair.text.split()).findings
+    assert any("no record of the journal" in finding.found for finding in findings)
+    with pytest.raises(DamageError, match="no record of the journal"):
+        open_ledger(tmp_path)
 
 
 @pytest.mark.parametrize("at", ["keys/vkeys.txt", "heads", "ledger/vkeys", "snapshot/state.ws", "journal"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -190,11 +191,15 @@ def test_a_peer_that_never_settles_is_stopped() -> None:
         inbox.receive(Message(MAX_OPEN, "one-more", -1, b""))
 
 
+DEEP: Any = msgpack.unpackb(b"\x91" * 1000 + b"\xc0")  # more than Python can print
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"n": -1}, {"n": "1"}, {"n": True}, {"n": 2**63}, {"id": ""}, {"id": "x" * 65}, {"id": "é"}, {"id": b"m"},
-        {"settled": 9}, {"settled": -2}, {"settled": None}, {"body": "text"}, {"body": bytes(2**21 + 1)},
+        {"n": DEEP}, {"id": DEEP}, {"settled": DEEP}, {"settled": 9}, {"settled": -2}, {"settled": None},
+        {"body": "text"}, {"body": bytes(2**21 + 1)},
     ],
 )  # fmt: skip
 def test_a_malformed_message_is_refused(change: dict[str, Any]) -> None:
