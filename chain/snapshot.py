@@ -153,7 +153,7 @@ def _read_header(source: _Input) -> dict[str, Any]:
     format = header.pop("format", None) if type(header) is dict else None
     if type(format) is int and format > FORMAT:
         raise ForeignDataError(f"{source.name} has format {format}, this version knows {FORMAT}")
-    if format != FORMAT or sorted(header) != sorted(_HEADER_FIELDS):
+    if type(format) is not int or format != FORMAT or {*header} != {*_HEADER_FIELDS}:
         raise source.damage("its header has other fields than a snapshot's")
     if not _well_typed(header):
         raise source.damage("a field of its header is out of range")

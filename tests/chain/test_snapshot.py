@@ -7,6 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+import msgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from chain.disk import Disk
 from chain.errors import DamageError, ForeignDataError
 from chain.merkle import CompactRange, leaf_hash
 from chain.record import StateRecord
-from chain.snapshot import SNAPSHOT_FILE, Snapshot, read_snapshot, snapshot_records, write_snapshot
+from chain.snapshot import MAGIC, SNAPSHOT_FILE, Snapshot, read_snapshot, snapshot_records, write_snapshot
 from tests.chain.memory_disk import MemoryDisk, PowerCut
 
 FOLDER = Path("/node/snapshot")
@@ -160,3 +161,18 @@ def test_a_failing_disk_leaves_the_old_one() -> None:
             write_snapshot(FOLDER, disk, replace(snapshot(12)), RECORDS)
         assert stored(disk) == (snapshot(3), RECORDS[:2])
     assert not disk.handles
+
+
+@pytest.mark.parametrize("key", [5, None, b"seq", True])
+def test_a_field_that_is_not_named_by_text_is_refused(tmp_path: Path, key: object) -> None:
+    write_snapshot(tmp_path, Disk(), snapshot(), [])
+    file = tmp_path / SNAPSHOT_FILE
+    data = file.read_bytes()
+    at = len(MAGIC) + 4
+    length = int.from_bytes(data[at - 4 : at], "big")
+    header = msgpack.unpackb(data[at : at + length], strict_map_key=False)
+    header[key] = header.pop("seq")
+    packed = msgpack.packb(header)
+    file.write_bytes(MAGIC + len(packed).to_bytes(4, "big") + packed + data[at + length :])
+    with pytest.raises(DamageError, match="other fields"):
+        read_snapshot(tmp_path, Disk())

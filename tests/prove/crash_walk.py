@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -129,6 +130,8 @@ def killed_run(root: Path, at: int, midway: bool) -> tuple[CutState, Expected, b
             os.close(ours)
             _child(root, at, midway, theirs)
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     os.close(theirs)

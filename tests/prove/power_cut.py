@@ -164,6 +164,7 @@ class Work:
 
     async def failing_sync(self) -> None:
         """A commit whose sync fails once: refused, and durable later all the same."""
+        await self._head_is_full()
         self.disk.fail("sync")
         try:
             await self.commit()
@@ -174,11 +175,17 @@ class Work:
 
     async def full_disk(self) -> None:
         """A commit for which there is no space once: it goes where space was set aside, and the ledger says so."""
+        await self._head_is_full()
         self.disk.fail("write", errno.ENOSPC)
         await self.commit()
         while self.ledger.read_only is not None:
             await asyncio.sleep(0.002)
         self.disk.heal()
+
+    async def _head_is_full(self) -> None:
+        """Nothing is on its way to the disk, so that what fails next is the journal's."""
+        while self.ledger.full_size < self.ledger.size:
+            await asyncio.sleep(0.002)
 
     async def erase(self, first: int, last: int) -> None:
         body = {"ranges": [[first, last]], "by": "operator", "reason": "to see it"}

@@ -293,12 +293,21 @@ def missed(intact: Intact, change: Change) -> str | None:
             report = check(disk)
         except Exception as error:
             return f"{change.kind}, {change.path.name}, {change.what}: {type(error).__name__}: {error}"
-        if not report.findings and report != before:
+        if not report.findings and _as_cut_off(report, change) != _as_cut_off(before, change):
             return f"{change.kind}, {change.path.name}, {change.what}: not found"
         found.append(bool(report.findings))
     if any(found) and not all(found):
         return f"{change.kind}, {change.path.name}, {change.what}: found in the folder or the directory alone"
     return None if all(found) else "meaningless"
+
+
+def _as_cut_off(report: Report, change: Change) -> Report:
+    """``report`` without what it says of a journal that was cut off behind its last entry: a crash leaves no more of the
+    note of a clean stop, and the report says so.
+    """
+    if change.kind == "file cut off" and change.path.suffix == ".wj":
+        return replace(report, torn_bytes=0, closed=False)
+    return report
 
 
 _INTACT: list[Intact] = []  # inherited by the processes of the walk
