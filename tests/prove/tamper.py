@@ -302,7 +302,7 @@ def missed(intact: Intact, change: Change) -> str | None:
 
 
 def _as_cut_off(report: Report, change: Change) -> Report:
-    """``report`` without what it says of a journal that was cut off behind its last entry: a crash leaves no more of the
+    """``report`` without what it says of a journal cut off behind its last entry: a crash leaves no more of the
     note of a clean stop, and the report says so.
     """
     if change.kind == "file cut off" and change.path.suffix == ".wj":
