@@ -203,6 +203,15 @@ def test_a_damaged_journal_ends_the_following_with_the_finding(
     assert "journal damaged" in err
 
 
+def test_a_data_directory_that_is_deleted_ends_the_following(
+    plain_shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_follow.time, "sleep", lambda seconds: shutil.rmtree(plain_shell.data))
+    status, _, err = plain_shell.run("chain", "log", "-f")
+    assert status == 1
+    assert "is gone: it was moved or deleted" in " ".join(err.split())
+
+
 def test_why_leads_down_to_the_message_and_who_sent_it(shell: Shell) -> None:
     assert [row["seq"] for row in shell.json("chain", "why", "9")] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert [row["seq"] for row in shell.json("chain", "why", "13")] == [1, 2, 3, 13]

@@ -18,13 +18,14 @@ from chain.reader import EntryRecord
 from weftos.cli.audit import Auditor, row
 from weftos.cli.audit_select import Selection, Selector
 from weftos.control import Json
+from weftos.errors import WeftosError
 
 POLL_S = 0.25
 ATTEMPTS = 4
 
 
 def follow(data: Path, selection: Selection, newest: int) -> Iterator[Json]:
-    """The ``newest`` rows of ``selection``, then each new one, for ever."""
+    """The ``newest`` rows of ``selection``, then each new one, for ever. Raises WeftosError once the ledger is gone."""
     auditor = Auditor(data)
     selector = Selector(selection)
     size = auditor.size
@@ -54,9 +55,15 @@ def _written_from(data: Path, start: int) -> Iterator[EntryRecord]:
                             yield entry
                             start = entry.entry.seq + 1
                 failures = 0
-                time.sleep(POLL_S)
+                _wait(data)
         except DamageError:
             failures += 1
             if failures == ATTEMPTS:
                 raise
-            time.sleep(POLL_S)
+            _wait(data)
+
+
+def _wait(data: Path) -> None:
+    if not (data / "journal").is_dir():
+        raise WeftosError(f"the ledger in {data} is gone: it was moved or deleted meanwhile", "not_found")
+    time.sleep(POLL_S)
