@@ -23,14 +23,7 @@ class Counters:
 
     def take(self, time_us: int, pid: int, count: int) -> bool:
         """Take in an entry that is plainly the next one; False, and nothing done, when it is not."""
-        following = self.next.get(pid)
-        if following is None:
-            following = 0 if self._from_the_start else count
-        if count != following or time_us < self.time_us:
-            return False
-        self.time_us = time_us
-        self.next[pid] = count + 1
-        return True
+        return self.take_all((time_us,), (pid,), (count,))
 
     def take_all(self, times_us: Sequence[int], pids: Sequence[int], counts: Sequence[int]) -> bool:
         """As :meth:`take`, of entries in a row; False, and nothing done, when one of them is not the next."""

@@ -136,7 +136,7 @@ class RangeTree:
             self._tails.append(tail)
             if (self.size >> level) & 1:
                 tail = row[-1] if tail is None else node_hash(row[-1], tail)
-            row = [node_hash(row[at], row[at + 1]) for at in range(0, len(row) - 1, 2)]
+            row = next_level(row[: len(row) // 2 * 2])
         self._tails.append(tail)
 
     def root(self) -> bytes:

@@ -17,7 +17,7 @@ from chain.entry import commit_body, decode_entry
 from chain.errors import ChainError, TileError
 from chain.merkle import HASH_BYTES, CompactRange, leaf_hash, next_level
 from chain.record import Columns, RawEntry
-from chain.tile_layout import encode_bodies, encode_leaves
+from chain.tile_layout import encode_body_record, encode_leaves
 from chain.tile_paths import CHECKPOINT, VKEYS, WIDTH, body_file, entry_bundle, hash_tile, tiles_of
 from chain.tile_store import MAX_BUNDLE_BYTES, Body, TileStore
 
@@ -170,7 +170,7 @@ class PublishedCheck:
         number, first = divmod(seq, WIDTH)
         last = first + to - at == WIDTH
         leaves = encode_leaves(run.leaves[at:to])
-        bodies = encode_bodies(run.salts[at:to], run.bodies[at:to])
+        bodies = b"".join(map(encode_body_record, run.salts[at:to], run.bodies[at:to]))
         try:
             if first == 0 and (number + 1) * WIDTH <= self.size:
                 bundle = self._disk.read_at(self._directory / entry_bundle(number), 0, MAX_BUNDLE_BYTES + 1)

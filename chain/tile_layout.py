@@ -144,14 +144,6 @@ def encode_leaves(leaves: Sequence[bytes]) -> bytes:
     return b"".join([part for leaf in leaves for part in (len(leaf).to_bytes(2, "big"), leaf)])
 
 
-def encode_bodies(salts: Iterable[bytes], bodies: Iterable[bytes]) -> bytes:
-    """What stands in a body file for entries that all have their body."""
-    pairs = zip(salts, bodies, strict=True)
-    return b"".join(
-        [part for salt, body in pairs for part in ((SALT_BYTES + len(body)).to_bytes(4, "big"), salt, body)]
-    )
-
-
 def encode_body_record(salt: bytes | None, body: bytes | None) -> bytes:
     """What stands in a body file for one entry."""
     if salt is None or body is None:
