@@ -306,6 +306,7 @@ _TABLE = (
         name="petname",
         address="where it is dialled, empty when it dials",
         may="what it may: of send, ps, spawn and kill",
+        tools="tools that are used for it here, by name; * is every tool, null those without effects",
         how="operator, or the join token by its id",
     ),
     _kind(

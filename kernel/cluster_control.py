@@ -121,12 +121,19 @@ class ClusterControl:
     # -- peers ---------------------------------------------------------------------------------------------------
 
     async def peer_add(
-        self, op: Mapping[str, object], name: str, origin: str, address: str, may: Sequence[str] | None
+        self,
+        op: Mapping[str, object],
+        name: str,
+        origin: str,
+        address: str,
+        may: Sequence[str] | None,
+        tools: Sequence[str] | None,
     ) -> dict[str, Any]:
-        """Allow a node from now on. ``may`` None: send and ps."""
+        """Allow a node from now on. ``may`` None: send and ps; ``tools`` None: those without effects."""
         with mesh_errors():
-            peer = Peer(name, origin, address, DEFAULT_MAY if may is None else frozenset(may))
-            self._command(op, "peer_add", name=name, origin=origin, address=address, may=sorted(peer.may))
+            rights = DEFAULT_MAY if may is None else frozenset(may)
+            peer = Peer(name, origin, address, rights, None if tools is None else frozenset(tools))
+            self._command(op, "peer_add", **_peer_row(peer))
             self._remote.mesh.add_peer(peer)
         self._remote.on_added(peer, f"operator:{op['uid']}")
         return _peer_row(peer)
@@ -207,7 +214,13 @@ def _checked(done: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
 
 
 def _peer_row(peer: Peer) -> dict[str, Any]:
-    return {"name": peer.name, "origin": peer.origin, "address": peer.address, "may": sorted(peer.may)}
+    return {
+        "name": peer.name,
+        "origin": peer.origin,
+        "address": peer.address,
+        "may": sorted(peer.may),
+        "tools": None if peer.tools is None else sorted(peer.tools),
+    }
 
 
 def _age_s(view: PeerView) -> float:

@@ -3,7 +3,8 @@
 What a peer says is hostile until it is checked here. Who it is the session has proved; everything else, the sender's
 address, its rights, which question it answers, counts for no more than that peer's word does: the sender is shown as
 ``ADDRESS@ORIGIN``, its sessions are apart from everybody else's, it can answer only what went to it, and its rights
-are cut down to the channel's. What it may not do it is refused, with the reason; a flood of that ends its link.
+are cut down to the ceiling that this node gives the peer. What it may not do it is refused, with the reason; a flood
+of that ends its link.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class Effect:
 class Local:
     """What an arriving message meets in this node.
 
-    ``tools()`` names those there are; ``replied`` ends an ask; ``settled`` tells an outbox of an answer; ``ended`` is
-    told the end of a message that somebody watches.
+    ``effects()`` says of each tool there is which it has; ``replied`` ends an ask; ``settled`` tells an outbox of an
+    answer; ``ended`` is told the end of a message that somebody watches.
     """
 
-    tools: Callable[[], list[str]]
+    effects: Callable[[], Mapping[str, str]]
     replied: Replied
     settled: Callable[[str, Answer], None]
     ended: Callable[[str, dict[str, Any]], None]
@@ -159,7 +160,7 @@ class Inboxes:
             session=f"{clean(letter.session)}@{peer.origin}",
             trace=letter.trace,
             cause=-1,
-            rights=channel_rights(peer.may, letter.rights, self._local.tools()),
+            rights=channel_rights(peer.may, letter.rights, peer.ceiling(self._local.effects())),
             wants_reply=letter.wants_reply,
             reply_to=f"{message.id}@{peer.origin}" if letter.wants_reply else "",
             deadline_us=time.time_ns() // 1000 + letter.ttl_us if letter.ttl_us else 0,

@@ -104,7 +104,7 @@ class Kernel:
                 self.processes,
                 self.live,
                 env.bounds,
-                lambda: list(self.registry),
+                lambda: self.registry.effects,
                 lambda reply_to, status, reply: self.tool_calls.replied(reply_to, status, reply),
                 self.watchers.ended,
             )

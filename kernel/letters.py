@@ -125,12 +125,13 @@ def _texts(name: str, value: Any, limit: int) -> tuple[str, ...]:
 
 
 def channel_rights(
-    may: Collection[str], claimed: frozenset[str] | None, tools: Collection[str]
+    may: Collection[str], claimed: frozenset[str] | None, ceiling: frozenset[str]
 ) -> frozenset[str]:
-    """What a peer's message may make its receiver use: of ``tools``, what is claimed and ``may`` leaves.
+    """What a peer's message may make its receiver use: of the peer's ``ceiling``, what is claimed and ``may`` leaves.
 
-    A person's claim is every tool there is. A tool that does what a peer needs a right for is not reached by a message
-    either: without ``spawn`` no agent here starts another one on its behalf.
+    The claim is the peer's word, and can only make it less; a person's is all of the ceiling. A tool that does what a
+    peer needs a right for is not reached by a message either: without ``spawn`` no agent here starts another one on its
+    behalf.
     """
-    asked = frozenset(tools) if claimed is None else claimed & frozenset(tools)
+    asked = ceiling if claimed is None else claimed & ceiling
     return frozenset(tool for tool in asked if _NEEDED.get(tool) is None or _NEEDED[tool] in may)

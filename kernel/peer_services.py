@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chain.ledger import Draft
-from kernel.errors import Invalid, Refused
+from kernel.errors import CapabilityError, Invalid, Refused
 from kernel.kernel import Kernel
 from kernel.processes import USER
 from kernel.recorder import ledger_errors
 from kernel.remote_calls import Service
-from kernel.spec import Isolation, Restart
+from kernel.spec import DEFAULT_TOOLS, Isolation, Restart
 from kernel.values import canonical, clean
 from mesh.peers import Peer
 
@@ -101,6 +101,17 @@ def _intensity(value: object) -> tuple[int, float] | None:
     raise Invalid("intensity is not [restarts, seconds]")
 
 
+def within(request: PeerSpawn, ceiling: frozenset[str], peer: str) -> PeerSpawn:
+    """The request, with the default tools as far as ``ceiling`` has them. Raises CapabilityError for tools over it."""
+    if request.tools is None:
+        return replace(request, tools=tuple(name for name in DEFAULT_TOOLS if name in ceiling))
+    excess = sorted(set(request.tools) - ceiling)
+    if excess:
+        held = ", ".join(sorted(ceiling)) or "no tool"
+        raise CapabilityError(f"{peer} may have used here: {held}; not {', '.join(excess)}")
+    return request
+
+
 class PeerServices:
     """The services of :class:`kernel.remote_calls.RemoteCalls`. ``spawn`` makes a child as the node's own doors do."""
 
@@ -114,7 +125,9 @@ class PeerServices:
 
     async def spawn(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
         """The slot belongs to this node; its parent is under /user, like every child's."""
-        request = read_spawn(op.get("request"))
+        request = within(
+            read_spawn(op.get("request")), peer.ceiling(self._kernel.registry.effects), peer.name
+        )
         return await self._spawn(request, lambda operation, told: self._record(peer, operation, told))
 
     async def kill(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:

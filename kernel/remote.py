@@ -52,8 +52,8 @@ WHY_BYTES = 300
 class RemoteParts:
     """What the node's own parts are to :class:`Remote`.
 
-    ``tools()`` names the tools there are; ``replied(reply_to, status, reply)`` ends an ask of this node;
-    ``ended(message, end)`` tells whoever watches a message.
+    ``effects()`` says of each tool there is which it has; ``replied(reply_to, status, reply)`` ends an ask of this
+    node; ``ended(message, end)`` tells whoever watches a message.
     """
 
     recorder: Recorder
@@ -61,7 +61,7 @@ class RemoteParts:
     processes: Processes
     live: LiveTable
     bounds: Bounds
-    tools: Callable[[], list[str]]
+    effects: Callable[[], Mapping[str, str]]
     replied: Replied
     ended: Callable[[str, dict[str, Any]], None]
 
@@ -81,7 +81,7 @@ class Remote:
             parts.recorder, parts.post, parts.bounds, AfterDurable(parts.recorder.ledger), lambda: self.mesh
         )
         self.outboxes = Outboxes(way)
-        self._inboxes = Inboxes(way, Local(parts.tools, parts.replied, self.outboxes.settled, parts.ended))
+        self._inboxes = Inboxes(way, Local(parts.effects, parts.replied, self.outboxes.settled, parts.ended))
         self.calls = RemoteCalls(lambda: self.mesh, parts.bounds)
         self.monitors = Monitors(parts.live, parts.post, lambda: self.mesh, parts.bounds)
         self._refusals = Bucket(1, 1.0)
@@ -233,6 +233,7 @@ class Remote:
             "name": peer.name,
             "address": peer.address,
             "may": sorted(peer.may),
+            "tools": None if peer.tools is None else sorted(peer.tools),
             "how": how,
         }
         self._recorder.commit_later([Draft("peer.added", body)])

@@ -12,13 +12,16 @@ kill     end processes on it
 
 Default: send and ps. A peer that is taken over can do no more than that to its neighbours.
 
+What a peer claims for its senders is its own word. ``tools`` is the ceiling over it: the tools that processes here use
+for its messages, and that processes have which it starts. Default: those without effects; ``*`` is every tool.
+
 The list is ``<data>/mesh/peers.json`` (managed by ``weftos peer``, joined nodes are added), overlaid by tables
 ``[peers.NAME]`` of the configuration: what a table says counts, what it leaves out comes from the file or is the
 default.
 
 Interface::
 
-    Peer(name, origin, address = "", may = DEFAULT_MAY)
+    Peer(name, origin, address = "", may = DEFAULT_MAY, tools = None)
     AllowList(peers)             .get(origin) -> Peer | None   .named(name_or_origin) -> Peer | None   iterates Peers
       .with_peer(peer)  .without(name_or_origin)  .overlaid(tables) -> AllowList      raise PeersError
       .petname(hint) -> str      a free name near what a joiner calls itself
@@ -41,8 +44,11 @@ from mesh.identity import NAME_PATTERN
 
 RIGHTS = frozenset(("send", "ps", "spawn", "kill"))
 DEFAULT_MAY = frozenset(("send", "ps"))
+ALL_TOOLS = "*"
+MAX_TOOLS = 1_000
 PEERS_FILE = "peers.json"
 _NAME = re.compile(NAME_PATTERN).fullmatch
+_TOOL = re.compile(r"\*|[A-Za-z0-9_.-]{1,64}").fullmatch
 _ORIGIN = re.compile(r"weftos-[a-z2-7]{26}").fullmatch
 _ADDRESS = re.compile(r"tcp://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})").fullmatch
 
@@ -51,6 +57,8 @@ _ADDRESS = re.compile(r"tcp://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})").
 class Peer:
     """One node of the allow list. ``address`` (``tcp://HOST:PORT``) is where to dial it, empty when it dials.
 
+    ``tools`` is its ceiling, by name; None: those without effects; ``*`` among them: every tool.
+
     Raises :class:`PeersError` for a value that is none.
     """
 
@@ -58,6 +66,7 @@ class Peer:
     origin: str
     address: str = ""
     may: frozenset[str] = DEFAULT_MAY
+    tools: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if not _NAME(self.name) or self.name.isdigit() or self.name.startswith("weftos-"):
@@ -74,6 +83,17 @@ class Peer:
         if not self.may <= RIGHTS:
             unknown = ", ".join(sorted(repr(right)[:40] for right in self.may - RIGHTS))
             raise PeersError(f"peer {self.name}: no such right: {unknown}; there are send, ps, spawn, kill")
+        if len(self.tools or ()) > MAX_TOOLS:
+            raise PeersError(f"peer {self.name}: {len(self.tools or ())} tools, limit {MAX_TOOLS}")
+        for tool in sorted(self.tools or ()):
+            if not _TOOL(tool):
+                raise PeersError(f"peer {self.name}: {tool!r:.80} is no name of a tool; * is every tool")
+
+    def ceiling(self, effects: Mapping[str, str]) -> frozenset[str]:
+        """Of the tools in ``effects`` (what each has, by name) those that are used for this peer."""
+        if self.tools is None:
+            return frozenset(name for name, kind in effects.items() if kind == "none")
+        return frozenset(effects) if ALL_TOOLS in self.tools else self.tools & effects.keys()
 
 
 def good_address(address: str) -> bool:
@@ -120,17 +140,17 @@ class AllowList:
         return replace(self, peers=tuple(peer for peer in self.peers if peer is not gone))
 
     def overlaid(self, tables: Mapping[str, Mapping[str, Any]]) -> AllowList:
-        """The list under the configuration's tables ``[peers.NAME]`` (origin, address, may).
+        """The list under the configuration's tables ``[peers.NAME]`` (origin, address, may, tools).
 
         A table without ``origin`` speaks of the listed peer of that name. Raises :class:`PeersError` naming the
         table.
         """
         result = self
         for name, table in tables.items():
-            unknown = sorted(set(table) - {"origin", "address", "may"})
+            unknown = sorted(set(table) - {"origin", "address", "may", "tools"})
             if unknown:
                 raise PeersError(
-                    f"[peers.{name}]: no such key {unknown[0]!r:.40}; there are origin, address, may"
+                    f"[peers.{name}]: no such key {unknown[0]!r:.40}; there are origin, address, may, tools"
                 )
             listed = result.get(table["origin"]) if "origin" in table else result.named(name)
             if listed is None and "origin" not in table:
@@ -140,6 +160,7 @@ class AllowList:
                 _text(name, "origin", table.get("origin", listed.origin if listed else "")),
                 _text(name, "address", table.get("address", listed.address if listed else "")),
                 _rights(name, table["may"]) if "may" in table else (listed.may if listed else DEFAULT_MAY),
+                _tools(name, table["tools"]) if "tools" in table else (listed.tools if listed else None),
             )
             rest = result if listed is None else result.without(listed.origin)
             result = rest.with_peer(peer)
@@ -178,6 +199,7 @@ class PeerStore:
                         _text("", "origin", item["origin"]),
                         _text("", "address", item["address"]),
                         _rights(str(item["name"]), item["may"]),
+                        _tools(str(item["name"]), item.get("tools")),
                     )
                 )
             return peers
@@ -196,7 +218,13 @@ class PeerStore:
         with locked(self._directory):
             peers = change(self.load())
             rows = [
-                {"name": peer.name, "origin": peer.origin, "address": peer.address, "may": sorted(peer.may)}
+                {
+                    "name": peer.name,
+                    "origin": peer.origin,
+                    "address": peer.address,
+                    "may": sorted(peer.may),
+                    "tools": None if peer.tools is None else sorted(peer.tools),
+                }
                 for peer in peers
             ]
             write_private(self._path, json.dumps({"version": 1, "peers": rows}, indent=1).encode() + b"\n")
@@ -212,4 +240,14 @@ def _text(table: str, key: str, value: object) -> str:
 def _rights(table: str, value: object) -> frozenset[str]:
     if not isinstance(value, list | tuple) or not all(isinstance(right, str) for right in value):
         raise PeersError(f"[peers.{table}] may is {value!r:.40}, it is a list of send, ps, spawn, kill")
+    return frozenset(value)
+
+
+def _tools(table: str, value: object) -> frozenset[str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise PeersError(
+            f"[peers.{table}] tools is {value!r:.40}, it is a list of names, or of * for every tool"
+        )
     return frozenset(value)

@@ -25,6 +25,7 @@ class PeerBody(Body):
     origin: Node
     address: str = Field(default="", max_length=300)
     may: Annotated[list[str], Field(max_length=8)] | None = None
+    tools: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=1000)] | None = None
 
 
 class NameBody(Body):
@@ -62,7 +63,9 @@ async def peers(control: ControlOf) -> Response:
 
 @router.post("/peers")
 async def peer_add(control: ControlOf, op: OperatorOf, body: PeerBody) -> Response:
-    return json_answer(await control.cluster.peer_add(op, body.name, body.origin, body.address, body.may))
+    return json_answer(
+        await control.cluster.peer_add(op, body.name, body.origin, body.address, body.may, body.tools)
+    )
 
 
 @router.post("/peers/remove")

@@ -248,10 +248,22 @@ class Client:
         return self._rows("/cluster/peers")
 
     def peer_add(
-        self, name: str, origin: str, *, address: str = "", may: Sequence[str] | None = None
+        self,
+        name: str,
+        origin: str,
+        *,
+        address: str = "",
+        may: Sequence[str] | None = None,
+        tools: Sequence[str] | None = None,
     ) -> Json:
-        """Allow a node. ``may`` None: send and ps."""
-        body = {"name": name, "origin": origin, "address": address, "may": None if may is None else list(may)}
+        """Allow a node. ``may`` None: send and ps. ``tools`` None: those without effects; ``*``: every tool."""
+        body = {
+            "name": name,
+            "origin": origin,
+            "address": address,
+            "may": None if may is None else list(may),
+            "tools": None if tools is None else list(tools),
+        }
         return self._object("POST", "/cluster/peers", body=body)
 
     def peer_remove(self, name: str) -> Json:

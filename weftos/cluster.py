@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from chain.keys import load_keys
-from mesh.peers import RIGHTS, Peer, PeerStore
+from mesh.peers import ALL_TOOLS, RIGHTS, Peer, PeerStore
 from weftos.errors import WeftosError
 from weftos.initialise import initialise
 from weftos.paths import has_data
@@ -91,7 +91,7 @@ def _free_ports(wanted: Sequence[int]) -> list[int]:
 
 
 def introduce(plan: Plan) -> dict[str, str]:
-    """Make what data directories are missing, and put each node on the list of every other with all rights.
+    """Make what data directories are missing, and put each node on the list of every other with all rights and tools.
 
     Returns the origins by name. Peers from outside the cluster stay as they are; so does what a person has changed of
     a peer's rights. Raises WeftosError, MeshError, KeyFileError, OSError.
@@ -101,7 +101,10 @@ def introduce(plan: Plan) -> dict[str, str]:
         store = PeerStore(plan.place(node) / "mesh")
         for other in plan.nodes:
             if other is not node:
-                _list_peer(store, Peer(other.name, origins[other.name], other.address, RIGHTS))
+                _list_peer(
+                    store,
+                    Peer(other.name, origins[other.name], other.address, RIGHTS, frozenset((ALL_TOOLS,))),
+                )
     return origins
 
 

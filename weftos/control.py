@@ -175,7 +175,13 @@ class ClusterControl(Protocol):
         lost."""
 
     async def peer_add(
-        self, op: Operator, name: str, origin: str, address: str, may: Sequence[str] | None
+        self,
+        op: Operator,
+        name: str,
+        origin: str,
+        address: str,
+        may: Sequence[str] | None,
+        tools: Sequence[str] | None,
     ) -> Json:
         """name, origin, address, may."""
 

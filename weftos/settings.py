@@ -27,6 +27,7 @@ from kernel.bounds import check as check_bounds
 _BOUNDS = Bounds()
 LEXICAL = "lexical"
 
+_TOOL = re.compile(r"\*|[A-Za-z0-9_.-]{1,64}")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PETNAME = re.compile(r"[a-zA-Z0-9._-]{0,64}")
 _IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -140,11 +141,17 @@ class MeshSettings(Section):
 
 
 class PeerSettings(Section):
-    """A node of the allow list; what is left out comes from ``weftos peer``. ``may``: send, ps, spawn, kill."""
+    """A node of the allow list; what is left out comes from ``weftos peer``. ``may``: send, ps, spawn, kill.
+
+    ``tools``: those that are used for it here; left out everywhere: those without effects; ``*``: every tool.
+    """
 
     origin: Annotated[str, _matches(_ORIGIN, "must be what weftos node id prints on that node")] | None = None
     address: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] | None = None
     may: list[Literal["send", "ps", "spawn", "kill"]] | None = Field(default=None, max_length=4)
+    tools: list[Annotated[str, _matches(_TOOL, "must be a tool's name, or *")]] | None = Field(
+        default=None, max_length=1000
+    )
 
 
 class ProviderSettings(Section):

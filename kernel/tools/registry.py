@@ -54,7 +54,7 @@ class ToolEntry:
 
 
 class Registry(Mapping[str, ToolEntry]):
-    """Tools by name. Immutable. Names rise."""
+    """Tools by name. Immutable. Names rise. ``effects`` holds what each has, as it declares."""
 
     def __init__(self, declarations: Iterable[ToolDeclaration], sources: Iterable[ToolSource] = ()) -> None:
         """``sources`` holds the source of each declaration whose sandbox is ``thirdparty``. Raises RegistryError."""
@@ -75,6 +75,9 @@ class Registry(Mapping[str, ToolEntry]):
         if faults:
             raise RegistryError("; ".join(faults))
         self._entries = dict(sorted(entries.items()))
+        self.effects: Mapping[str, str] = {
+            name: entry.declaration.effects for name, entry in self._entries.items()
+        }
 
     def __getitem__(self, name: str) -> ToolEntry:
         return self._entries[name]

@@ -169,10 +169,12 @@ async def node_twin(
         yield NodeTwin(twin, mesh, control_of(twin))
 
 
-def befriend(one: NodeTwin, other: NodeTwin, may: frozenset[str] = DEFAULT_MAY) -> None:
-    """Each in the allow list of the other, with the same rights, and linked."""
+def befriend(
+    one: NodeTwin, other: NodeTwin, may: frozenset[str] = DEFAULT_MAY, tools: frozenset[str] | None = None
+) -> None:
+    """Each in the allow list of the other, with the same rights and ceiling, and linked."""
     for here, there in ((one, other), (other, one)):
-        here.mesh.add_peer(Peer(there.mesh.name, there.origin, "", may))
+        here.mesh.add_peer(Peer(there.mesh.name, there.origin, "", may, tools))
     link(one.mesh, other.mesh)
 
 
@@ -181,6 +183,7 @@ def on_pair(
     body: Callable[[NodeTwin, NodeTwin], Awaitable[None]],
     may: frozenset[str] = DEFAULT_MAY,
     bounds: Bounds | None = None,
+    tools: frozenset[str] | None = None,
 ) -> None:
     """``body`` with two linked nodes, called a and b."""
 
@@ -188,7 +191,7 @@ def on_pair(
         async with AsyncExitStack() as stack:
             a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1, bounds))
             b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2, bounds))
-            befriend(a, b, may)
+            befriend(a, b, may, tools)
             await body(a, b)
 
     asyncio.run(run())

@@ -190,7 +190,7 @@ def test_an_ask_that_would_come_back_to_its_asker_is_refused_by_the_chain_of_cau
                 f"/user/ada@{a.origin} -> /user/bob@{b.origin} -> /user/carol@{b.origin}" in outcome["text"]
             )
 
-    on_pair(tmp_path, body)
+    on_pair(tmp_path, body, tools=frozenset(("ask",)))
 
 
 def test_an_ask_within_a_node_that_closes_a_circle_over_another_is_refused(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_an_ask_within_a_node_that_closes_a_circle_over_another_is_refused(tmp_p
         b.twin.finish(bob, "yes")
         assert (await a.twin.result())["text"] == "yes"
 
-    on_pair(tmp_path, body)
+    on_pair(tmp_path, body, tools=frozenset(("ask",)))
 
 
 def test_a_rebooted_asker_still_gets_its_answer(tmp_path: Path) -> None:

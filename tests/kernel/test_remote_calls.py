@@ -147,14 +147,16 @@ def test_peers_come_and_go_in_the_ledger(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         unlink(a.mesh, b.mesh, "gone")
         await a.control.cluster.peer_remove(OP, "b")
-        await a.control.cluster.peer_add(OP, "bee", b.origin, "", ["send"])
+        await a.control.cluster.peer_add(OP, "bee", b.origin, "", ["send"], ["calculator"])
         rows = await a.control.cluster.peers()
-        assert rows == [{"name": "bee", "origin": b.origin, "address": "", "may": ["send"]}]
+        assert rows == [
+            {"name": "bee", "origin": b.origin, "address": "", "may": ["send"], "tools": ["calculator"]}
+        ]
         kinds = [
             record.entry.kind for record in await a.twin.entries() if record.entry.kind.startswith("peer.")
         ]
         assert kinds == ["peer.up", "peer.down", "peer.removed", "peer.added"]
         added = (await a.twin.entries("peer.added"))[0].body
-        assert (added["how"], added["may"]) == ("operator:1000", ["send"])
+        assert (added["how"], added["may"], added["tools"]) == ("operator:1000", ["send"], ["calculator"])
 
     on_pair(tmp_path, body)

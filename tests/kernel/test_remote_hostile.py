@@ -11,7 +11,7 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.letters import Letter, channel_rights, read_letter
-from mesh.peers import Peer
+from mesh.peers import RIGHTS, AllowList, Peer
 from tests.kernel.mesh_twin import NodeTwin, balance, befriend, node_twin, on_pair, until
 
 OP = {"uid": 1000, "os_pid": 77}
@@ -166,8 +166,73 @@ def test_rights_that_a_peer_claims_are_cut_to_the_tools_the_agent_and_the_channe
     on_pair(tmp_path, body)
 
 
+EVERY_TOOL = (
+    "calculator",
+    "file_read",
+    "file_write",
+    "send_message",
+    "ask",
+    "memory_write",
+    "spawn_agent",
+    "pay",
+)
+
+
+def test_send_alone_drives_no_tool_with_effects_unless_the_configuration_says_so(tmp_path: Path) -> None:
+    async def body(node: NodeTwin, eve: NodeTwin) -> None:
+        await node.twin.spawn("bob", tools=EVERY_TOOL)
+        for number, claim in enumerate((None, list(EVERY_TOOL)), 1):
+            node.op(eve, message(number, rights=claim))
+            got = await node.twin.delivery()
+            assert got.tools == ["calculator", "file_read"]
+            assert (await node.twin.call_tool(got, "pay", {}))["status"] == "denied"
+            node.twin.finish(got)
+        for number, (tools, left) in enumerate(
+            ((["pay", "no_such_tool"], ["pay"]), ([], []), (["*"], sorted({*EVERY_TOOL} - {"spawn_agent"}))),
+            3,
+        ):
+            node.mesh.list = node.mesh.list.without(eve.origin).with_peer(
+                Peer("b", eve.origin, tools=frozenset(tools))
+            )
+            node.op(eve, message(number, rights=None))
+            got = await node.twin.delivery()
+            assert got.tools == left
+            node.twin.finish(got)
+
+    on_pair(tmp_path, body)
+
+
+def test_what_an_agent_asks_others_for_a_peer_stays_below_the_peers_ceiling(tmp_path: Path) -> None:
+    async def body(node: NodeTwin, eve: NodeTwin) -> None:
+        await node.twin.spawn("bob", tools=EVERY_TOOL)
+        await node.twin.spawn("ada", tools=EVERY_TOOL)
+        node.mesh.list = AllowList((Peer("b", eve.origin, tools=frozenset(("ask", "calculator"))),))
+        node.op(eve, message(1, to="bob"))
+        at = await node.twin.delivery()
+        node.twin.ask_tool(at, "ask", {"to": "ada", "text": "pay for me"})
+        asked = await node.twin.delivery()
+        assert (asked.message["text"], asked.tools) == ("pay for me", ["ask", "calculator"])
+
+    on_pair(tmp_path, body)
+
+
+def test_a_process_that_a_peer_starts_holds_no_tool_over_its_ceiling(tmp_path: Path) -> None:
+    async def body(node: NodeTwin, eve: NodeTwin) -> None:
+        node.op(eve, {"op": "spawn", "ref": 1, "request": {"name": "minion", "tools": ["calculator", "pay"]}})
+        await until(lambda: any(said["op"] == "result" for said in node.mesh.said))
+        answer = node.mesh.said[-1]
+        assert answer["code"] == "refused" and answer["why"].endswith("not pay")
+        assert "/user/minion" not in node.twin.kernel.state.slots
+        node.mesh.list = AllowList((Peer("b", eve.origin, may=RIGHTS, tools=frozenset(("calculator",))),))
+        node.op(eve, {"op": "spawn", "ref": 2, "request": {"name": "minion"}})
+        await until(lambda: "/user/minion" in node.twin.kernel.state.slots)
+        assert node.twin.kernel.state.slots["/user/minion"].spec.tools == ("calculator",)
+
+    on_pair(tmp_path, body, may=RIGHTS)
+
+
 def test_the_channel_leaves_what_was_claimed_and_fails_closed() -> None:
-    tools = ["calculator", "spawn_agent", "pay"]
+    tools = frozenset(("calculator", "spawn_agent", "pay"))
     assert channel_rights({"send"}, None, tools) == {"calculator", "pay"}
     assert channel_rights({"send", "spawn"}, None, tools) == set(tools)
     assert channel_rights({"send", "spawn"}, frozenset(), tools) == set()

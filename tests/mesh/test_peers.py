@@ -14,7 +14,9 @@ from mesh.peers import DEFAULT_MAY, AllowList, Peer, PeerStore
 from tests.mesh.core_nodes import ALICE, BOB, MALLORY
 
 BOB_PEER = Peer("n2", BOB.origin, "tcp://127.0.0.1:7400")
-LIST = AllowList((BOB_PEER, Peer("n3", MALLORY.origin, may=frozenset(("send",)))))
+LIST = AllowList(
+    (BOB_PEER, Peer("n3", MALLORY.origin, may=frozenset(("send",)), tools=frozenset(("calculator",))))
+)
 
 
 def test_a_peer_may_send_and_ps_unless_said_otherwise() -> None:
@@ -36,6 +38,42 @@ def test_a_peer_of_another_form_is_refused(
 ) -> None:
     with pytest.raises(PeersError, match=words):
         Peer(name, origin, address, frozenset(may))
+
+
+EFFECTS = {"calculator": "none", "file_write": "local", "pay": "external"}
+
+
+@pytest.mark.parametrize(
+    ("tools", "left"),
+    [
+        (None, {"calculator"}),
+        ([], set()),
+        (["pay"], {"pay"}),
+        (["pay", "gone"], {"pay"}),
+        (["*"], set(EFFECTS)),
+    ],
+)
+def test_the_ceiling_holds_no_tool_with_effects_unless_it_is_named(
+    tools: list[str] | None, left: set[str]
+) -> None:
+    peer = Peer("n", BOB.origin, tools=None if tools is None else frozenset(tools))
+    assert peer.ceiling(EFFECTS) == left
+
+
+def test_a_ceiling_of_another_form_is_refused() -> None:
+    with pytest.raises(PeersError, match="no name of a tool"):
+        Peer("n", BOB.origin, tools=frozenset(("a b",)))
+    with pytest.raises(PeersError, match="1001 tools, limit 1000"):
+        Peer("n", BOB.origin, tools=frozenset(map(str, range(1001))))
+
+
+def test_a_list_of_before_there_were_ceilings_gives_none_with_effects(tmp_path: Path) -> None:
+    store = PeerStore(tmp_path)
+    store.add(BOB_PEER)
+    file = tmp_path / "peers.json"
+    file.write_text(file.read_text().replace('"tools": null', '"more": null'))
+    assert list(PeerStore(tmp_path).load()) == [BOB_PEER]
+    assert BOB_PEER.ceiling(EFFECTS) == {"calculator"}
 
 
 @pytest.mark.parametrize(
@@ -77,6 +115,8 @@ def test_the_configuration_counts_over_the_file() -> None:
     assert (
         renamed.get(BOB.origin) == Peer("bob", BOB.origin, BOB_PEER.address) and renamed.named("n2") is None
     )
+    raised = LIST.overlaid({"n2": {"tools": ["pay"]}})
+    assert raised.named("n2") == Peer("n2", BOB.origin, BOB_PEER.address, tools=frozenset(("pay",)))
     moved = LIST.overlaid({"n2": {"address": "tcp://h:9"}})
     assert moved.get(BOB.origin) == Peer("n2", BOB.origin, "tcp://h:9")
 
@@ -86,6 +126,7 @@ def test_the_configuration_counts_over_the_file() -> None:
     [({"n9": {"may": []}}, r"\[peers.n9\] names no origin"), ({"n2": {"rights": []}}, "no such key 'rights'"),
      ({"n2": {"may": "send"}}, r"\[peers.n2\] may is 'send', it is a list"), ({"n2": {"may": [1]}}, "it is a list"),
      ({"n2": {"address": 7}}, r"\[peers.n2\] address is 7"), ({"n3": {"origin": BOB.origin}}, "n3 is already a peer"),
+     ({"n2": {"tools": "*"}}, r"\[peers.n2\] tools is '\*', it is a list"),
      ({"n2": {"may": ["root"]}}, "no such right")],
 )  # fmt: skip
 def test_a_table_that_says_no_peer_is_refused_by_name(tables: dict[str, dict[str, Any]], words: str) -> None:

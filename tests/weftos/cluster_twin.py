@@ -45,9 +45,15 @@ class TwinCluster:
         self._note("monitor", target, wait_s)
         return {"target": target, "reason": "noconnection"}
 
-    async def peer_add(self, op: Any, name: str, origin: str, address: str, may: Any) -> Any:
-        self._note("peer_add", op, name, origin, address, may)
-        return {"name": name, "origin": origin, "address": address, "may": may or ["ps", "send"]}
+    async def peer_add(self, op: Any, name: str, origin: str, address: str, may: Any, tools: Any) -> Any:
+        self._note("peer_add", op, name, origin, address, may, tools)
+        return {
+            "name": name,
+            "origin": origin,
+            "address": address,
+            "may": may or ["ps", "send"],
+            "tools": tools,
+        }
 
     async def peer_remove(self, op: Any, name: str) -> Any:
         self._note("peer_remove", op, name)
@@ -56,7 +62,7 @@ class TwinCluster:
         return {"name": name, "origin": OTHER, "address": "", "may": ["send"]}
 
     async def peers(self) -> Any:
-        return [{"name": "n2", "origin": OTHER, "address": "", "may": ["send"]}]
+        return [{"name": "n2", "origin": OTHER, "address": "", "may": ["send"], "tools": None}]
 
     async def token_create(self, op: Any, lifetime_s: int) -> Any:
         self._note("token_create", op, lifetime_s)

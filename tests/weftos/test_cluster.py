@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh.peers import RIGHTS, Peer, PeerStore
+from mesh.peers import ALL_TOOLS, RIGHTS, Peer, PeerStore
 from weftos import WeftosError
 from weftos.cluster import PLAN_FILE, introduce, load_plan, make_plan, node_places, save_plan
 
@@ -63,7 +63,7 @@ def test_each_node_lists_every_other_with_all_rights_and_not_itself(tmp_path: Pa
     for node in plan.nodes:
         listed = {peer.name: peer for peer in PeerStore(plan.place(node) / "mesh").load()}
         assert listed == {
-            other.name: Peer(other.name, origins[other.name], other.address, RIGHTS)
+            other.name: Peer(other.name, origins[other.name], other.address, RIGHTS, frozenset((ALL_TOOLS,)))
             for other in plan.nodes
             if other is not node
         }

@@ -59,7 +59,7 @@ def test_every_operation_arrives_as_it_was_asked(node: Client, twin: Twin) -> No
     assert node.token_revoke("0123456789abcdef")["status"] == "revoked"
     assert twin.calls == [
         ("monitor", "bob@n2", 5.0),
-        ("peer_add", op, "n2", OTHER, "tcp://h:1", ["send"]),
+        ("peer_add", op, "n2", OTHER, "tcp://h:1", ["send"], None),
         ("peer_remove", op, "n2"),
         ("token_create", op, 60),
         ("token_revoke", op, "0123456789abcdef"),
@@ -102,9 +102,11 @@ def test_what_a_peer_said_is_shown_and_not_obeyed(shell: Shell, twin: Twin) -> N
 def test_peers_are_managed_by_name(shell: Shell, twin: Twin) -> None:
     status, out, _ = shell.run("peer", "add", "n2", OTHER, "--address", "h:1", "--may", "send,spawn")
     assert (status, "may: send, spawn" in out) == (0, True)
-    assert twin.calls[0][4:] == ("tcp://h:1", ["send", "spawn"])
+    assert twin.calls[0][4:] == ("tcp://h:1", ["send", "spawn"], None)
     assert shell.run("peer", "add", "n2", OTHER, "--may", "everything")[0] == 2
     assert shell.json("peer", "add", "n2", OTHER, "--may", "")["name"] == "n2"
+    for words, tools in (("*", ["*"]), ("calculator, ask", ["calculator", "ask"]), ("", [])):
+        assert shell.json("peer", "add", "n2", OTHER, "--tools", words)["tools"] == tools
     assert twin.calls[1][5] == []
     assert OTHER in shell.run("peer", "list")[1]
     assert "no longer a peer" in shell.run("peer", "remove", "n2")[1]

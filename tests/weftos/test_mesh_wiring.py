@@ -29,12 +29,13 @@ def settings_of(data: Path, text: str) -> Settings:
 def test_peers_and_addresses_are_read_with_or_without_their_scheme(tmp_path: Path) -> None:
     text = (
         '[mesh]\nlisten = "127.0.0.1:0"\ndeadline_s = 5.0\n'
-        f'[peers.n2]\norigin = "{ORIGIN}"\naddress = "127.0.0.1:4301"\nmay = ["send"]\n'
+        f'[peers.n2]\norigin = "{ORIGIN}"\naddress = "127.0.0.1:4301"\nmay = ["send"]\ntools = ["pay", "*"]\n'
     )
     settings = settings_of(tmp_path, text)
     assert (settings.mesh.listen, settings.mesh.deadline_s) == ("tcp://127.0.0.1:0", 5.0)
     assert settings.peers["n2"].address == "tcp://127.0.0.1:4301"
     assert settings.peers["n2"].may == ["send"]
+    assert settings.peers["n2"].tools == ["pay", "*"]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_peers_and_addresses_are_read_with_or_without_their_scheme(tmp_path: Pat
         ("[mesh]\ndeadline_s = 0.0\n", "deadline_s"),
         ('[peers.n2]\norigin = "n2"\n', "weftos node id"),
         (f'[peers.n2]\norigin = "{ORIGIN}"\nmay = ["everything"]\n', "may"),
+        (f'[peers.n2]\norigin = "{ORIGIN}"\ntools = ["a b"]\n', "tools"),
         ('[peers.n2]\naddress = "127.0.0.1:0"\n', "HOST:PORT"),
         ('[peers.n2]\npetname = "x"\n', "petname"),
     ],

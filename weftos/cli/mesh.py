@@ -110,19 +110,39 @@ def peer_add(
         str | None,
         typer.Option(metavar="A,B", help="Of send, ps, spawn, kill [send,ps]; an empty text: nothing."),
     ] = None,
+    tools: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Tools that are used for it here [those without effects]; * for every tool, an empty text for none.",
+        ),
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Allow a node, from now on."""
     out = Output(as_json)
-    rights = None if may is None else [right.strip() for right in may.split(",") if right.strip()]
+    rights, ceiling = _words(may), _words(tools)
     if unknown := [right for right in rights or () if right not in RIGHTS]:
         raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(RIGHTS)}", param_hint="'--may'")
     place = f"tcp://{address.removeprefix('tcp://')}" if address else ""
     with client(data) as running:
-        answer = running.peer_add(name, origin, address=place, may=rights)
+        answer = running.peer_add(name, origin, address=place, may=rights, tools=ceiling)
     out.document(answer)
     out.line(f"{answer['name']} is a peer now, and may: {', '.join(answer['may']) or 'nothing'}")
+    out.line(f"tools that are used for it: {_ceiling(answer)}")
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _ceiling(row: Json) -> str:
+    """A peer's tools in words."""
+    tools = row["tools"]
+    if tools is None:
+        return "those without effects"
+    return "every tool" if "*" in tools else ", ".join(tools) or "none"
 
 
 @peer.command("remove")
@@ -146,7 +166,8 @@ def peer_list(data: Data = None, as_json: AsJson = False) -> None:
         rows = running.peers()
     out.document(rows)
     out.table(
-        ("NODE", "ORIGIN", "MAY", "ADDRESS"), ([r["name"], r["origin"], r["may"], r["address"]] for r in rows)
+        ("NODE", "ORIGIN", "MAY", "TOOLS", "ADDRESS"),
+        ([r["name"], r["origin"], r["may"], _ceiling(r), r["address"]] for r in rows),
     )
 
 
