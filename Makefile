@@ -15,7 +15,8 @@ PYTHON := $(or $(PYTHON),$(shell for p in python3.11 python3 python3.12 python3.
 help:
 	@echo "make demo    see a node boot, work, be killed, come back and be audited (under a minute)"
 	@echo "make test    every test, real Ray included"
-	@echo "make prove   the slow tests and the long proofs: kills under load, nodes and links killed, recall"
+	@echo "make prove   the slow tests and the long proofs: kills under load, nodes and links killed, recall;"
+	@echo "             make prove PART=kills for one of them"
 	@echo "make check   ruff, mypy, import contract"
 	@echo "make bench   measurements, each beside a floor of the same run"
 	@echo "make clean   remove .venv and what tools leave"
@@ -63,9 +64,7 @@ test: setup
 	$(PY) -m pytest -m "not slow" --numprocesses 2 --dist loadgroup
 
 prove: setup
-	$(PY) -m pytest -m slow
-	$(PY) -m tests.mesh.hostile_peer
-	$(PY) tests/prove/run.py
+	$(PY) tests/prove/run.py $(foreach part,$(PART),--part $(part))
 
 demo: setup
 	$(PY) -P -m weftos.demo

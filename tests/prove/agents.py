@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tests.prove.accounts import Accounts, read_accounts
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import House, ProofError, proven
 from tests.prove.processes import pss_bytes
+from tests.prove.progress import Steps
 from tests.prove.report import Findings, check_ledger
 from weftos import Client
 
@@ -89,25 +89,23 @@ def _run(
 ) -> None:
     house.prepare()
     house.up()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with house.client() as node, Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("spawning", total=AGENTS)
+    with house.client() as node, Steps(console, "spawning", AGENTS) as bar:
         node.spawn("agent0", behaviour="labourer", tools=TOOLS)  # the first waits for a cell
         _until(lambda: node.status()["cells"] > 1, "the spare cell, with which the others share memory")
         census.base_bytes = sum(map(pss_bytes, _cells(node)))
         started = time.monotonic()
         for number in range(1, AGENTS):
             node.spawn(f"agent{number}", behaviour="labourer", tools=TOOLS)
-            progress.update(bar, completed=number + 1)
+            bar.reach(number + 1)
         census.spawn_s = time.monotonic() - started
         census.idle_bytes = _bytes_an_agent(node, census)
         for phase in phases:
-            bar = progress.add_task(phase.title, total=AGENTS)
+            bar.reach(0, phase.title)
             _work(house, effects, phase)
 
-            def answered(bar: TaskID = bar) -> bool:
+            def answered() -> bool:
                 left = node.status()["messages"]["in_flight"]
-                progress.update(bar, completed=AGENTS - left)
+                bar.reach(AGENTS - left)
                 return bool(left == 0)
 
             _until(answered, f"the answers of {phase.title}")

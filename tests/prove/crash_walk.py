@@ -28,18 +28,19 @@ from typing import Any
 
 import msgpack
 from rich.console import Console
-from rich.progress import Progress
 
 from chain.disk import Disk
 from chain.rotation import vkeys_text
 from chain.sequencer import Written
 from chain.verify import verify
 from tests.prove.power_cut import NEW, OLD, ROOT, SHOWN, Expected, faults, goes_on, work_through
+from tests.prove.progress import Steps
 from tests.prove.recorded_disk import Content, CutState, WatchedDisk
 
 PARALLEL = 2
 QUICK_STEP = 12
 LIMIT = 5_000
+BATCH = 8  # calls handed to a process at once
 _WRITING = ("create", "create_new", "write", "truncate", "allocate", "sync", "rename", "remove")
 _WRITING += ("remove_directory", "new_directory", "sync_directory")
 
@@ -195,32 +196,40 @@ def _verified(root: Path) -> Iterator[str]:
         yield f"verify: {finding.kind} at {finding.where}: {finding.expected[:60]} / {finding.found[:60]}"
 
 
-def _part(part: int, step: int) -> tuple[int, list[str]]:
-    """Every ``step``-th call from ``part`` on, until the work ends before the kill; how many runs, what was found."""
-    runs, found = 0, []
-    for at in count(part, step):
+def _calls(ats: range) -> tuple[int, list[str], bool]:
+    """The writing calls ``ats``: how many runs, what was found, and whether the work ended before a kill."""
+    runs, found, ended = 0, [], False
+    for at in ats:
         for midway in (False, True):
             wrong, killed = look(at, midway)
             runs += 1
             found += wrong
-        if not killed or at > LIMIT:
-            return runs, found
-    raise AssertionError
+        ended = ended or not killed
+    return runs, found, ended
+
+
+def _walk(console: Console, first: int, step: int) -> Iterator[tuple[int, list[str], bool]]:
+    """Every ``step``-th call from ``first`` on, until the work ends before the kill."""
+    with (
+        Steps(console, "crash walk, writing calls killed at", None) as bar,
+        multiprocessing.get_context("fork").Pool(PARALLEL) as pool,
+    ):
+        for at in count(first, BATCH * PARALLEL * step):
+            ranges = [
+                range(at + n * BATCH * step, at + (n + 1) * BATCH * step, step) for n in range(PARALLEL)
+            ]
+            done = pool.map(_calls, ranges, chunksize=1)
+            yield from done
+            bar.reach((at - first) // step + BATCH * PARALLEL)
+            if at > LIMIT or any(ended for _, _, ended in done):
+                return
 
 
 def prove_crashes(console: Console, seed: str, quick: bool) -> bool:
     """The walk, whole or every twelfth call of it; prints what it found."""
     started = time.monotonic()
-    step = QUICK_STEP if quick else PARALLEL
-    starts = random.Random(seed).sample(range(step), PARALLEL) if quick else list(range(step))
-    with (
-        Progress(console=console, transient=True) as progress,
-        multiprocessing.get_context("fork").Pool(PARALLEL) as pool,
-    ):
-        task = progress.add_task("crash walk", total=None)
-        tasks = [pool.apply_async(_part, (start, step)) for start in starts]
-        done = [one.get() for one in tasks]
-        progress.update(task, completed=1)
+    step = QUICK_STEP if quick else 1
+    done = list(_walk(console, random.Random(seed).randrange(step), step))
     runs, found = sum(part[0] for part in done), [fault for part in done for fault in part[1]]
     console.print(
         f"  crash walk: {runs} runs, each killed at another writing call, {time.monotonic() - started:.0f} s",

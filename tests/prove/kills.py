@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import House, ProofError, proven
 from tests.prove.processes import kill
+from tests.prove.progress import Steps
 from tests.prove.report import Findings, check_ledger, print_kills
 from tests.prove.verdict import judge_kills
 from tests.prove.victims import KINDS, Choice, Victim
@@ -108,19 +108,17 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list
         for name in PLANNERS:
             node.spawn(name, under="/user/load", tools=TOOLS)
     choice = Choice(house, LABOURERS + PLANNERS, chance)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with _load(campaign, seed) as load, Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("kills under load", total=len(plan))
-        for kind in plan:
+    with _load(campaign, seed) as load, Steps(console, "kills under load", len(plan)) as bar:
+        for done, kind in enumerate(plan, 1):
             time.sleep(chance.uniform(0.1, 1.2))  # the random moment
             incident = _strike(campaign, choice, kind)
-            progress.update(bar, advance=1, description=f"{incident.victim.name} killed")
+            bar.reach(done, f"{incident.victim.name} killed")
             console.print(
                 f"{len(campaign.incidents):3} {incident.victim.name:<11} back after {incident.recovered_s:5.2f} s, "
                 f"{incident.resolved} in doubt",
                 highlight=False,
             )
-        progress.update(bar, description="draining")
+        bar.reach(len(plan), "draining")
         _drain(campaign, load)
     house.down()
     campaign.findings.check("no process of an old run was left after a node kill", campaign.strays)

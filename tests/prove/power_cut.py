@@ -21,12 +21,12 @@ import time
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain as chain_of
 from pathlib import Path
 
 import msgpack
 from rich.console import Console
-from rich.progress import track
 
 from chain.entry import decode_body
 from chain.errors import ChainError, LedgerUnavailable
@@ -41,6 +41,7 @@ from chain.sequencer import Written
 from chain.snapshot import Snapshot, read_snapshot, write_snapshot
 from chain.tile_store import TileStore
 from tests.prove.key_cut import key_walk
+from tests.prove.progress import follow
 from tests.prove.recorded_disk import CutState, RecordedDisk, WatchedDisk, cut_states
 
 ROOT = Path("/ledger")
@@ -52,6 +53,7 @@ OWN_KINDS = ("node.disk_full", "node.disk_free")  # written by the ledger itself
 SEGMENT_BYTES = 6_000
 TABLE = "commits"
 PARALLEL = 2
+PARTS = 64  # of the walk
 GOES_ON = 10
 SHOWN = 5
 
@@ -410,8 +412,8 @@ def prove_power_cuts(console: Console, seed: str, quick: bool) -> bool:
     prepare()
     limit = 400 if quick else None
     with multiprocessing.get_context("fork").Pool(PARALLEL) as pool:
-        tasks = [pool.apply_async(walk, (part, PARALLEL * 16, seed, limit)) for part in range(PARALLEL * 16)]
-        done = [task.get() for task in track(tasks, "power cuts", console=console, transient=True)]
+        walks = pool.imap_unordered(partial(walk, parts=PARTS, seed=seed, limit=limit), range(PARTS))
+        done = list(follow(console, "power cuts, parts of the walk", PARTS, walks))
     found = [fault for walked in done for fault in walked.found]
     operations = sum(len(run.disk.operations) for run in _RUNS)
     states = sum(walked.states for walked in done)

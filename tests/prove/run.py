@@ -1,22 +1,26 @@
-"""The long proofs: ``python tests/prove/run.py [--quick] [--only PART] [--seed SEED]``.
+"""The long proofs: ``python tests/prove/run.py [--quick] [--part PART ...] [--seed SEED]``; ``make prove [PART=...]``.
 
-Of the ledger: every byte changed, killed at every call that writes, every disk that a power cut could leave, each sync
-left out once. Of the node: kills under load, two hundred agents, recall of the memory, three nodes whose wires and
-processes are killed. Prints tables and PASS or FAIL; exit status 1 on any failure. A failed proof keeps its directory
-and says where it is.
+Each part by its name, none longer than ten minutes on two quiet cores. Says at the start what it will take, prints a
+line for each part while it runs, and at the end a table and PASS or FAIL; exit status 1 on any failure. A failed proof
+keeps its directory and says where it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import secrets
+import subprocess
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
 from tests.prove.agents import prove_agents
 from tests.prove.cluster import LONG_S, QUICK_S, prove_mesh
@@ -28,19 +32,73 @@ from tests.prove.recall import prove_recall
 from tests.prove.tamper import prove_tampering
 from tests.prove.tamper_db import prove_tampering_db
 
+ROOT = Path(__file__).resolve().parents[2]
 KILLS, QUICK_KILLS = 40, 8
 Prove = Callable[[Console, str, bool], bool]
-PARTS: dict[str, Prove] = {
-    "tamper": prove_tampering,
-    "database": prove_tampering_db,
-    "crash": prove_crashes,
-    "power": prove_power_cuts,
-    "mutants": lambda console, seed, quick: quick or prove_mutants(console, seed),
-    "kills": lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS),
-    "agents": lambda console, seed, quick: prove_agents(console, quick),
-    "recall": lambda console, seed, quick: prove_recall(console),
-    "mesh": lambda console, seed, quick: prove_mesh(console, seed, QUICK_S if quick else LONG_S),
-}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One proof. ``minutes``: what it took on two quiet cores."""
+
+    name: str
+    what: str
+    minutes: float
+    prove: Prove
+
+
+def command(*words: str) -> Prove:
+    """A proof that is a program of its own: it holds when that ends with status 0."""
+
+    def prove(console: Console, seed: str, quick: bool) -> bool:
+        return subprocess.run([sys.executable, *words], cwd=ROOT, check=False).returncode == 0
+
+    return prove
+
+
+PARTS = (
+    Part("slow", "tests on several raylets or a whole cluster", 3, command("-m", "pytest", "-m", "slow")),
+    Part("vectors", "each published answer, each byte of a key changed", 1, command("-m", "tests.chain.vectors")),
+    Part("hostile", "a hostile peer against a guarded node", 1, command("-m", "tests.mesh.hostile_peer")),
+    Part("tamper", "every byte and field of a ledger changed", 10, prove_tampering),
+    Part("database", "bytes of the audit database changed", 3, prove_tampering_db),
+    Part("crash", "killed at each call that writes", 3, prove_crashes),
+    Part("power", "disks that a power cut could leave", 2, prove_power_cuts),
+    Part("mutants", "each sync left out once", 2, prove_mutants),
+    Part("kills", "kills of every part of a node under load", 3,
+         lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS)),
+    Part("agents", "two hundred agents at once", 2,
+         lambda console, seed, quick: prove_agents(console, quick)),
+    Part("recall", "what the memory finds, in a table", 1,
+         lambda console, seed, quick: prove_recall(console)),
+    Part("mesh", "traffic between nodes while nodes and links are killed", 4,
+         lambda console, seed, quick: prove_mesh(console, seed, QUICK_S if quick else LONG_S)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a part went."""
+
+    part: Part
+    held: bool
+    took_s: float
+
+
+def run_part(console: Console, part: Part, seed: str, quick: bool) -> Done:
+    console.rule(f"{part.name}: {part.what}, about {part.minutes:g} min", align="left")
+    started = time.monotonic()
+    held = part.prove(console, seed, quick)
+    return Done(part, held, time.monotonic() - started)
+
+
+def print_done(console: Console, rows: list[Done]) -> None:
+    table = Table("part", "what", "took", "", box=box.SIMPLE_HEAD)
+    for row in rows:
+        took = f"{row.took_s / 60:.1f} min"
+        verdict = "[green]PASS[/]" if row.held else "[red]FAIL[/]"
+        table.add_row(row.part.name, row.part.what, took, verdict)
+    console.print(table)
 
 
 def main() -> int:
@@ -48,15 +106,20 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="fewer kills, bytes and states, chosen by the seed"
     )
-    parser.add_argument("--only", choices=tuple(PARTS))
+    names = [part.name for part in PARTS]
+    parser.add_argument("--part", action="append", choices=names, help="this one alone; again for more")
     parser.add_argument("--seed", default=secrets.token_hex(4), help="repeat the random choices of a run")
     options = parser.parse_args()
+    chosen = [part for part in PARTS if options.part is None or part.name in options.part]
     console = Console()
-    console.print(f"seed {options.seed}", highlight=False)
-    passed = True
-    for name, prove in PARTS.items():
-        if options.only in (None, name):
-            passed &= prove(console, options.seed, options.quick)
+    total = sum(part.minutes for part in chosen)
+    console.print(
+        f"{len(chosen)} parts, about {total:g} minutes on two quiet cores; seed {options.seed}",
+        highlight=False,
+    )
+    rows = [run_part(console, part, options.seed, options.quick) for part in chosen]
+    print_done(console, rows)
+    passed = all(row.held for row in rows)
     console.print("PASS" if passed else "FAIL", style="bold green" if passed else "bold red")
     return 0 if passed else 1
 

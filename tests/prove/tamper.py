@@ -19,12 +19,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from chain.bundle import BundleHead, BundleRecord, write_bundle
@@ -49,6 +49,7 @@ from chain.verify import Report, verify
 from chain.verify_bundle import verify_bundle
 from chain.verify_tiles import verify_tiles
 from tests.prove.power_cut import NEW, OLD, Expected, Work
+from tests.prove.progress import follow
 from tests.prove.recorded_disk import Content, RecordedDisk
 
 ROOT = Path("/ledger")
@@ -343,8 +344,8 @@ def prove_tampering(console: Console, seed: str, quick: bool) -> bool:
     _INTACT[:] = [make()]
     step = QUICK_STEP if quick else 1
     with multiprocessing.get_context("fork").Pool(PARALLEL) as pool:
-        tasks = [pool.apply_async(_part, (part, step, seed)) for part in range(PARTS)]
-        parts = [task.get() for task in track(tasks, "tampering", console=console, transient=True)]
+        walked = pool.imap_unordered(partial(_part, step=step, seed=seed), range(PARTS))
+        parts = list(follow(console, "tampering, parts of the walk", PARTS, walked))
     done: Counter[str] = sum((part[0] for part in parts), Counter())
     meaningless: Counter[str] = sum((part[1] for part in parts), Counter())
     wrong = [fault for part in parts for fault in part[2]]

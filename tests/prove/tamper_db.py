@@ -25,7 +25,6 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from chain.archive_check import check_database
@@ -35,6 +34,7 @@ from chain.keys import create_keys, load_keys
 from chain.ledger import Draft
 from chain.rotation import KeyPair
 from tests.chain.archives import append, archive_of
+from tests.prove.progress import follow
 
 ENTRIES = 200
 HEADER_BYTES = 4096
@@ -181,7 +181,7 @@ def prove_tampering_db(console: Console, seed: str, quick: bool) -> bool:
             tasks = pool.map(lambda part: _part(intact, part, every), range(PARTS))
             done = [
                 one
-                for part in track(tasks, "the database", PARTS, console=console, transient=True)
+                for part in follow(console, "the database, parts of the walk", PARTS, tasks)
                 for one in part
             ]
     table = Table("changed in the database", "changes", "found", "meaningless", box=box.SIMPLE_HEAD)
