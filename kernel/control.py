@@ -32,6 +32,7 @@ from kernel.peer_services import PeerServices, Recorded
 from kernel.recorder import ledger_errors
 from kernel.spec import DEFAULT_TOOLS, Isolation, ProcessSpec, Restart
 from kernel.state import DeadLetter, Mail
+from kernel.tools.data_mark import shows_ours
 from kernel.values import canonical, clean
 
 START_WAIT_S = 75.0
@@ -310,6 +311,10 @@ class Control:
                 )
         if not is_directory:
             raise Invalid(f"workspace {wanted} is not a directory; make it first")
+        if inside not in wanted.parents and shows_ours(wanted):
+            raise Refused(
+                f"workspace {wanted} would show files of a weftos node; choose a directory outside its data directory"
+            )
         return str(wanted)
 
     def _own_workspace(self, address: str) -> Path:

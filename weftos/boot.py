@@ -51,6 +51,7 @@ from weftos.key_rotation import KeyRotation
 from weftos.log_files import read_last
 from weftos.logs import JsonLog, LoggingBridge
 from weftos.mesh_wiring import make_mesh, open_mesh
+from weftos.ownership import check_configuration, check_own_place
 from weftos.paths import has_data
 from weftos.runtime import make_runtime, remove_runtime
 from weftos.settings import Settings
@@ -233,6 +234,7 @@ async def start(options: Options, report: Report) -> Node:
     if not has_data(data):
         report("making the data directory")
         initialise(data)
+    check_own_place(data)
     held = lock(data)
     try:
         ground = await _recover(options, data, held, report)
@@ -244,11 +246,13 @@ async def start(options: Options, report: Report) -> Node:
 
 async def _recover(options: Options, data: Path, held: DataLock, report: Report) -> Ground:
     """End the old boot and replay the journal."""
+    if options.config is not None and options.config.exists():
+        check_configuration(options.config.absolute())
     config = load(data, file=options.config, flags=options.flags(), environment=os.environ)
     before = read_boot(data)
     ended = end_old_session(data)
-    if before is not None:
-        remove_runtime(Path(before.runtime))
+    if before is not None and not remove_runtime(Path(before.runtime)):
+        report(f"somebody else has made {before.runtime} since: left alone")
     if ended:
         report(f"ended {ended} processes of the last run")
     keys, *others = load_candidates(data)

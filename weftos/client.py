@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -23,10 +25,12 @@ from urllib.parse import quote
 import httpx
 
 from weftos.control import Isolation, Json, Resolution, Restart, SearchMode, Signal
-from weftos.errors import WeftosError
+from weftos.errors import Impostor, WeftosError
+from weftos.ownership import name_of
 from weftos.paths import control_socket, data_directory, not_running
 
 DEFAULT_TIMEOUT_S = 30.0
+_CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
 _START_S = 75.0  # what the node gives a process to start, on a cell that may have to start first
 _READ_S = 900.0  # what the node may take to read the whole ledger
 _MARGIN_S = 10.0  # how much longer than the node's own wait the client waits for the answer
@@ -49,6 +53,7 @@ class Client:
             base_url="http://weftos/v1",
             timeout=timeout_s,
             trust_env=False,
+            event_hooks={"request": [_ask_who_serves]},
         )
 
     def __enter__(self) -> Client:
@@ -364,6 +369,30 @@ class Client:
             raise WeftosError(f"{given} is no character: give text in UTF-8", "invalid") from error
         except ValueError as error:
             raise WeftosError(f"the node's answer is not readable ({error})", "internal") from error
+
+
+def _ask_who_serves(request: httpx.Request) -> None:
+    request.extensions["trace"] = _check_server
+
+
+def _check_server(event: str, info: Json) -> None:
+    """Before anything is said on a new connection: the process that listens must be this user's (SO_PEERCRED).
+
+    Whatever the directories' owners and modes are, nobody else's process is told anything.
+    """
+    if event != "connection.connect_unix_socket.complete":
+        return
+    stream = info["return_value"]
+    server: socket.socket = stream.get_extra_info("socket")
+    _, uid, _ = _CREDENTIALS.unpack(
+        server.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    if uid != os.geteuid():
+        stream.close()
+        raise Impostor(
+            f"what listens at the node's socket belongs to {name_of(uid)}, you are {name_of(os.geteuid())}: it need "
+            "not be the node, and is told nothing; ask as the node's owner"
+        )
 
 
 def _segment(text: str) -> str:

@@ -19,3 +19,10 @@ class WeftosError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+class Impostor(WeftosError):
+    """What answers, or could answer, at a node's socket need not be the node: nothing was said to it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "refused")

@@ -42,6 +42,7 @@ from weftos.cluster import (
 )
 from weftos.errors import WeftosError
 from weftos.helper_commands import placer_command
+from weftos.ownership import check_own_place
 from weftos.runtime import make_runtime, remove_runtime
 from weftos.stopping import STOP_TIMEOUT_S, stop_node
 
@@ -109,6 +110,7 @@ class Launcher:
         self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (self._data / "format").exists():
             raise WeftosError(f"{self._data} is a node's data directory: a cluster needs its own", "conflict")
+        check_own_place(self._data)
         held = lock(self._data)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -154,8 +156,8 @@ class Launcher:
         """A launcher that died has left its session, and the nodes it had started."""
         before = read_boot(self._data)
         killed = end_old_session(self._data)
-        if before is not None:
-            remove_runtime(Path(before.runtime))
+        if before is not None and not remove_runtime(Path(before.runtime)):
+            self.step(f"somebody else has made {before.runtime} since: left alone")
         answers = await asyncio.gather(
             *(asyncio.to_thread(stop_node, place) for place in node_places(self._data))
         )

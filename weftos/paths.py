@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from weftos.errors import WeftosError
+from weftos.errors import Impostor, WeftosError
+from weftos.ownership import own_fault, way_fault
 
 FORMAT_LINE = "weftos-data 1\n"
+TEMPORARY = Path("/tmp")
 
 
 def default_data(environment: Mapping[str, str] = os.environ) -> Path:
@@ -54,14 +56,16 @@ def existing_data(data: Path) -> Path:
 def control_socket(data: Path) -> Path:
     """The control socket of the node that runs, or last ran, on ``data``; from its boot.json.
 
-    Raises WeftosError (``not_running``) when no node ever ran there.
+    Raises WeftosError (``not_running``) when no node ever ran there, and Impostor when somebody else could have put
+    something in its place: a node that has stopped leaves no directory, and its name is anybody's to take.
     """
     try:
-        boot = json.loads((data / "boot.json").read_text())
         here = data.stat()
+        boot = json.loads((data / "boot.json").read_text())
         if boot["directory"] != f"{here.st_dev}:{here.st_ino}":  # as kernel.session's directory_mark
             raise not_running(data)  # a copy: the socket is that of the node on the original
-        return Path(boot["runtime"]) / "control.sock"
+        place = Path(boot["runtime"])
+        fault = own_fault(data) or own_fault(place) or way_fault(place)
     except FileNotFoundError:
         raise not_running(data) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -69,6 +73,9 @@ def control_socket(data: Path) -> Path:
             f"cannot read {data / 'boot.json'} ({error}): start the node again with weftos up --data {data}",
             "not_running",
         ) from error
+    if fault:
+        raise Impostor(f"whoever listens there need not be the node on {data}, and is told nothing: {fault}")
+    return place / "control.sock"
 
 
 def not_running(data: Path) -> WeftosError:
@@ -76,9 +83,23 @@ def not_running(data: Path) -> WeftosError:
     return WeftosError(f"no node runs on {data}: start one with weftos up --data {data}", "not_running")
 
 
-def runtime_directory(data: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the sockets of a node on ``data`` are: short, private, and gone after a reboot of the machine."""
-    mark = sha256(os.fsencode(data.absolute())).hexdigest()[:8]
-    if shared := environment.get("XDG_RUNTIME_DIR"):
-        return Path(shared) / f"weftos-{mark}"
-    return Path("/tmp") / f"weftos-{os.getuid()}-{mark}"
+def runtime_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where a node's runtime directory is made: ``XDG_RUNTIME_DIR``, or ``/run/user/UID``, where that is the user's
+    alone; else ``/tmp``, under a name that nobody can foresee."""
+    for place in (environment.get("XDG_RUNTIME_DIR"), f"/run/user/{os.geteuid()}"):
+        if place and is_private(Path(place)):
+            return Path(place)
+    return TEMPORARY
+
+
+def is_private(place: Path) -> bool:
+    """Whether ``place`` is a directory that nobody but this user (and root) can write or exchange."""
+    try:
+        return place.is_dir() and not own_fault(place) and not way_fault(place)
+    except OSError:
+        return False
+
+
+def runtime_name(data: Path) -> str:
+    """What the runtime directory of a node on ``data`` is called where the directory around it is the user's."""
+    return f"weftos-{sha256(os.fsencode(data.absolute())).hexdigest()[:8]}"

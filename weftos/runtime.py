@@ -1,45 +1,62 @@
-"""The runtime directory of a node: short enough for sockets, mode 0700, ours, and gone after a clean stop."""
+"""The runtime directory of a node: short enough for sockets, mode 0700, ours, and gone after a clean stop.
+
+It lies where others cannot make it: in a directory of the user's own, or in ``/tmp`` under a name that is drawn anew at
+each start and stands in ``boot.json``. What somebody has made under the name of an earlier one is left alone.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
+import tempfile
 from pathlib import Path
 
 from weftos.errors import WeftosError
-from weftos.paths import runtime_directory
+from weftos.paths import TEMPORARY, runtime_home, runtime_name
 
 MAX_SOCKET_PATH = 107  # unix(7): sun_path without its closing zero
 RAY_SUFFIX_BYTES = 62  # what Ray adds to its directory for its longest socket
+PREFIX = "weftos-"
+FORMAT_LINE = "weftos-runtime 1\n"  # by which file tools know it: sockets and Ray's token lie in it
 
 
-def checked_runtime(data: Path) -> Path:
-    """Where the runtime directory of a data directory is. Raises WeftosError when sockets would not fit in it."""
-    place = runtime_directory(data)
-    longest = place / "ray" / ("x" * RAY_SUFFIX_BYTES)
-    if len(os.fsencode(longest)) > MAX_SOCKET_PATH:
-        raise WeftosError(
-            f"the runtime directory {place} is too long for sockets: set XDG_RUNTIME_DIR to a shorter one",
-            "invalid",
-        )
-    return place
+def longest_socket(data: Path) -> int:
+    """How many bytes the longest socket path of a node on ``data`` will have."""
+    place = runtime_home() / runtime_name(data)
+    return len(os.fsencode(place / "ray" / ("x" * RAY_SUFFIX_BYTES)))
 
 
 def make_runtime(data: Path) -> Path:
     """Make it, empty. Raises WeftosError, OSError."""
-    place = checked_runtime(data)
-    remove_runtime(place)
-    place.mkdir(mode=0o700)
+    home = runtime_home()
+    if longest_socket(data) > MAX_SOCKET_PATH:
+        raise WeftosError(
+            f"the runtime directory {home / runtime_name(data)} is too long for sockets: set XDG_RUNTIME_DIR to a "
+            "shorter one",
+            "invalid",
+        )
+    if home == TEMPORARY:
+        place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
+    else:
+        place = home / runtime_name(data)
+        if not remove_runtime(place):
+            raise WeftosError(f"{place} is not a runtime directory of this user: remove it", "conflict")
+        place.mkdir(mode=0o700)
+    (place / "format").write_text(FORMAT_LINE)
     return place
 
 
-def remove_runtime(place: Path) -> None:
-    """Remove the runtime directory of an earlier run, if it is a directory of ours and nobody else's."""
+def remove_runtime(place: Path) -> bool:
+    """Remove the runtime directory of an earlier run; whether nothing is there any more.
+
+    What is not a directory of this user, or not called like one of ours, stays: its maker has taken the name since.
+    """
     try:
         found = place.lstat()
     except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or not place.name.startswith("weftos-"):
-        raise WeftosError(f"{place} is not a runtime directory of this user: remove it", "conflict")
+        return True
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or not place.name.startswith(PREFIX):
+        return False
     shutil.rmtree(place)
+    return True

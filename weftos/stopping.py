@@ -13,7 +13,7 @@ from kernel.errors import LockedError
 from kernel.session import end_old_session, lock, session_members
 from weftos.client import Client
 from weftos.control import Json
-from weftos.errors import WeftosError
+from weftos.errors import Impostor, WeftosError
 
 _POLL_S = 0.05
 STOP_TIMEOUT_S = 15.0
@@ -76,7 +76,7 @@ def _ask_to_stop(place: Path, holder: int) -> None:
         with Client(place) as node:
             node.shutdown()
     except WeftosError as error:
-        if error.code not in ("not_running", "unavailable", "timeout"):
+        if error.code not in ("not_running", "unavailable", "timeout") and not isinstance(error, Impostor):
             raise
         with contextlib.suppress(ProcessLookupError):
             os.kill(holder, signal.SIGTERM)

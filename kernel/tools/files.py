@@ -7,7 +7,8 @@ O_NOFOLLOW``, and looked at through that descriptor. ``..``, absolute paths and 
 refused or no longer on our way. A file is opened for reading only after its descriptor said that it is a
 regular file, through that same descriptor: no FIFO blocks us, no device is touched. A file with several names
 (hard links) may lie outside by another of them and is not read; writing replaces the name and leaves the
-other file alone.
+other file alone. A directory of weftos' own (:mod:`kernel.tools.data_mark`), of this node or another, is entered by
+nobody, wherever below a workspace it lies, and no workspace lies in one but below its ``workspaces``.
 
 A write is complete before it is reported: temporary file, fsync, rename, fsync of the directory.
 """
@@ -19,6 +20,8 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+
+from kernel.tools.data_mark import is_ours, lies_in_ours, would_mark
 
 MAX_PATH_BYTES = 4096
 MAX_NAME_BYTES = 255
@@ -101,6 +104,8 @@ def write_file(workspace: str, path: str, content: str) -> str:
     if len(data) > MAX_WRITE_BYTES:
         raise FileError(f"the content has {len(data)} bytes, at most {MAX_WRITE_BYTES} are written")
     parents, name = _split_file(path)
+    if would_mark(parents, name, data):
+        raise FileError(f"{_shown(path)} with this content would mark its directory as one of weftos' own")
     with _told(path), _open_directory(workspace, parents, create=True) as directory:
         mode = _mode_to_keep(path, name, directory)
         _replace(directory, name, data, mode)
@@ -153,6 +158,8 @@ def _open_directory(workspace: str, components: list[str], *, create: bool = Fal
     """A descriptor (O_PATH) of the directory below ``workspace``, opened one component at a time."""
     handle = _open_workspace(workspace)
     try:
+        if lies_in_ours(handle):
+            raise FileError("the workspace lies in a data directory of weftos; spawn it with another one")
         for depth, name in enumerate(components, 1):
             if create:
                 _make_directory(name, handle)
@@ -163,6 +170,8 @@ def _open_directory(workspace: str, components: list[str], *, create: bool = Fal
             kind = stat.S_IFMT(os.fstat(handle).st_mode)
             if kind != stat.S_IFDIR:
                 raise FileError(f"{_shown(shown)} is {_KINDS.get(kind, 'a file')}, not a directory")
+            if is_ours(handle):
+                raise FileError(f"{_shown(shown)} is a data directory of weftos, which no workspace shows")
         yield handle
     finally:
         os.close(handle)

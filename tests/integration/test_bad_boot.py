@@ -12,6 +12,7 @@ import pytest
 from chain.keys import load_keys
 from tests.integration.conftest import NodeMaker
 from tests.integration.live_node import BootError, LiveNode
+from tests.weftos.strangers import STRANGER, needs_root
 from weftos import Client, WeftosError
 from weftos.initialise import initialise
 
@@ -55,6 +56,23 @@ def test_a_path_too_long_for_a_socket(unborn: LiveNode) -> None:
     deep.mkdir()
     unborn.environment["XDG_RUNTIME_DIR"] = str(deep)
     refused(unborn, "invalid", "too long for sockets", "XDG_RUNTIME_DIR")
+
+
+@pytest.mark.parametrize("part", ["", "keys"])
+def test_a_data_or_key_directory_that_others_can_write(unborn: LiveNode, part: str) -> None:
+    (unborn.data / part).chmod(0o777)
+    refused(unborn, "refused", str(unborn.data / part), "has mode 0777", "chmod go-w")
+
+
+@needs_root
+def test_a_configuration_of_another_user(unborn: LiveNode) -> None:
+    os.chown(unborn.data / "weftos.toml", STRANGER, STRANGER)
+    refused(unborn, "refused", "weftos.toml", f"belongs to user {STRANGER}")
+    os.chown(unborn.data / "weftos.toml", 0, 0)
+    theirs = unborn.place / "weftos.toml"
+    theirs.touch()
+    os.chown(theirs, STRANGER, STRANGER)
+    refused(unborn, "refused", "weftos.toml", f"belongs to user {STRANGER}")
 
 
 def test_a_second_node_on_the_same_directory(node: LiveNode, new_node: NodeMaker) -> None:

@@ -93,6 +93,9 @@ def test_an_agent_without_a_workspace_of_its_own_gets_one_below_the_data_directo
 def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Control) -> None:
         (tmp_path / "file").write_text("")
+        other = tmp_path.parent / f"{tmp_path.name}-cluster" / "n2"
+        (other / "workspaces" / "bob").mkdir(parents=True)
+        (other / "format").write_text("weftos-data 1\n")
         for error, words, fields in (
             (Invalid, "behaviour 'nope' is not configured; there are: agent", {"behaviour": "nope"}),
             (Invalid, "provider 'nope' is not configured; there are: offline", {"provider": "nope"}),
@@ -102,6 +105,9 @@ def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
             (Refused, "would show the node's own files", {"workspace": str(tmp_path)}),
             (Refused, "would show the node's own files", {"workspace": str(tmp_path / "keys")}),
             (Refused, "would show the node's own files", {"workspace": "/"}),
+            (Refused, "would show files of a weftos node", {"workspace": str(other)}),
+            (Refused, "would show files of a weftos node", {"workspace": str(other.parent)}),
+            (Refused, "would show files of a weftos node", {"workspace": str(other / "workspaces" / "bob")}),
             (Refused, "under /user", {"under": "/kernel"}),
             (NotFound, "no process at /user/x", {"under": "/user/x"}),
         ):

@@ -77,9 +77,11 @@ def test_a_broken_directory_fails_by_name(
 
 @pytest.mark.usefixtures("quick")
 def test_a_runtime_directory_too_long_for_sockets_is_found_before_a_node_is_started(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "/tmp/" + "x" * 80)
+    deep = tmp_path / ("x" * 80)
+    deep.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
     status, out, _ = shell.run("doctor")
     assert status == 1
     assert "set XDG_RUNTIME_DIR to a shorter directory" in out

@@ -17,8 +17,8 @@ import typer
 
 from weftos.cli.options import AsJson, Data
 from weftos.cli.output import Output
-from weftos.paths import data_directory, has_data, runtime_directory
-from weftos.runtime import MAX_SOCKET_PATH, RAY_SUFFIX_BYTES
+from weftos.paths import data_directory, has_data, runtime_home
+from weftos.runtime import MAX_SOCKET_PATH, longest_socket
 
 _IMPORT_TIMEOUT_S = 120
 _FREE_FAIL_BYTES = 100 * 2**20
@@ -151,9 +151,8 @@ def _space(place: Path) -> Check:
 
 
 def _paths(place: Path) -> Check:
-    runtime = runtime_directory(place)
-    length = len(os.fsencode(runtime / "ray" / ("x" * RAY_SUFFIX_BYTES)))
-    detail = f"{runtime}: longest socket path {length} of {MAX_SOCKET_PATH} bytes"
+    length = longest_socket(place)
+    detail = f"{runtime_home()}: longest socket path {length} of {MAX_SOCKET_PATH} bytes"
     if length > MAX_SOCKET_PATH:
         return Check("paths", "fail", detail, "set XDG_RUNTIME_DIR to a shorter directory, or unset it")
     return Check("paths", "ok", detail)

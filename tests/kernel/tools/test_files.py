@@ -464,3 +464,63 @@ def test_a_temporary_name_that_is_taken_is_not_written_through(
     with pytest.raises(FileError, match="file exists"):
         write(workspace, "fresh.txt")
     assert (workspace / "notes.txt").read_text() == "one\ntwo\n"
+
+
+@pytest.fixture
+def node_inside(workspace: Path) -> Path:
+    """A node's data directory somewhere below a workspace."""
+    data = workspace / "deep" / "node"
+    (data / "keys").mkdir(parents=True)
+    (data / "format").write_text("weftos-data 1\n")
+    (data / "keys" / "ed25519.key").write_text("secret")
+    (data / "workspaces" / "ada").mkdir(parents=True)
+    (data / "workspaces" / "ada" / "note.txt").write_text("hers")
+    return data
+
+
+@pytest.mark.parametrize("being_made", [True, False])
+def test_a_data_directory_below_a_workspace_is_entered_by_nobody(
+    workspace: Path, node_inside: Path, being_made: bool
+) -> None:
+    if being_made:
+        (node_inside / "format").unlink()
+    for tool, path in (
+        (read, "deep/node/keys/ed25519.key"),
+        (read, "deep/node/workspaces/ada/note.txt"),
+        (list_, "deep/node"),
+        (write, "deep/node/weftos.toml"),
+        (write, "deep/node/new/file"),
+    ):
+        with pytest.raises(FileError, match="'deep/node' is a data directory of weftos"):
+            tool(workspace, path)
+    assert not (node_inside / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "marks", [{"format": "weftos-runtime 1\n"}, {"cluster.json": "{}", "boot.json": "{}"}]
+)
+def test_a_runtime_directory_and_that_of_a_cluster_are_no_less_ours(
+    workspace: Path, marks: dict[str, str]
+) -> None:
+    (workspace / "ours").mkdir()
+    for name, text in {**marks, "ray.token": "secret"}.items():
+        (workspace / "ours" / name).write_text(text)
+    with pytest.raises(FileError, match="is a data directory of weftos"):
+        read(workspace, "ours/ray.token")
+
+
+@pytest.mark.parametrize("inside", ["", "keys", "workspaces"])
+def test_a_workspace_in_a_data_directory_is_one_of_its_workspaces_or_none(
+    node_inside: Path, inside: str
+) -> None:
+    with pytest.raises(FileError, match="the workspace lies in a data directory"):
+        list_(node_inside / inside, ".")
+    assert read(node_inside / "workspaces" / "ada", "note.txt") == "hers"
+
+
+def test_no_agent_can_make_a_workspace_look_like_a_data_directory(workspace: Path) -> None:
+    with pytest.raises(FileError, match="would mark its directory"):
+        write_file(str(workspace), "format", "weftos-data 1\n")
+    with pytest.raises(FileError, match="would mark its directory"):
+        write_file(str(workspace), "keys/ed25519.key", "x")
+    assert write_file(str(workspace), "format", "A4") == "wrote 2 bytes to 'format'"

@@ -1,0 +1,146 @@
+"""Another local user who serves a node's socket is told nothing, and cannot keep the node from starting."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.session import write_boot
+from tests.weftos.strangers import STRANGER, as_stranger, needs_root, wait_for
+from weftos import Client, WeftosError
+from weftos.initialise import initialise
+from weftos.paths import TEMPORARY, runtime_home
+from weftos.runtime import make_runtime, remove_runtime
+
+REPLY = json.dumps({"message": "m", "reply": "I am the node", "status": "ok"}).encode()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    initialise(tmp_path / "node")
+    return tmp_path / "node"
+
+
+class Impostor:
+    """Answers each request as an agent would, and keeps what it was told."""
+
+    def __init__(self, place: Path, *, own_directory: bool) -> None:
+        self.path = place / "control.sock"
+        self._heard, told = os.pipe()
+        self._listening = socket.socket(socket.AF_UNIX)
+
+        def bind() -> None:
+            self._listening.bind(os.fspath(self.path))
+            self.path.chmod(0o777)
+
+        def serve() -> None:
+            if own_directory:
+                place.mkdir(mode=0o755)
+                bind()
+            self._listening.listen()  # SO_PEERCRED names who does this
+            os.write(told, b"listening\n")
+            while True:
+                connection, _ = self._listening.accept()
+                if said := connection.recv(65536):
+                    os.write(told, said.partition(b"\r\n")[0] + b"\n")
+                    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+                    connection.send(head % len(REPLY) + REPLY)
+                connection.close()
+
+        self._child = as_stranger(serve, (lambda: None) if own_directory else bind)
+        os.close(told)
+        assert os.read(self._heard, 100) == b"listening\n"
+
+    def heard_until(self, last: bytes) -> bytes:
+        """What it was told up to and with ``last``, which is said to it now."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(os.fspath(self.path))
+            connection.send(last)
+            connection.recv(1000)
+        return os.read(self._heard, 65536)
+
+    def end(self) -> None:
+        os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+        os.close(self._heard)
+        self._listening.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Where a runtime directory was in /tmp, whose name everybody has seen."""
+    place = Path(tempfile.mkdtemp(prefix="weftos-", dir="/tmp"))
+    place.rmdir()
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@needs_root
+@pytest.mark.parametrize("own_directory", [True, False])
+def test_who_serves_as_another_user_is_told_nothing(data: Path, place: Path, own_directory: bool) -> None:
+    write_boot(data, 1, place)
+    if not own_directory:
+        place.mkdir(mode=0o755)
+    impostor = Impostor(place, own_directory=own_directory)
+    try:
+        with pytest.raises(WeftosError, match=f"belongs to user {STRANGER}") as caught, Client(data) as node:
+            node.send("ada", "my secret", wait_s=5)
+        assert caught.value.code == "refused"
+        assert impostor.heard_until(b"the end\r\n") == b"the end\n"
+    finally:
+        impostor.end()
+
+
+def test_a_runtime_directory_that_others_can_write_is_not_trusted(data: Path, place: Path) -> None:
+    write_boot(data, 1, place)
+    place.mkdir()
+    place.chmod(0o777)
+    with pytest.raises(WeftosError, match=f"{place} has mode 0777"):
+        Client(data)
+
+
+def test_a_node_that_has_stopped_does_not_run(data: Path, place: Path) -> None:
+    write_boot(data, 1, place)
+    with pytest.raises(WeftosError) as caught:
+        Client(data)
+    assert caught.value.code == "not_running"
+
+
+@needs_root
+def test_the_old_name_made_by_another_user_is_left_alone(place: Path) -> None:
+    wait_for(as_stranger(lambda: place.mkdir()))
+    assert not remove_runtime(place)
+    assert place.exists()
+
+
+def test_each_start_in_the_common_directory_has_another_name(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody knows of one run, or can compute, does not help him to be there before the next."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("weftos.runtime.runtime_home", lambda: TEMPORARY)
+    first, second = make_runtime(data), make_runtime(data)
+    try:
+        assert first != second
+        assert {stat.S_IMODE(made.stat().st_mode) for made in (first, second)} == {0o700}
+    finally:
+        assert remove_runtime(first)
+        assert remove_runtime(second)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_a_home_for_sockets_that_others_can_write_is_not_taken(tmp_path: Path, mode: int) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    assert runtime_home({"XDG_RUNTIME_DIR": str(home)}) == home
+    home.chmod(mode)
+    assert runtime_home({"XDG_RUNTIME_DIR": str(home)}) != home

@@ -1,0 +1,104 @@
+"""Whose a path is: every directory on the way to it decides."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.weftos.strangers import STRANGER, needs_root
+from weftos import WeftosError
+from weftos.initialise import initialise
+from weftos.ownership import check_own_place, own_fault, way_fault
+
+
+def test_a_path_in_a_directory_of_ones_own_is_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert own_fault(tmp_path / "file") == ""
+    assert way_fault(tmp_path / "file") == ""
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o722])
+def test_a_directory_on_the_way_that_all_can_write_is_named(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "open" / "inner").mkdir(parents=True)
+    (tmp_path / "open").chmod(mode)
+    assert f"{tmp_path / 'open'} on the way to it can be written by others (mode {mode:04o})" in way_fault(
+        tmp_path / "open" / "inner" / "file"
+    )
+
+
+def test_a_sticky_directory_on_the_way_is_usual(tmp_path: Path) -> None:
+    (tmp_path / "open" / "inner").mkdir(parents=True)
+    (tmp_path / "open").chmod(0o1777)
+    assert way_fault(tmp_path / "open" / "inner") == ""
+
+
+def test_a_link_leads_over_the_way_of_its_target(tmp_path: Path) -> None:
+    (tmp_path / "open" / "inner").mkdir(parents=True)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to("open/inner")
+    assert f"{tmp_path / 'open'} on the way" in way_fault(tmp_path / "link" / "file")
+
+
+def test_links_in_a_circle_are_an_error_and_no_endless_walk(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="leads through more than"):
+        way_fault(tmp_path / "a" / "file")
+
+
+@needs_root
+def test_another_user_on_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "theirs" / "inner").mkdir(parents=True)
+    os.chown(tmp_path / "theirs", STRANGER, STRANGER)
+    assert f"{tmp_path / 'theirs'} on the way to it belongs to user {STRANGER}" in way_fault(
+        tmp_path / "theirs" / "inner"
+    )
+    os.lchown(tmp_path / "theirs", 0, 0)
+    (tmp_path / "link").symlink_to("theirs")
+    os.lchown(tmp_path / "link", STRANGER, STRANGER)
+    assert f"{tmp_path / 'link'} on the way to it belongs to user {STRANGER}" in way_fault(
+        tmp_path / "link" / "inner"
+    )
+
+
+@needs_root
+def test_a_group_of_others_may_not_write(tmp_path: Path) -> None:
+    (tmp_path / "shared" / "inner").mkdir(parents=True)
+    os.chown(tmp_path / "shared", 0, STRANGER)
+    (tmp_path / "shared").chmod(0o770)
+    assert "can be written by others (mode 0770)" in way_fault(tmp_path / "shared" / "inner")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o720])
+@pytest.mark.parametrize("part", ["", "keys"])
+def test_a_data_or_key_directory_that_others_can_write_is_refused(
+    tmp_path: Path, part: str, mode: int
+) -> None:
+    data = tmp_path / "node"
+    initialise(data)
+    check_own_place(data)
+    (data / part).chmod(mode)
+    with pytest.raises(WeftosError, match=f"{data / part} has mode {mode:04o}.*chmod go-w") as caught:
+        check_own_place(data)
+    assert caught.value.code == "refused"
+
+
+@pytest.mark.parametrize("part", ["journal", "heads", "weftos.toml", "format"])
+def test_what_decides_in_a_data_directory_is_not_for_all_to_write(tmp_path: Path, part: str) -> None:
+    data = tmp_path / "node"
+    initialise(data)
+    (data / part).chmod(0o757)
+    with pytest.raises(WeftosError, match=f"{data / part} can be written by others"):
+        check_own_place(data)
+
+
+@needs_root
+@pytest.mark.parametrize("part", ["", "keys", "weftos.toml", "journal"])
+def test_what_belongs_to_another_user_is_refused(tmp_path: Path, part: str) -> None:
+    data = tmp_path / "node"
+    initialise(data)
+    os.chown(data / part, STRANGER, STRANGER)
+    with pytest.raises(WeftosError, match=f"{data / part} belongs to user {STRANGER}"):
+        check_own_place(data)

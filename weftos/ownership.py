@@ -1,0 +1,150 @@
+"""Whether a file, and each directory on the way to it, is in nobody's hands but the user's (and root's).
+
+Who may write a directory may put something else in the place of what lies in it. So a path is the user's own when every
+directory on the way belongs to the user or to root and can be written by no other, as sshd demands of its keys' paths.
+Two exceptions, both usual: a directory with the sticky bit (``/tmp``), in which nobody can replace what is another's,
+and one that a group may write whose only member is the user, or which is root's.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from weftos.errors import WeftosError
+
+ROOT = 0
+_MAX_STEPS = 255  # components and symbolic links of one path; Linux follows 40 links
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def way_fault(path: Path, uid: int | None = None) -> str:
+    """Which directory on the way to ``path`` (itself not counted) somebody else could use to put another file in its
+    place, in words; empty when none. ``uid``: the user, by default this process's. Raises OSError."""
+    own = os.geteuid() if uid is None else uid
+    for place, found in _way(path):
+        if found.st_uid not in (ROOT, own):
+            return f"{place} on the way to it belongs to {name_of(found.st_uid)}"
+        if stat.S_ISDIR(found.st_mode) and not found.st_mode & stat.S_ISVTX and _is_shared(found, own):
+            return f"{place} on the way to it can be written by others (mode {_mode(found)})"
+    return ""
+
+
+def own_fault(path: Path, uid: int | None = None, *, by_root: bool = False) -> str:
+    """Why ``path`` (a link: what it leads to) is not this user's alone to change; empty when it is.
+
+    ``by_root``: root's will do too. Raises OSError.
+    """
+    own = os.geteuid() if uid is None else uid
+    found = os.stat(path)
+    if found.st_uid != own and not (by_root and found.st_uid == ROOT):
+        return f"{path} belongs to {name_of(found.st_uid)}, you are {name_of(own)}"
+    if found.st_mode & _OTHERS:
+        return f"{path} has mode {_mode(found)}, so that others can write it: chmod go-w {path}"
+    return ""
+
+
+def name_of(uid: int) -> str:
+    """A user for a message: number, and name where there is one."""
+    try:
+        return f"user {uid} ({pwd.getpwuid(uid).pw_name})"
+    except KeyError:
+        return f"user {uid}"
+
+
+def check_own_place(data: Path) -> None:
+    """That a data directory, and what decides in it, is this user's alone to write. Raises WeftosError (``refused``).
+
+    What somebody else can write there is his word in the place of ours: code to be run, rights, state.
+    """
+    fault = own_fault(data)
+    keys = data / "keys"
+    if not fault and keys.is_dir():
+        fault = own_fault(keys)
+    fault = fault or _shared_entry(data) or way_fault(data)
+    if fault:
+        raise WeftosError(
+            f"the data directory {data} is not yours alone: {fault}. Whoever can write there decides what the node "
+            "runs and believes; see what was changed, then set owner and mode right",
+            "refused",
+        )
+
+
+def check_configuration(file: Path) -> None:
+    """That a configuration file is this user's or root's, and no other can write it. Raises WeftosError (``refused``).
+
+    It names code that the node runs. Raises OSError when it is not there.
+    """
+    if fault := own_fault(file, by_root=True) or way_fault(file):
+        raise WeftosError(
+            f"{file} is not taken for the configuration, which names code to run: {fault}", "refused"
+        )
+
+
+def _shared_entry(data: Path) -> str:
+    """As ``own_fault``, for what lies directly in the data directory; a group of the user's own may write there."""
+    own = os.geteuid()
+    for entry in sorted(data.iterdir()):
+        try:
+            found = entry.stat()
+        except FileNotFoundError:
+            continue  # removed meanwhile, or a link that leads nowhere
+        if found.st_uid != own:
+            return f"{entry} belongs to {name_of(found.st_uid)}"
+        if _is_shared(found, own):
+            return f"{entry} can be written by others (mode {_mode(found)}): chmod go-w {entry}"
+    return ""
+
+
+def _way(path: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Every directory and symbolic link that is passed on the way to ``path``, from the root on."""
+    todo = list(reversed(path.absolute().parts[1:]))
+    here = "/"
+    yield here, os.lstat(here)
+    for _ in range(_MAX_STEPS):
+        if not todo:
+            return
+        part = todo.pop()
+        if part == "..":
+            here = os.path.dirname(here)
+            continue
+        place = os.path.join(here, part)
+        found = os.lstat(place)
+        if stat.S_ISLNK(found.st_mode):
+            yield place, found
+            target = Path(os.readlink(place))
+            here = "/" if target.is_absolute() else here
+            todo += reversed([step for step in target.parts if step != "/"])
+            continue
+        if not todo:
+            return
+        yield place, found
+        here = place
+    raise OSError(f"{path} leads through more than {_MAX_STEPS} directories and links")
+
+
+def _is_shared(found: os.stat_result, own: int) -> bool:
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return (
+        bool(found.st_mode & stat.S_IWGRP)
+        and found.st_gid != ROOT
+        and not _is_private_group(found.st_gid, own)
+    )
+
+
+def _is_private_group(gid: int, own: int) -> bool:
+    """A group of the user's own, as many systems give to each: it has the user's name, and no other member."""
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(own)
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _mode(found: os.stat_result) -> str:
+    return f"{stat.S_IMODE(found.st_mode):04o}"
