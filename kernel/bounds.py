@@ -53,6 +53,7 @@ class Bounds:
     tool_result_bytes: int = 64 * KIB
     tool_record_bytes: int = 1 * MIB - 16 * KIB  # body_bytes, less room for the other fields
     model_request_bytes: int = 8 * MIB
+    model_messages: int = 1_024
     model_answer_bytes: int = 512 * KIB
     model_timeout_s: float = 300.0
 

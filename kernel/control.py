@@ -26,6 +26,7 @@ from kernel.helpers import KERNEL
 from kernel.kernel import Kernel
 from kernel.key_control import KeyControl, Rotate, no_rotation
 from kernel.live import LiveProcess
+from kernel.loop_lag import LoopLag
 from kernel.mail import OPERATOR, Outgoing
 from kernel.memory_control import MemoryControl
 from kernel.peer_services import PeerServices, Recorded
@@ -91,7 +92,7 @@ class NodeFacts:
     read_logs: Callable[[str, int], list[dict[str, Any]]]
     archive: Callable[[str, dict[str, Any]], Any]
     shutdown: Callable[[str], None]
-    loop_lag_p99_ms: Callable[[], float]
+    loop_lag: LoopLag
     erasures: Erasures
     rotate: Rotate = no_rotation
 
@@ -161,7 +162,9 @@ class Control:
                 "provisional": ledger.size - ledger.full_size,
             },
             "helpers": [{key: row[key] for key in ("name", "pid", "os_pid", "state")} for row in helpers],
-            "loop_lag_p99_ms": self._facts.loop_lag_p99_ms(),
+            "loop_lag_p99_ms": self._facts.loop_lag.p99_ms(),
+            "loop_lag_max_ms": self._facts.loop_lag.max_ms(),
+            "loop_lag_longest_ms": self._facts.loop_lag.longest_ms(),
             "runtime": str(self._facts.runtime),
             "data": str(self._facts.data),
             "os_pid": os.getpid(),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel.cell.frames import FrameError, FrameLink
+from kernel.cell.frames import FOREIGN, OWN, FrameError, FrameLink, LinkBounds
 from kernel.cell.lifeline import die_with_parent as die_with_parent
 
 NOTICE = 0
@@ -47,7 +47,8 @@ class Helper:
     """One running helper. Not restartable: a new incarnation is a new object.
 
     ``on_notice(op, args)`` is called for each notice, ``on_death(exit status or None)`` exactly once, after
-    every pending request has been failed with :class:`HelperLost`.
+    every pending request has been failed with :class:`HelperLost`. ``bounds`` are
+    those of its link: ``OWN`` only for a helper that runs no foreign code.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Helper:
         boot: int,
         on_notice: Callable[[str, dict[str, Any]], None],
         on_death: Callable[[int | None], None],
+        bounds: LinkBounds = FOREIGN,
     ) -> None:
         self.command = command
         self._boot = boot
         self._on_notice = on_notice
         self._on_death = on_death
+        self._bounds = bounds
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._next = 1
         self._link: FrameLink | None = None
@@ -91,7 +94,7 @@ class Helper:
         await loop.create_connection(self._make_link, sock=ours)
 
     def _make_link(self) -> FrameLink:
-        self._link = FrameLink(self._boot, self._received, self._closed)
+        self._link = FrameLink(self._boot, self._received, self._closed, bounds=self._bounds)
         return self._link
 
     @property
@@ -219,7 +222,7 @@ async def serve_link(
         if not done.done():
             done.set_result(None)
 
-    link = FrameLink(boot, received, closed)
+    link = FrameLink(boot, received, closed, bounds=OWN)
     await loop.create_connection(lambda: link, sock=socket.socket(fileno=fd))
     if on_open is not None:
         on_open(lambda op, args: link.send([NOTICE, op, args]))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from chain.ledger import Draft
+from kernel.cell.frames import OWN
 from kernel.helper import Helper, HelperCommand, HelperLost
 from kernel.processes import Processes
 from kernel.recorder import Recorder
@@ -48,7 +49,9 @@ class HelperChild(Protocol):
 
 
 class LinkedHelper:
-    """A helper behind a link (gateway, archive): :meth:`request` waits a while for it to be up."""
+    """A helper behind a link (gateway, archive), which runs no foreign code. :meth:`request` waits a while for it to
+    be up.
+    """
 
     def __init__(
         self, command: HelperCommand, boot: int, on_notice: Callable[[str, dict[str, Any]], None]
@@ -68,7 +71,7 @@ class LinkedHelper:
             self._up.clear()
             on_death(f"exit status {status}")
 
-        helper = Helper(self._command, self._boot, self._on_notice, died)
+        helper = Helper(self._command, self._boot, self._on_notice, died, bounds=OWN)
         await helper.start()
         self._helper = helper
         self._up.set()

@@ -17,6 +17,7 @@ from kernel.address import validate_address
 from kernel.errors import AddressError, Invalid
 from kernel.state import Mail
 from kernel.values import clean
+from mesh.bounded import Unbounded, unpack
 
 MAX_TARGET_CHARS = 1_100
 MAX_SESSION_CHARS = 1_100
@@ -28,6 +29,7 @@ _FIELDS: dict[str, type] = {
     "to": str, "sender": str, "text": str, "session": str, "wants_reply": bool, "ttl_us": int, "waiting": list,
     "trace": bytes, "answers": str, "status": str,
 }  # fmt: skip
+_MAX_VALUES = 1 + 2 * (len(_FIELDS) + 1) + MAX_WAITING + MAX_RIGHTS
 _NEEDED = {"spawn_agent": "spawn"}
 
 
@@ -74,9 +76,9 @@ def write_letter(mail: Mail, now_us: int) -> bytes:
 def read_letter(body: bytes, limit_bytes: int) -> Letter:
     """The letter in a parcel. Raises :class:`Invalid` for any other shape, or a text over ``limit_bytes``."""
     try:
-        value = msgpack.unpackb(body, max_array_len=MAX_RIGHTS, max_map_len=32, max_ext_len=0)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise Invalid(f"the message is no bounded msgpack: {type(error).__name__}") from error
+        value = unpack(body, _MAX_VALUES)
+    except Unbounded as error:
+        raise Invalid(f"the message is no bounded msgpack: {error}") from error
     if not isinstance(value, dict) or value.keys() != {*_FIELDS, "rights"}:
         raise Invalid(f"the message does not have the fields {', '.join(_FIELDS)}, rights")
     for name, kind in _FIELDS.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from chain.errors import LedgerUnavailable
@@ -18,14 +18,18 @@ from kernel.bounds import Bounds
 from kernel.errors import Invalid
 from kernel.helper import HelperLost, HelperRefused
 from kernel.live import LiveProcess
+from kernel.model_request import RequestText, common_messages
 from kernel.recorder import Recorder
 from kernel.state import Call, Turn
 from kernel.tools.registry import Registry
 from kernel.turns import Turns
-from kernel.values import call_hash, canonical, clean, cut_bytes, sha256_hex
+from kernel.values import canonical, clean, cut_bytes
 from kernel.watch import Watchers
 
 REMEMBERED_SESSIONS = 5_000
+REMEMBERED_BYTES = 16 * 2**20
+RETRY_S = 1.0
+_DONE = object()
 ATTEMPTS = 5
 
 
@@ -58,25 +62,64 @@ class ModelCalls:
         self._gateway = gateway
         self._watchers = watchers
         self._bounds = bounds
-        self._last: OrderedDict[tuple[str, str], tuple[int, list[str]]] = OrderedDict()
+        self._last: dict[tuple[str, str], tuple[int, bytes]] = {}
+        self._remembered_bytes = 0
+        self._preparing: set[asyncio.Task[None]] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._messages: dict[str, str] = {}
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
         """A cell asks a model. Everything in ``args`` is hostile."""
-        call = turn.calls.get(ordinal)
         try:
             request = self._checked(process, args)
-            text = canonical(request)
-            if len(text) > self._bounds.model_request_bytes:
-                raise Invalid(f"model request of {len(text)} bytes, limit {self._bounds.model_request_bytes}")
+            text = RequestText(request, self._bounds.model_request_bytes)
+            steps = text.steps()
+            if next(steps, _DONE) is _DONE:
+                self._prepared(process, turn, ordinal, request, text)
+                return
         except Invalid as error:
             self._turns.answer(turn, ordinal, _error(str(error)))
             return
-        hashed = call_hash("model", text)
+        task = asyncio.get_running_loop().create_task(
+            self._prepare(process, turn, ordinal, request, text, steps)
+        )
+        self._preparing.add(task)
+        task.add_done_callback(self._preparing.discard)
+
+    async def _prepare(
+        self,
+        process: LiveProcess,
+        turn: Turn,
+        ordinal: str,
+        request: dict[str, Any],
+        text: RequestText,
+        steps: Iterator[None],
+    ) -> None:
+        """The rest of a long request, a slice a turn of the loop."""
+        try:
+            for _ in steps:
+                await asyncio.sleep(0)
+            while self._turns.asks(process, turn, ordinal):
+                try:
+                    self._prepared(process, turn, ordinal, request, text)
+                    return
+                except LedgerUnavailable:
+                    await asyncio.sleep(RETRY_S)
+        except Invalid as error:
+            self._turns.answer(turn, ordinal, _error(str(error)))
+        except Exception as error:  # the boundary: whoever asked is answered, whatever it was
+            self._turns.answer(
+                turn, ordinal, _error(f"the node failed at this request ({type(error).__name__})")
+            )
+            raise
+
+    def _prepared(
+        self, process: LiveProcess, turn: Turn, ordinal: str, request: dict[str, Any], text: RequestText
+    ) -> None:
+        call = turn.calls.get(ordinal)
         if call is None:
-            self._record_question(process, turn, ordinal, hashed, request, text)
-        elif call.call_hash != hashed:
+            self._record_question(process, turn, ordinal, request, text)
+        elif call.call_hash != text.call_hash:
             self._turns.diverge(process, turn, ordinal)
             return
         elif call.outcome is not None:
@@ -98,6 +141,8 @@ class ModelCalls:
         messages = args.get("messages")
         if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
             raise Invalid("messages is not a list of objects")
+        if len(messages) > self._bounds.model_messages:
+            raise Invalid(f"model request of {len(messages)} messages, limit {self._bounds.model_messages}")
         names = args.get("tools")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise Invalid("tools is not a list of names")
@@ -108,24 +153,20 @@ class ModelCalls:
         return {"messages": messages, "tools": offered, "provider": provider[:64], "model": model[:128]}
 
     def _record_question(
-        self, process: LiveProcess, turn: Turn, ordinal: str, hashed: str, request: dict[str, Any], text: str
+        self, process: LiveProcess, turn: Turn, ordinal: str, request: dict[str, Any], text: RequestText
     ) -> None:
-        messages = [canonical(message) for message in request["messages"]]
-        hashes = [sha256_hex(message) for message in messages]
         key = (turn.address, turn.mail.session)
-        before, known = self._last.get(key, (-1, []))
-        count = 0
-        while count < min(len(known), len(hashes)) and known[count] == hashes[count]:
-            count += 1
+        before, known = self._last.get(key, (-1, b""))
+        count = common_messages(known, bytes(text.digests))
         provider, model = self._gateway.resolve(clean(request["provider"]), clean(request["model"]))
-        new, cut = cut_bytes("[" + ",".join(messages[count:]) + "]", self._bounds.body_bytes // 2)
+        new, cut = cut_bytes("[" + ",".join(text.messages[count:]) + "]", self._bounds.body_bytes // 2)
         body = {
             "turn": turn.id,
             "ordinal": ordinal,
-            "call_hash": hashed,
+            "call_hash": text.call_hash,
             "provider": provider,
             "model": model,
-            "request_hash": sha256_hex(text),
+            "request_hash": text.request_hash,
             "prefix_of": before if count else -1,
             "prefix_count": count,
             "new": new,
@@ -133,10 +174,15 @@ class ModelCalls:
         }
         draft = Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
         seq = self._recorder.commit([draft]).entries[0].entry.seq
-        self._last[key] = (seq, hashes)
-        self._last.move_to_end(key)
-        if len(self._last) > REMEMBERED_SESSIONS:
-            self._last.popitem(last=False)
+        self._remember(key, seq, bytes(text.digests))
+
+    def _remember(self, key: tuple[str, str], seq: int, digests: bytes) -> None:
+        """What a session asked last; the sessions that asked longest ago are forgotten, and say all of it again."""
+        self.forget(*key)
+        self._last[key] = (seq, digests)
+        self._remembered_bytes += len(digests)
+        while len(self._last) > REMEMBERED_SESSIONS or self._remembered_bytes > REMEMBERED_BYTES:
+            self.forget(*next(iter(self._last)))
 
     async def _ask(self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], stream: str) -> None:
         schemas = []
@@ -163,7 +209,7 @@ class ModelCalls:
                 self._recorder.commit([draft])
                 break
             except LedgerUnavailable:
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(RETRY_S)
         self._answer(turn, call)
 
     async def _ask_gateway(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +282,8 @@ class ModelCalls:
 
     def forget(self, address: str, session: str) -> None:
         """The next question of a session says all that it holds: what was asked before may be erased."""
-        self._last.pop((address, session), None)
+        _, digests = self._last.pop((address, session), (-1, b""))
+        self._remembered_bytes -= len(digests)
 
     def stop(self, turn: str) -> None:
         """The turn is over: what is still being asked for it is not wanted."""
@@ -245,9 +292,10 @@ class ModelCalls:
             self._running[stream].cancel()
 
     async def close(self) -> None:
-        for task in list(self._running.values()):
+        tasks = [*self._preparing, *self._running.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _error(text: str) -> dict[str, Any]:

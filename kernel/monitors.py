@@ -107,7 +107,7 @@ class Monitors:
 
     def _down(self, future: asyncio.Future[str] | None, reason: object) -> None:
         if future is not None and not future.done():
-            future.set_result(clean(reason)[:200] if isinstance(reason, str) and reason else NOPROC)
+            future.set_result(clean(reason[:200]) if isinstance(reason, str) and reason else NOPROC)
 
     # -- what happens --------------------------------------------------------------------------------------------
 

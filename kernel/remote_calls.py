@@ -157,4 +157,4 @@ class RemoteCalls:
 
 
 def _shown(why: object) -> str:
-    return clean(why)[:MAX_TEXT_CHARS] if isinstance(why, str) else "no"
+    return clean(why[:MAX_TEXT_CHARS]) if isinstance(why, str) else "no"

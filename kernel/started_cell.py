@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from kernel.cells import Cells
 
 
+_BEGUN_HERE = (
+    "start",
+    "turn",
+)  # as many as the node places and delivers; all else answers the cell, or is small
+
+
 class StartedCell:
     """The surroundings of its port."""
 
@@ -38,7 +44,7 @@ class StartedCell:
 
     def send(self, frame: list[Any]) -> None:
         if self.visitor is not None:
-            self.visitor.link.send(frame)
+            self.visitor.link.send(frame, granted=frame[0] in _BEGUN_HERE)
 
     def kill(self, why: str) -> None:
         self._cells.lose(self, why)

@@ -129,6 +129,10 @@ class Turns:
         """Hand a recorded outcome to whoever runs the turn now and asked for it; held up while the disk is behind."""
         self._recorder.ledger.when_room(lambda: self._hand_over(turn, ordinal, outcome))
 
+    def asks(self, process: LiveProcess, turn: Turn, ordinal: str) -> bool:
+        """Whether ``process`` still runs the turn and waits for this call."""
+        return self._live.at(turn.address) is process and process.turn == turn.id and ordinal in process.asked
+
     def _hand_over(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
         process = self._live.at(turn.address)
         if process is None or process.turn != turn.id or ordinal not in process.asked:

@@ -22,6 +22,7 @@ import msgpack
 
 from chain.keys import Keys
 from chain.note import verify_ed25519
+from mesh.bounded import Unbounded, unpack
 from mesh.errors import AdvertError
 
 CONTEXT = b"weftos/mesh/advert/1\n"
@@ -32,6 +33,7 @@ MAX_VERSION = 2**63 - 1
 _SIGNATURE_BYTES = 64
 _FIELDS = frozenset(("origin", "boot", "version", "name", "total", "processes"))
 _PROCESS_FIELDS = 5
+_MAX_VALUES = 1 + 2 * len(_FIELDS) + MAX_PROCESSES * (1 + _PROCESS_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ def _encode(advert: Advert) -> bytes:
 
 def _decode(body: bytes) -> Advert:
     try:
-        value = msgpack.unpackb(body, max_array_len=MAX_PROCESSES, max_map_len=len(_FIELDS), max_ext_len=0)
-    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        value = unpack(body, _MAX_VALUES)
+    except Unbounded as error:
         raise AdvertError(f"advert is not a bounded msgpack map: {error}") from error
     if not isinstance(value, dict) or value.keys() != _FIELDS:
         raise AdvertError(f"advert does not have the fields {', '.join(sorted(_FIELDS))}")

@@ -28,7 +28,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from reprlib import repr as brief
 from typing import Any
 
 from mesh.errors import DeliveryError
@@ -321,7 +320,7 @@ def read_message(op: Mapping[str, Any]) -> Message:
     settled, body = op.get("settled"), op.get("body")
     if type(settled) is not int or not -1 <= settled < number:
         raise DeliveryError(
-            f"message {id_} settles {brief(settled)}, must be a number below its own, {number}"
+            f"message {id_} settles {_brief(settled)}, must be a number below its own, {number}"
         )
     if type(body) is not bytes or len(body) > MAX_BODY_BYTES:
         raise DeliveryError(f"message {id_} has no body of at most {MAX_BODY_BYTES} bytes")
@@ -339,10 +338,15 @@ def read_answer(op: Mapping[str, Any]) -> Answer:
     return Answer(number, id_, why[:MAX_WHY_CHARS])
 
 
+def _brief(value: object) -> str:
+    """Foreign, for an error: a number as it is, of anything else the type, since its text may have megabytes."""
+    return str(value) if type(value) is int else type(value).__name__
+
+
 def _number_and_id(op: Mapping[str, Any]) -> tuple[int, str]:
     number, id_ = op.get("n"), op.get("id")
     if type(number) is not int or not 0 <= number <= MAX_NUMBER:
-        raise DeliveryError(f"message number is {brief(number)}, must be from 0 to {MAX_NUMBER}")
+        raise DeliveryError(f"message number is {_brief(number)}, must be from 0 to {MAX_NUMBER}")
     if type(id_) is not str or not 0 < len(id_) <= MAX_ID_CHARS or not id_.isascii():
-        raise DeliveryError(f"message id is {brief(id_)}, must be 1 to {MAX_ID_CHARS} ASCII characters")
+        raise DeliveryError(f"message id is {_brief(id_)}, must be 1 to {MAX_ID_CHARS} ASCII characters")
     return number, id_

@@ -45,12 +45,14 @@ from chain.errors import VerifierKeyError
 from chain.keys import ED25519_FILE, Keys, origin_of
 from chain.note import ED25519, ML_DSA_65, VerifierKey, verify_ed25519
 from chain.rotation import MAX_ROTATIONS, succession_text
+from mesh.bounded import Unbounded, unpack
 from mesh.bounds import MAX_HELLO_BYTES
 from mesh.errors import HelloError, MeshFileError
 from mesh.files import read_private, write_private
 
 HELLO_VERSION = 1
 ROTATIONS = "rotations"
+_MAX_HELLO_VALUES = 64 + MAX_ROTATIONS
 BINDING_CONTEXT = b"weftos/mesh/noise-static/1\n"
 NOISE_FILE = "noise.key"
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
@@ -205,8 +207,8 @@ def _unpack(payload: bytes) -> dict[str, Any]:
     if len(payload) > MAX_HELLO_BYTES:
         raise HelloError("form", f"{len(payload)} bytes, limit {MAX_HELLO_BYTES}")
     try:
-        hello = msgpack.unpackb(payload, max_map_len=32, max_array_len=MAX_ROTATIONS)
-    except (ValueError, msgpack.UnpackException) as error:
+        hello = unpack(payload, _MAX_HELLO_VALUES)
+    except Unbounded as error:
         raise HelloError("form", f"{len(payload)} bytes that are no msgpack map") from error
     if not isinstance(hello, dict) or type(hello.get("v")) is not int:
         raise HelloError("form", "not a map with a version")

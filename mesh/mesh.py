@@ -34,6 +34,7 @@ from chain.head import TreeHead
 from chain.keys import Keys
 from chain.note import parse
 from mesh.adverts import Advert, AdvertTable, make_advert, read_advert
+from mesh.bounded import Unbounded, unpack
 from mesh.errors import (
     AdvertError,
     HelloError,
@@ -54,7 +55,8 @@ from mesh.tokens import JoinClaim, JoinToken, TokenStore
 from mesh.transport import Dial, Transport
 
 PUBLISH_S = 1.0
-MAX_ITEMS = 100_000
+MAX_OP_VALUES = 4_096
+"""In one op; what is long in one (a message, an advert) is packed once more, as bytes. A spawn has 150."""
 STRANGER = "this node is not in the allow list here: ask for a join token"
 
 
@@ -320,9 +322,9 @@ class Mesh:
         if listed is None or identity is None:
             return
         try:
-            op = msgpack.unpackb(message, max_array_len=MAX_ITEMS, max_map_len=MAX_ITEMS, max_ext_len=0)
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            self._fault(origin, f"an op that is no bounded msgpack: {error!r:.200}")
+            op = unpack(message, MAX_OP_VALUES)
+        except Unbounded as error:
+            self._fault(origin, f"an op that is no bounded msgpack: {error}")
             return
         if not isinstance(op, dict) or not isinstance(op.get("op"), str):
             self._fault(origin, "an op that is no map with the key op")

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgpack
 
+from mesh.bounded import Unbounded, unpack
 from mesh.bounds import MAX_WHY_BYTES
 from mesh.errors import SessionBroken
 from mesh.frames import CONTROL
@@ -23,6 +24,7 @@ from mesh.tokens import JoinClaim
 
 _FLAG = bytes((CONTROL,))
 _MAX_WORD_BYTES = 1024
+_MAX_WORD_VALUES = 17
 
 
 def write_word(value: dict[str, Any]) -> bytes:
@@ -35,8 +37,8 @@ def read_word(plaintext: bytes) -> dict[str, Any]:
     """The word in ``plaintext``."""
     if plaintext[:1] == _FLAG:
         try:
-            value = msgpack.unpackb(plaintext[1 : 1 + _MAX_WORD_BYTES], max_map_len=8, max_array_len=0)
-        except (ValueError, msgpack.UnpackException):
+            value = unpack(plaintext[1 : 1 + _MAX_WORD_BYTES], _MAX_WORD_VALUES)
+        except Unbounded:
             value = None
         if isinstance(value, dict):
             return value

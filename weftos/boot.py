@@ -419,7 +419,7 @@ def _facts(
         read_logs=lambda address, limit: read_last(node_log, limit, {"address": address}),
         archive=archive.ask,
         shutdown=shutdown,
-        loop_lag_p99_ms=lag.p99_ms,
+        loop_lag=lag,
         erasures=erasures,
     )
 

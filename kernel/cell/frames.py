@@ -6,6 +6,10 @@ pickle.
 
 :class:`FrameDecoder` is the pure part (bytes in, values out). :class:`FrameLink` is the asyncio shell around
 it; it collects the frames of one loop iteration into one write.
+
+What a link may cost its receiver is bounded: bytes a frame, values a frame (counted before one is built, see
+:mod:`mesh.bounded`), frames and bytes heard at a time, and bytes that wait because the peer does not read. Of a frame
+that was refused nothing is kept, in no buffer and in no exception.
 """
 
 from __future__ import annotations
@@ -13,14 +17,36 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
+from mesh.bounded import Unbounded, unpack
+
 MAX_FRAME_BYTES = 16 * 2**20
 FRAMES_PER_STEP = 64
+STEP_BYTES = 64 * 2**10
 _HEADER = struct.Struct(">IQ")
 HEADER_BYTES = _HEADER.size
+
+
+@dataclass(frozen=True, slots=True)
+class LinkBounds:
+    """What the peer of a link may make its node hold. None: not bounded.
+
+    ``values`` of one frame; a model request of a thousand messages has half of them. ``waiting_bytes``: what was sent,
+    because the peer asked for it, and is not read.
+    """
+
+    values: int | None = 16_384
+    waiting_bytes: int | None = 64 * 2**20
+
+
+FOREIGN = LinkBounds()
+"""For a process that runs code which is not ours: a cell, a worker, the placer."""
+OWN = LinkBounds(None, None)
+"""For a part of the node that runs no foreign code, and for the node itself as its children see it."""
 
 
 class FrameError(Exception):
@@ -38,11 +64,21 @@ def encode_frame(boot: int, value: Any) -> bytes:
 
 
 class FrameDecoder:
-    """Feed bytes, iterate values. Raises :class:`FrameError`; the decoder is of no use afterwards."""
+    """Feed bytes, iterate values. Raises :class:`FrameError`; the decoder is of no use afterwards.
 
-    def __init__(self, boot: int, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    ``max_values`` None: they are not counted.
+    """
+
+    def __init__(
+        self,
+        boot: int,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        max_values: int | None = FOREIGN.values,
+    ) -> None:
         self._boot = boot
         self.max_frame_bytes = max_frame_bytes
+        self.taken_bytes = 0
+        self._max_values = max_values
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
@@ -61,28 +97,30 @@ class FrameDecoder:
                     break
                 payload = bytes(memoryview(buffer)[at + HEADER_BYTES : end])
                 at = end
-                yield _unpack(payload)
+                self.taken_bytes += length
+                yield self._unpack(payload)
         finally:
             del buffer[:at]
 
+    def drop(self) -> None:
+        """Forget what has come in and was not taken."""
+        self._buffer.clear()
 
-def _unpack(payload: bytes) -> Any:
-    try:
-        return msgpack.unpackb(payload, raw=False, strict_map_key=False, ext_hook=_refuse_extension)
-    except (ValueError, msgpack.exceptions.UnpackException, UnicodeDecodeError, TypeError) as error:
-        raise FrameError(f"frame of {len(payload)} bytes is not msgpack: {type(error).__name__}") from error
-
-
-def _refuse_extension(code: int, data: bytes) -> None:
-    raise ValueError(f"extension type {code}")
+    def _unpack(self, payload: bytes) -> Any:
+        try:
+            return unpack(payload, self._max_values, any_keys=True)
+        except Unbounded as error:
+            why = str(error)
+        raise FrameError(f"frame of {len(payload)} bytes is refused: {why}")
 
 
 class FrameLink(asyncio.Protocol):
     """An asyncio protocol that speaks frames. ``on_frame`` gets each value; ``on_close`` is called once.
 
-    One iteration of the loop hears at most ``FRAMES_PER_STEP`` frames of a link, so that none holds it for
-    long. ``on_close(error)`` has None for a plain end of file. An exception raised by ``on_frame`` closes the
-    link like a framing fault; one that is no :class:`FrameError` goes to the loop's handler as well.
+    One iteration of the loop hears at most ``FRAMES_PER_STEP`` frames of a link, and none after ``STEP_BYTES`` of
+    them, so that none holds it for long. ``on_close(error)`` has None for a plain end of file. An exception raised by
+    ``on_frame`` closes the link like a framing fault; one that is no :class:`FrameError` goes to the loop's handler as
+    well.
     """
 
     def __init__(
@@ -92,13 +130,17 @@ class FrameLink(asyncio.Protocol):
         on_close: Callable[[Exception | None], None],
         on_open: Callable[[FrameLink], None] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        bounds: LinkBounds = FOREIGN,
     ) -> None:
         self._boot = boot
-        self._decoder = FrameDecoder(boot, max_frame_bytes)
+        self._decoder = FrameDecoder(boot, max_frame_bytes, bounds.values)
+        self._bounds = bounds
         self._on_frame = on_frame
         self._on_close = on_close
         self._on_open = on_open
         self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._granted_bytes = 0
         self._frames: Iterator[Any] = iter(())
         self._fault: Exception | None = None
         self.transport: asyncio.Transport | None = None
@@ -119,12 +161,13 @@ class FrameLink(asyncio.Protocol):
         transport = self.transport
         if transport is None or transport.is_closing():
             return
+        enough = self._decoder.taken_bytes + STEP_BYTES
         try:
             for count, value in enumerate(self._frames, 1):
                 self._on_frame(value)
                 if self.closed:
                     return
-                if count == FRAMES_PER_STEP:
+                if count == FRAMES_PER_STEP or self._decoder.taken_bytes >= enough:
                     transport.pause_reading()
                     self._loop.call_soon(self._hear)
                     return
@@ -138,8 +181,9 @@ class FrameLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self._pending.clear()
-        self._on_close(self._fault or exc)
+        self._drop()
+        error = self._fault or exc
+        self._on_close(error if error is None else _bare(error))
 
     def hand_over(
         self, on_frame: Callable[[Any], None], on_close: Callable[[Exception | None], None]
@@ -155,23 +199,43 @@ class FrameLink(asyncio.Protocol):
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes written and not yet taken by the peer."""
-        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+        """Bytes sent and not yet taken by the peer."""
+        written = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        return written + self._pending_bytes
 
-    def send(self, value: Any) -> None:
+    def send(self, value: Any, *, granted: bool = False) -> None:
         """Queue one frame; all frames of this loop iteration leave in one write. Silently dropped once
-        closed.
+        closed. A peer that leaves too much unread loses its link; ``granted``: what this side began by itself is
+        not held against it.
         """
         if self.closed:
             return
+        frame = encode_frame(self._boot, value)
+        if not self._has_room(len(frame), granted):
+            return
         if not self._pending:
             self._loop.call_soon(self._flush)
-        self._pending.append(encode_frame(self._boot, value))
+        self._pending.append(frame)
+        self._pending_bytes += len(frame)
+
+    def _has_room(self, frame_bytes: int, granted: bool) -> bool:
+        limit, waiting = self._bounds.waiting_bytes, self.buffered_bytes
+        if limit is None:
+            return True
+        if not waiting:
+            self._granted_bytes = 0
+        if granted:
+            self._granted_bytes += frame_bytes
+        if not waiting or waiting + frame_bytes <= limit + self._granted_bytes:
+            return True
+        self.abort(FrameError(f"it does not read: {waiting} bytes wait for it, limit {limit}"))
+        return False
 
     def _flush(self) -> None:
         if self._pending and self.transport is not None and not self.transport.is_closing():
             self.transport.write(b"".join(self._pending))
         self._pending.clear()
+        self._pending_bytes = 0
 
     def close(self) -> None:
         """Send what is queued, then close."""
@@ -182,6 +246,20 @@ class FrameLink(asyncio.Protocol):
     def abort(self, error: Exception) -> None:
         """Close at once; ``on_close`` gets ``error``."""
         if self._fault is None:
-            self._fault = error
+            self._fault = _bare(error)
+        self._drop()
         if self.transport is not None:
             self.transport.abort()
+
+    def _drop(self) -> None:
+        """Nothing is heard or sent any more: free what is held."""
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._frames = iter(())
+        self._decoder.drop()
+
+
+def _bare(error: Exception) -> Exception:
+    """``error`` without what it came from: the frames of a traceback hold the message that was at fault."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

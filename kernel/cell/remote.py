@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.abi import ABI_VERSION
-from kernel.cell.frames import FrameError, FrameLink, encode_frame
+from kernel.cell.frames import OWN, FrameError, FrameLink, encode_frame
 from kernel.cell.lease import CellLease
 from kernel.cell.noise_link import NoiseLink
 from kernel.cell.noise_pipe import NoisePipe, OneTimeKey
@@ -57,7 +57,7 @@ class RemoteLink:
         self._lease = CellLease(dial["lease_s"], now_s())
         hello = encode_frame(boot, ["hello", token, os.getpid(), ABI_VERSION])
         self._pipe = NoisePipe(OneTimeKey(), boot, bytes.fromhex(dial["key"]), hello)
-        self._link = FrameLink(boot, self._heard, self._closed)
+        self._link = FrameLink(boot, self._heard, self._closed, bounds=OWN)
 
     def start(self) -> None:
         """Dial. Until the node answers nothing may be sent, and nothing is."""

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kernel.abi import ABI_VERSION, Message, ProcessInfo
-from kernel.cell.frames import FrameError, FrameLink
+from kernel.cell.frames import OWN, FrameError, FrameLink
 from kernel.cell.load import BehaviourError, construct, load_behaviour
 from kernel.cell.process import CellProcess, Delivery
 from kernel.cell.slot import Slot
@@ -132,7 +132,11 @@ def run_cell(dial: dict[str, Any], token: str, boot: int) -> None:
         if "socket" in dial:
             hello = ["hello", token, os.getpid(), ABI_VERSION]
             link = FrameLink(
-                boot, cell.received, lambda error: os._exit(0), lambda opened: opened.send(hello)
+                boot,
+                cell.received,
+                lambda error: os._exit(0),
+                lambda opened: opened.send(hello),
+                bounds=OWN,
             )
             cell.link = link
             await loop.create_unix_connection(lambda: link, dial["socket"])

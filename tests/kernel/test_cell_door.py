@@ -239,7 +239,7 @@ LIES: dict[str, tuple[bytes, str]] = {
         encode_frame(BOOT, ["call", 1, "t0", 0, 0, "now", {}]),
         "in turn 't0' of pid 1, open is 't1'",
     ),
-    "garbage": (b"\x00\x00\x00\x02" + struct.pack(">Q", BOOT) + b"\xc1\xc1", "is not msgpack"),
+    "garbage": (b"\x00\x00\x00\x02" + struct.pack(">Q", BOOT) + b"\xc1\xc1", "not msgpack"),
     "an old boot": (encode_frame(BOOT - 1, ["log", 1, "x"]), "frame of boot 000000000000b006"),
     "an oversized frame": (struct.pack(">IQ", 2**25, BOOT), f"frame of {2**25} bytes announced"),
     "an unknown frame": (encode_frame(BOOT, {"op": 1}), "a frame of no known shape"),

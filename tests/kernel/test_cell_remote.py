@@ -141,7 +141,7 @@ def test_a_remote_cell_holds_of_ours_the_abi_its_shell_and_noise() -> None:
     async def body(node: RemoteNode) -> None:
         await node.start(1, "Modules")
         loaded = (await node.turn(1, "x"))["reply"].split()
-        allowed = {"kernel", "kernel.abi", "kernel.cell", "mesh", "mesh.noise", "mesh.errors"}
+        allowed = {"kernel", "kernel.abi", "kernel.cell", "mesh", "mesh.bounded", "mesh.noise", "mesh.errors"}
         assert "mesh.noise" in loaded
         assert [name for name in loaded if name not in allowed and not name.startswith("kernel.cell.")] == []
 

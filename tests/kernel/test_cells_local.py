@@ -341,11 +341,11 @@ def test_the_last_cell_there_may_be_is_the_last() -> None:
     with_node(body, cells=2)
 
 
-def test_a_cell_holds_nothing_of_ours_but_the_abi_and_its_own_shell() -> None:
+def test_a_cell_holds_nothing_of_ours_but_the_abi_its_own_shell_and_what_bounds_a_frame() -> None:
     async def body(node: Node) -> None:
         await node.start(1, "Modules")
         loaded = (await node.turn(1, "x"))["reply"].split()
-        allowed = {"kernel", "kernel.abi", "kernel.cell"}
+        allowed = {"kernel", "kernel.abi", "kernel.cell", "mesh", "mesh.bounded"}
         assert [name for name in loaded if name not in allowed and not name.startswith("kernel.cell.")] == []
 
     with_node(body)

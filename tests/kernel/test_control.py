@@ -16,6 +16,7 @@ from kernel.erasure import Plan, Selection, plan_erasure
 from kernel.erasure_control import Erasures
 from kernel.errors import Busy, CapabilityError, Invalid, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost
+from kernel.loop_lag import LoopLag
 from tests.kernel.journal_entries import JournalEntries
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
@@ -50,7 +51,7 @@ def control_of(twin: Twin, archive: Callable[..., Any] | None = None) -> Control
         read_logs=lambda address, limit: [{"address": address}],
         archive=archive or lost,
         shutdown=lambda why: None,
-        loop_lag_p99_ms=lambda: 0.5,
+        loop_lag=LoopLag(),
         erasures=erasures_of(twin),
     )
     return Control(twin.kernel, facts)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 import socket
 import struct
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -12,12 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.cell.frames import (
+    FOREIGN,
     FRAMES_PER_STEP,
     HEADER_BYTES,
     MAX_FRAME_BYTES,
+    STEP_BYTES,
     FrameDecoder,
     FrameError,
     FrameLink,
+    LinkBounds,
     encode_frame,
 )
 
@@ -77,7 +83,7 @@ def test_a_frame_of_another_boot_is_refused_with_both_numbers() -> None:
 )
 def test_a_payload_that_is_not_msgpack_is_refused(payload: bytes) -> None:
     frame = struct.pack(">IQ", len(payload), BOOT) + payload
-    with pytest.raises(FrameError, match="is not msgpack"):
+    with pytest.raises(FrameError, match="is refused"):
         list(FrameDecoder(BOOT).feed(frame))
 
 
@@ -228,5 +234,120 @@ def test_a_receiver_that_fails_closes_its_link_and_is_reported() -> None:
         assert [type(error) for error in end.closes] == [LookupError]
         assert [type(context["exception"]) for context in reported] == [LookupError]
         peer.close()
+
+    asyncio.run(run())
+
+
+MIB = 2**20
+
+
+def frame_of(payload: bytes) -> bytes:
+    return struct.pack(">IQ", len(payload), BOOT) + payload
+
+
+def test_values_are_bounded_for_foreign_code_and_not_for_our_own() -> None:
+    limit = FOREIGN.values
+    assert limit is not None
+    fits, over = [[]] * (limit - 1), [[]] * limit
+    assert list(FrameDecoder(BOOT).feed(encode_frame(BOOT, fits))) == [fits]
+    with pytest.raises(FrameError, match=f"refused: more than {limit} values"):
+        list(FrameDecoder(BOOT).feed(encode_frame(BOOT, over)))
+    assert list(FrameDecoder(BOOT, max_values=None).feed(encode_frame(BOOT, over))) == [over]
+
+
+@pytest.mark.parametrize("small", [b"\x80", b"\x90", b"\xa1x", b"\x91\x01"])
+def test_a_refused_frame_is_not_built_and_not_kept(small: bytes) -> None:
+    """Of 16 MiB in small values that were objects of 1.2 GB, held by the link's own error."""
+
+    async def run() -> None:
+        end, peer = await pair()
+        count = 4 * MIB // len(small)
+        hostile = frame_of(b"\xdd" + count.to_bytes(4, "big") + small * count)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            sending = asyncio.get_running_loop().sock_sendall(peer, hostile)
+            await asyncio.gather(sending, return_exceptions=True)
+            await end.ended()
+            held, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert "more than" in str(end.closes[0])
+        assert peak < 3 * len(hostile)
+        assert held < len(hostile) / 8
+        peer.close()
+
+    asyncio.run(run())
+
+
+def test_what_the_receiver_refused_is_not_kept_by_its_error() -> None:
+    async def run() -> None:
+        end, peer = await pair()
+
+        def refuse(value: Any) -> None:
+            try:
+                raise LookupError(value)
+            except LookupError as error:
+                raise FrameError("refused") from error
+
+        end.link.hand_over(refuse, end.closed)
+        peer.send(encode_frame(BOOT, "secret") + encode_frame(BOOT, "more") + b"half a frame")
+        await end.ended()
+        error = end.closes[0]
+        assert isinstance(error, FrameError)
+        assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
+        peer.close()
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_does_not_read_loses_its_link() -> None:
+    async def run() -> None:
+        end, peer = await pair(bounds=LinkBounds(waiting_bytes=MIB))
+        sent = 0
+        while not end.link.closed:
+            end.link.send(bytes(100_000))
+            sent += 100_000
+            assert sent < 4 * MIB
+        await end.ended()
+        assert "it does not read" in str(end.closes[0])
+        peer.close()
+
+    asyncio.run(run())
+
+
+def test_what_this_side_began_is_not_held_against_a_peer_that_is_busy() -> None:
+    async def run() -> None:
+        end, peer = await pair(bounds=LinkBounds(waiting_bytes=MIB))
+        for _ in range(30):
+            end.link.send(bytes(100_000), granted=True)
+        end.link.send(bytes(100_000))
+        assert not end.link.closed
+        decoder, heard = FrameDecoder(BOOT), 0
+        while heard < 31:
+            heard += len(list(decoder.feed(await asyncio.get_running_loop().sock_recv(peer, 2**18))))
+        while not end.link.closed:  # what was granted has been read, and counts no more
+            assert end.link.buffered_bytes <= MIB
+            end.link.send(bytes(100_000))
+        peer.close()
+        await end.ended()
+
+    asyncio.run(run())
+
+
+def test_large_frames_are_heard_one_at_a_time() -> None:
+    async def run() -> None:
+        end, peer = await pair()
+        large = bytes(STEP_BYTES)
+        loop = asyncio.get_running_loop()
+        sending = asyncio.ensure_future(loop.sock_sendall(peer, encode_frame(BOOT, large) * 4))
+        seen = [0]
+        while len(end.heard) < 4:
+            await asyncio.sleep(0)
+            seen.append(len(end.heard))
+        assert max(after - before for before, after in itertools.pairwise(seen)) == 1
+        await sending
+        peer.close()
+        await end.ended()
 
     asyncio.run(run())

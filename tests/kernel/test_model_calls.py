@@ -7,8 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from kernel import model_calls
 from kernel.bounds import Bounds
 from kernel.helper import HelperLost, HelperRefused
+from kernel.model_request import DIGEST_BYTES
+from kernel.values import canonical, sha256_hex
 from tests.kernel.kernel_twin import Twin, answer_of
 from tests.kernel.test_turns import on_twin
 
@@ -168,5 +173,76 @@ def test_tokens_reach_whoever_watches_the_message(tmp_path: Path) -> None:
         while not queue.empty():
             events.append(queue.get_nowait())
         assert [event["event"] for event in events] == ["delta", "end"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_request_of_too_many_messages_is_refused_and_nothing_of_it_kept(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.ask_model(at, [{}] * 300_000)
+        result = await twin.result()
+        assert result["text"] == "model request of 300000 messages, limit 1024"
+        assert twin.gateway.asked == []
+        assert twin.kernel.model_calls._remembered_bytes == 0
+
+    on_twin(tmp_path, body)
+
+
+def test_what_is_remembered_of_sessions_is_bounded_and_the_oldest_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(twin: Twin) -> None:
+        calls = twin.kernel.model_calls
+        for number in range(5):
+            await twin.spawn(f"a{number}")
+            await twin.send(f"a{number}")
+            twin.ask_model(await twin.delivery(), [user("x")] * 10)
+            await twin.result()
+        assert [address for address, _ in calls._last] == ["/user/a3", "/user/a4"]
+        assert calls._remembered_bytes == 2 * 10 * DIGEST_BYTES
+        calls.forget("/user/a3", "main")
+        assert calls._remembered_bytes == 10 * DIGEST_BYTES
+
+    monkeypatch.setattr(model_calls, "REMEMBERED_BYTES", 25 * DIGEST_BYTES)
+    on_twin(tmp_path, body)
+
+
+def test_a_long_request_lets_the_rest_of_the_loop_go_first(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        messages = [user("x" * 4000)] * 200
+        turns = 0
+
+        def count() -> None:
+            nonlocal turns
+            turns += 1
+            if not twin.gateway.asked:
+                asyncio.get_running_loop().call_soon(count)
+
+        twin.ask_model(at, messages)
+        count()
+        assert (await twin.result())["status"] == "ok"
+        assert turns >= 10
+        assert twin.gateway.asked[0]["messages"] == messages
+        (asked,) = await twin.entries("model.asked")
+        assert asked.body["request_hash"] == sha256_hex(
+            canonical({"messages": messages, "tools": [], "provider": "", "model": ""})
+        )
+
+    on_twin(tmp_path, body)
+
+
+def test_a_long_request_of_a_turn_that_ends_meanwhile_is_not_made(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.ask_model(at, [user("x" * 4000)] * 200)
+        twin.finish(at)
+        await twin.send("ada", "next")
+        following = await twin.delivery()
+        twin.ask_model(following, [user("x" * 4000)] * 200)  # begun later, so it ends later
+        await twin.result()
+        assert len(twin.gateway.asked) == 1
+        assert [record.body["turn"] for record in await twin.entries("model.asked")] == [following.turn]
 
     on_twin(tmp_path, body)
