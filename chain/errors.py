@@ -3,7 +3,7 @@
 Ours to refuse (the caller's fault): :class:`EntryError`, :class:`BodyTooLarge`. Somebody else's bytes:
 :class:`NoteError`, :class:`VerifierKeyError`, :class:`HeadError`, :class:`ProofError`, :class:`ReceiptError`.
 The environment's: :class:`KeyFileError`, :class:`LedgerUnavailable`, :class:`DamageError`,
-:class:`ForeignDataError`.
+:class:`ForeignDataError`. Ours: :class:`ReplayError`.
 """
 
 from __future__ import annotations
@@ -75,6 +75,26 @@ class DamageError(ChainError):
         self.file = file
         self.offset = offset
         self.seq = seq
+        self.what = what
+
+
+class ReplayError(ChainError):
+    """The journal is whole, and yet the node's state cannot take one of its records.
+
+    ``file``, ``offset`` and ``group`` name its frame, ``place`` the record in it, from 1.
+    """
+
+    def __init__(self, file: str, offset: int, group: int, place: int, record: str, what: str) -> None:
+        super().__init__(
+            f"record {place} of group {group} ({file}, byte {offset}), {record}, cannot be taken into the node's "
+            f"state: {what}. The ledger itself is whole, and nothing was changed: `weftos chain verify`, `log` and "
+            "`export` read it. To start again, use the version of weftos that wrote the record, or a copy of the "
+            "data directory from before it; and report this"
+        )
+        self.file = file
+        self.offset = offset
+        self.group = group
+        self.place = place
         self.what = what
 
 

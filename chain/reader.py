@@ -11,13 +11,13 @@ segment that had a successor then is complete.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chain.disk import Disk
 from chain.entry import ZERO_HASH, commit_body, decode_entry
-from chain.errors import DamageError, EntryError, ForeignDataError
+from chain.errors import ChainError, DamageError, EntryError, ForeignDataError, ReplayError
 from chain.frame import (
     NO_CHECKSUM,
     BadFrame,
@@ -42,7 +42,7 @@ from chain.record import (
 )
 
 __all__ = ["EntryRecord", "HeadRecord", "JournalReader", "Position", "ReadGroup", "Record", "StateRecord",
-           "Tail", "read_records"]  # fmt: skip
+           "Tail", "read_records", "replay_group"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +224,30 @@ class JournalReader:
         self._seq += 1
         self._last_hash = leaf_hash(raw.leaf)
         return EntryRecord(entry, raw.leaf, self._last_hash, raw.salt, raw.body, group, file, offset)
+
+
+def replay_group(group: ReadGroup, replay: Callable[[Record], None]) -> Iterator[Record]:
+    """Hand each record of ``group`` to ``replay``; each is yielded before it is.
+
+    Raises :class:`ReplayError`, whatever ``replay`` raises: the one that names the record.
+    """
+    for place, record in enumerate(group.records, 1):
+        yield record
+        try:
+            replay(record)
+        except Exception as error:
+            what = str(error) if isinstance(error, ChainError) else f"{type(error).__name__}: {error}"
+            raise ReplayError(
+                group.file, group.offset, group.number, place, _described(record), what
+            ) from error
+
+
+def _described(record: Record) -> str:
+    if isinstance(record, EntryRecord):
+        return f"entry {record.entry.seq} ({record.entry.kind})"
+    if isinstance(record, StateRecord):
+        return f"a state record of table {record.table!r:.60}"
+    return "a head"
 
 
 def read_records(directory: Path, disk: Disk | None = None) -> Iterator[Record]:

@@ -18,6 +18,7 @@ from typing import Any
 import msgpack
 
 from chain.entry import SALT_BYTES, Entry, decode_body
+from chain.errors import EntryError
 
 ENTRY, STATE, HEAD = 1, 2, 3
 _WHOLE_ENTRY = [int, bytes, bytes, bytes]
@@ -118,8 +119,15 @@ def _bin_header(size: int) -> bytes:
 
 
 def encode_state_record(table: str, key: str, value: bytes | None) -> bytes:
-    record: bytes = msgpack.packb([STATE, table, key, value])
-    return record
+    """``[2, table, key, value]``. Raises EntryError for what :func:`shape_record` would not take back."""
+    try:
+        record: bytes = msgpack.packb([STATE, table, key, value])
+        if shape_record(msgpack.unpackb(record)) == StateRecord(table, key, value):
+            return record
+        found = "it would be read back as another"
+    except (RecordError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        found = str(error)
+    raise EntryError(f"no state record {brief(key)} of table {brief(table)}: {found}")
 
 
 def encode_head_record(note: bytes, closing: bool) -> bytes:

@@ -12,7 +12,7 @@ from chain.frame import segment_name
 from chain.head import TreeHead, parse_head
 from chain.keys import Keys
 from chain.note import verify
-from chain.reader import JournalReader, Position, Tail, segment_names
+from chain.reader import JournalReader, Position, Tail, replay_group, segment_names
 from chain.record import EntryRecord, Record
 from chain.rotation import KIND, KeyHistory
 from chain.sequencer import Sequencer
@@ -52,7 +52,8 @@ def recover(
     """Take over the snapshot, read the journal behind it, and hold both against the heads and what is published.
 
     ``found`` are the keys of this node that may be the ones in force: the journal says which. Raises DamageError,
-    ForeignDataError (the data is another node's), KeyFileError, OSError, and what ``replay`` and ``restore`` raise.
+    ForeignDataError (the data is another node's), ReplayError (``replay`` raised something), KeyFileError, OSError, and
+    what ``restore`` raises.
     """
     keys = found[0]
     full = slots.load(*(pair.both for candidate in found for pair in candidate.pairs))
@@ -81,7 +82,7 @@ def recover(
     for group in reader.groups():
         if reader.position.origin != keys.origin:
             break
-        for record in group.records:
+        for record in replay_group(group, replay):
             if isinstance(record, EntryRecord):
                 sequencer.follow(record.entry, record.leaf_hash)
                 for head, which in claims:
@@ -89,7 +90,6 @@ def recover(
                         _same_root(head, sequencer, reader.position, which)
                 if record.entry.kind == KIND:
                     _follow(history, record)
-            replay(record)
         if group.note is not None:
             note, note_at = group.note, reader.position
         groups += 1

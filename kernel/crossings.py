@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from chain.ledger import StateChange
+from kernel.record_forms import INBOX
 
 if TYPE_CHECKING:
     from kernel.state import Mail
 
-INBOX = "inbox"
 MAX_QUESTIONS = 10_000
 
 
@@ -85,14 +85,12 @@ class Crossings:
         if ident is not None:
             self.answered(ident)
 
-    def decided(self, key: str, value: bytes | None) -> None:
+    def decided(self, origin: str, number: int, decision: tuple[str, str] | None) -> None:
         """Apply a state record of the table ``inbox``."""
-        origin, number = key.split("\n", 1)
-        if value is None:
-            self.inbox.get(origin, {}).pop(int(number), None)
+        if decision is None:
+            self.inbox.get(origin, {}).pop(number, None)
         else:
-            ident, why = msgpack.unpackb(value)
-            self.inbox.setdefault(origin, {})[int(number)] = (ident, why)
+            self.inbox.setdefault(origin, {})[number] = decision
 
 
 def decision_record(origin: str, number: int, ident: str, why: str) -> StateChange:

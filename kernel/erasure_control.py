@@ -20,8 +20,9 @@ from kernel.address import validate_address
 from kernel.erasure import Plan, Selection, as_json
 from kernel.errors import Busy, Invalid, NotFound, Refused
 from kernel.kernel import Kernel
+from kernel.record_forms import ERASING
 from kernel.recorder import ledger_errors
-from kernel.state import ERASING, Mail, State
+from kernel.state import Mail, State
 from kernel.values import clean
 
 MAX_REASON = 500

@@ -12,6 +12,7 @@ from chain.keys import Keys
 from chain.ledger import Draft, Ledger, StateChange, Ticket
 from chain.reader import EntryRecord, Record, StateRecord
 from kernel.errors import Invalid, Unavailable
+from kernel.record_forms import Change, check_change, check_entry
 from kernel.state import State
 
 RETRY_S = 0.5
@@ -28,16 +29,18 @@ class Recorder:
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
         """Write ``records`` as one unit and apply them. With ``durable``, ``await ticket.durable()`` for the disk.
 
-        Raises what :meth:`Ledger.commit` raises; then nothing was applied.
+        Raises what :meth:`Ledger.commit` raises, and EntryError for what could not be applied; then nothing was
+        written or applied.
         """
+        changes = [_checked(record) for record in records]
         ticket = self.ledger.commit(records, durable=durable)
         written = iter(ticket.entries)
-        for record in records:
-            if isinstance(record, StateChange):
-                self.state.apply_change(record.table, record.key, record.value)
-            else:
+        for record, change in zip(records, changes, strict=True):
+            if change is not None:
+                self.state.apply_read(change)
+            elif isinstance(record, Draft):
                 entry = next(written).entry
-                self.state.apply_entry(entry.kind, record.body, entry.seq, entry.time_us, entry.trace)
+                self.state.apply_checked(entry.kind, record.body, entry.seq, entry.time_us, entry.trace)
         return ticket
 
     async def rotate(self, new: Keys, body: Mapping[str, Any]) -> Ticket:
@@ -64,6 +67,14 @@ class Recorder:
                 asyncio.get_running_loop().call_later(RETRY_S, self._drain)
                 return
             del self._backlog[0]
+
+
+def _checked(record: Draft | StateChange) -> Change | None:
+    """What a state record changes; nothing for an entry. Raises EntryError for what a replay could not take."""
+    if isinstance(record, StateChange):
+        return check_change(record.table, record.key, record.value)
+    check_entry(record.kind, record.body)
+    return None
 
 
 @contextlib.contextmanager

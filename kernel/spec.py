@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from kernel.errors import Invalid
+from kernel.values import check_depth
 
 Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["shared", "dedicated"]
@@ -14,6 +15,7 @@ Isolation = Literal["shared", "dedicated"]
 DEFAULT_TOOLS = ("calculator", "file_read", "file_list")
 _RESTARTS = ("permanent", "transient", "temporary")
 _ISOLATIONS = ("shared", "dedicated")
+_TEXTS = ("name", "type", "behaviour", "restart", "isolation", "workspace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,14 @@ class ProcessSpec:
             unknown = set(data) - {item.name for item in fields(cls)}
             if unknown:
                 raise Invalid(f"process spec has unknown fields {sorted(unknown)}")
+            texts = [data.get(name, "") for name in _TEXTS] + [*data["tools"]]
+            if not {*map(type, texts)} <= {str} or type(data.get("config", {})) is not dict:
+                raise Invalid("process spec: config must be a map, and all but it and intensity text")
+            check_depth(data, "process spec")
             data["tools"] = tuple(data["tools"])
             data["intensity"] = (int(data["intensity"][0]), float(data["intensity"][1]))
             return cls(**data)
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        except (
+            ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
+        ) as error:  # fmt: skip
             raise Invalid(f"process spec is not readable: {error}") from error

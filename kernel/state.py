@@ -3,7 +3,8 @@
 Theory of operation. Everything here is a function of the journal: :meth:`State.apply_entry` and
 :meth:`State.apply_change` are called with each record in order, when it is written (live) and when it is read back
 (recovery), and by nobody else. They decide nothing and touch nothing outside; a record they do not know changes
-nothing. What is *not* here (which cell runs a process, who waits for an answer) is lost with the node, and may be.
+nothing; what one must be like says :mod:`kernel.record_forms`, which is asked before a record is written. What is
+*not* here (which cell runs a process, who waits for an answer) is lost with the node, and may be.
 
 A **slot** is a place in the supervision tree, named by its address; an **incarnation** of it has a PID. A **mail** is
 an accepted message that is neither answered nor dead; it stays in its mailbox until its turn has ended. A **turn** is
@@ -17,16 +18,14 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgpack
-
 from kernel.address import ancestors
 from kernel.crossings import Crossings
 from kernel.documents import Documents
+from kernel.record_forms import ERASING, INBOX, PIDS, Change, check_entry, read_change
 from kernel.spec import ProcessSpec
 
 REMEMBERED_PIDS = 100_000
 CRASH_REASONS = ("crash", "timeout")
-ERASING = "erasing"  # state records of erasures under way: by the seq of the erase entry, what is left to do
 
 
 @dataclass(slots=True)
@@ -217,28 +216,42 @@ class State:
     def apply_entry(
         self, kind: str, body: dict[str, Any] | None, seq: int, time_us: int, trace: bytes
     ) -> None:
-        """Apply one ledger entry. ``body`` None: erased; such an entry is of the past and changes nothing."""
+        """Apply one ledger entry. ``body`` None: erased; such an entry is of the past and changes nothing.
+
+        Raises EntryError for a body that it cannot take; then nothing has changed.
+        """
+        if body is not None:
+            check_entry(kind, body)
+            self.apply_checked(kind, body, seq, time_us, trace)
+
+    def apply_checked(self, kind: str, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        """Apply an entry that :func:`kernel.record_forms.check_entry` has found good."""
         handler = self._handlers.get(kind)
-        if handler is not None and body is not None:
+        if handler is not None:
             handler(body, seq, time_us, trace)
 
     def apply_change(self, table: str, key: str, value: bytes | None) -> None:
-        """Apply one state record."""
-        if table == "pids":
-            self.pids_reserved = int(key)
-        elif table == "session":
-            address, session = key.split("\n", 1)
-            if value is None:
-                self.sessions.pop((address, session), None)
-            else:
-                self.session(address, session).add(msgpack.unpackb(value, raw=False), len(value))
+        """Apply one state record. Raises EntryError for one that it cannot take; then nothing has changed."""
+        change = read_change(table, key, value)
+        if change is not None:
+            self.apply_read(change)
+
+    def apply_read(self, change: Change) -> None:
+        """Apply a state record that was read by :func:`kernel.record_forms.read_change`."""
+        table, key, value = change
+        if table == PIDS:
+            self.pids_reserved = key
         elif table == ERASING:
             if value is None:
                 self.erasing.pop(key, None)
             else:
                 self.erasing[key] = value
-        elif table == "inbox":
-            self.crossings.decided(key, value)
+        elif table == INBOX:
+            self.crossings.decided(key[0], key[1], value)
+        elif value is None:
+            self.sessions.pop(key, None)
+        else:
+            self.session(*key).add(*value)
 
     def session(self, address: str, name: str) -> Session:
         """What ``address`` remembers of the session ``name``; a new one when that is nothing."""

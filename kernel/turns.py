@@ -11,18 +11,17 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import msgpack
-
-from chain.errors import LedgerUnavailable
+from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger import Draft, StateChange, Ticket
 from kernel.bounds import Bounds
 from kernel.capability import Rights, intersect
 from kernel.errors import Invalid, KernelError
 from kernel.live import LiveProcess, LiveTable
+from kernel.record_forms import SESSION, remembered
 from kernel.recorder import Recorder
 from kernel.state import Mail, Turn, turn_id
 from kernel.states import ProcessEvent, ProcessState
-from kernel.values import canonical, cut_bytes, sha256_hex, text_of
+from kernel.values import cut_bytes, plain, sha256_hex, text_of
 from kernel.watch import Watchers
 
 STATUSES = ("ok", "error")
@@ -163,10 +162,8 @@ class Turns:
     def _checked_records(self, records: Any) -> list[Any]:
         if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
             raise Invalid("remember is not a list of objects")
-        size = len(canonical(records).encode())
-        if size > self._bounds.session_bytes:
-            raise Invalid(f"remember of {size} bytes, limit {self._bounds.session_bytes}")
-        return records
+        checked: list[Any] = plain(records, "remember", self._bounds.session_bytes)
+        return checked
 
     def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
         records: list[Draft | StateChange] = [
@@ -175,7 +172,7 @@ class Turns:
         ]
         if remember:
             key = f"{turn.address}\n{turn.mail.session}"
-            records.append(StateChange("session", key, msgpack.packb(remember)))
+            records.append(StateChange(SESSION, key, remembered(remember)))
         after: Callable[[], None] | None = None
         if turn.mail.reply_to:
             seq = self._recorder.ledger.next_seq + sum(isinstance(record, Draft) for record in records)
@@ -186,6 +183,12 @@ class Turns:
         except LedgerUnavailable:
             again = (process.pid, turn.id, status, reply, remember)
             asyncio.get_running_loop().call_later(RETRY_S, self._end_again, *again)
+            return
+        except ChainError as error:
+            if not remember:
+                raise
+            why = f"what the behaviour came to cannot be recorded: {error}"
+            self._end(process, turn, "error", why, [])
             return
         process.turn = ""
         process.asked = set()

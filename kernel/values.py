@@ -8,6 +8,9 @@ from typing import Any
 
 from kernel.errors import Invalid
 
+MAX_DEPTH = 64
+"""Levels of lists and maps in what somebody else hands over to be kept."""
+
 
 def canonical(value: Any) -> str:
     """Canonical JSON text: sorted keys, no spaces, no NaN. Raises :class:`Invalid` for what JSON cannot say."""
@@ -17,6 +20,35 @@ def canonical(value: Any) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"not expressible as JSON: {type(error).__name__}") from error
     return text
+
+
+def plain(value: Any, what: str, limit_bytes: int) -> Any:
+    """What canonical JSON says of ``value``: keys are text, tuples are lists. Whatever is kept goes through here once.
+
+    Raises :class:`Invalid` for what JSON cannot say, more than ``limit_bytes`` of it, nesting over :data:`MAX_DEPTH`,
+    and integers that 64 bits cannot hold.
+    """
+    text = canonical(value)
+    size = len(text.encode())
+    if size > limit_bytes:
+        raise Invalid(f"{what} of {size} bytes, limit {limit_bytes}")
+    found = json.loads(text)
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        check_depth(found, what)
+    return found
+
+
+def check_depth(value: Any, what: str, limit: int = MAX_DEPTH) -> None:
+    """Raises :class:`Invalid` when lists and maps in ``value`` are nested deeper than ``limit``."""
+    level = [value]
+    for _ in range(limit + 1):
+        inner = [
+            each.values() if type(each) is dict else each for each in level if type(each) in (dict, list)
+        ]
+        if not inner:
+            return
+        level = [each for items in inner for each in items]
+    raise Invalid(f"{what} is nested deeper than {limit}")
 
 
 def sha256_hex(text: str) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from chain.frame import NO_CHECKSUM
 from chain.head import parse_head
 from chain.merkle import CompactRange
 from chain.note import parse
-from chain.reader import EntryRecord, JournalReader, Position, ReadGroup, StateRecord
+from chain.reader import EntryRecord, JournalReader, Position, ReadGroup, StateRecord, replay_group
 from chain.rotation import KIND as ROTATED
 from chain.snapshot import Snapshot, read_snapshot, snapshot_records, write_snapshot
 from kernel.helper import die_with_parent
@@ -78,8 +79,7 @@ class Compactor:
                 raise DamageError(at.file, at.offset, at.seq, "its entries are not those of its newest head")
 
     def _take(self, group: ReadGroup) -> None:
-        for record in group.records:
-            replay_into(self._state, record)
+        for record in replay_group(group, partial(replay_into, self._state)):
             if isinstance(record, EntryRecord):
                 self._tree.append(record.leaf_hash)
                 self._counts[record.entry.pid] = record.entry.count + 1

@@ -19,8 +19,8 @@ import msgpack
 from chain.errors import ChainError
 from chain.ledger import StateChange
 from kernel.helper import HelperLost, HelperRefused
+from kernel.record_forms import ERASING
 from kernel.recorder import Recorder
-from kernel.state import ERASING
 from weftos.compaction import Compaction, CompactionError, Log
 
 RETRY_S = 5.0

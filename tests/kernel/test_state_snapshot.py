@@ -18,9 +18,10 @@ from chain.disk import Disk
 from chain.errors import DamageError, ForeignDataError
 from chain.reader import Record, read_records
 from kernel.bounds import Bounds
+from kernel.record_forms import ERASING
 from kernel.recorder import replay_into
 from kernel.spec import ProcessSpec
-from kernel.state import ERASING, State
+from kernel.state import State
 from kernel.state_snapshot import FORMAT, KINDS, PARTS, encode_state, restore_state
 from tests.kernel.kernel_twin import MEMORY, Twin
 from tests.kernel.test_turns import on_twin
@@ -93,6 +94,10 @@ def message(ident: int, to: str, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def sent(ident: int, to: str, **more: Any) -> dict[str, Any]:
+    return message(ident, to, **{"peer": "o", "answers": "", "status": "", "answer_by_us": 0, **more})
+
+
 def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
     """A record for each of ``choices``: which kind, whose, of what earlier, in which way."""
     made: list[Step] = []
@@ -108,7 +113,7 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "process.exited": {"address": who, "pid": 1, "reason": ("crash", "normal")[c % 2], "detail": "d"},
             "process.slot": {"address": who, "why": "w", "state": ("removed", "stopped", "parked")[c % 3]},
             "message.accepted": message(seq, who, reply_to=f"{turn}:{ordinal}", rights=["y", "x"]),
-            "message.sent": message(seq, who + "@o", peer="o", wants_reply=bool(c % 2),
+            "message.sent": sent(seq, who + "@o", wants_reply=bool(c % 2),
                                     reply_to=("", f"t{seq}:0.0")[c % 2], answer_by_us=5),
             "message.acknowledged": {"id": f"m{old}"},
             "message.replied": {"id": f"m{old}"},
@@ -134,7 +139,7 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             ("session", f"{who}\nmain", None),
             ("inbox", f"o\n{old}", msgpack.packb([f"m{old}", "why"])),
             ("inbox", f"o\n{old}", None),
-            (ERASING, str(old), b"ranges"),
+            (ERASING, str(old), msgpack.packb([[old, seq]])),
             (ERASING, str(old), None),
         ]
         at = which % (len(kinds) + len(changes))
@@ -219,7 +224,7 @@ def example() -> State:
         ("message.accepted", message(1, "/a"), 1, 1, b""),
         ("turn.started", {"turn": "t1", "message": "m1", "address": "/a", "attempt": 1}, 2, 1, b""),
         ("session", "/a\nmain", msgpack.packb([{"role": "user"}])),
-        ("message.sent", message(4, "/b@o", peer="o", wants_reply=True), 4, 1, b""),
+        ("message.sent", sent(4, "/b@o", wants_reply=True), 4, 1, b""),
     ]
     return apply(State(*LIMITS), run)
 

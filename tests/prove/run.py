@@ -24,6 +24,7 @@ from rich.table import Table
 
 from tests.prove.agents import prove_agents
 from tests.prove.cluster import LONG_S, QUICK_S, prove_mesh
+from tests.prove.commit_replay import prove_commit_replay
 from tests.prove.crash_walk import prove_crashes
 from tests.prove.kills import prove_kills
 from tests.prove.mutants import prove_mutants
@@ -64,6 +65,7 @@ PARTS = (
     Part("database", "bytes of the audit database changed", 3, prove_tampering_db),
     Part("crash", "killed at each call that writes", 3, prove_crashes),
     Part("power", "disks that a power cut could leave", 2, prove_power_cuts),
+    Part("replay", "whatever commit takes, replay and snapshot take: 100,000 units of records", 6, prove_commit_replay),
     Part("mutants", "each sync left out once", 2, prove_mutants),
     Part("kills", "kills of every part of a node under load", 3,
          lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS)),

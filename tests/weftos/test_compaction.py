@@ -16,8 +16,9 @@ from chain.errors import LedgerUnavailable
 from chain.frame import segment_name
 from chain.ledger import StateChange
 from kernel.helper import HelperLost
+from kernel.record_forms import ERASING
 from kernel.recorder import Recorder
-from kernel.state import ERASING, State
+from kernel.state import State
 from tests.chain.ledgers import open_ledger
 from weftos.compaction import Child, Compaction, CompactionError, run_child
 from weftos.erasing import Erasing
