@@ -44,6 +44,8 @@ from chain.signer import Signer
 from chain.slots import HeadSlots
 from chain.snapshot import read_snapshot
 from chain.ticket import Ticket
+from chain.tile_store import TileStore
+from chain.tree import consistency_path
 from chain.writer import RETRY_S, Roll, Writer
 
 __all__ = ["PREVIOUS", "Draft", "Group", "Ledger", "StateChange", "Ticket", "Written"]
@@ -349,11 +351,29 @@ class Ledger:
     async def publish(self) -> None:
         """Have everything that is durable now published. Raises LedgerUnavailable when that fails."""
         await self.barrier()
-        if self._loop is None or self.published_size >= self._size:
+        await self._until_published(self._size, hurry=True)
+
+    async def consistency(self, size1: int, size2: int) -> list[bytes]:
+        """The proof that the first ``size1`` entries are the beginning of the first ``size2``.
+
+        A full head must cover them; waits until the published ledger holds them. Raises ValueError,
+        LedgerUnavailable, TileError, OSError.
+        """
+        if not 0 <= size1 <= size2 <= self.full_size:
+            raise ValueError(
+                f"no proof from {size1} to {size2}: {self.full_size} entries are under a full head"
+            )
+        await self._until_published(size2, hurry=False)
+        return await asyncio.to_thread(
+            lambda: consistency_path(TileStore(self._data / "ledger", self._disk).node, size1, size2)
+        )
+
+    async def _until_published(self, size: int, hurry: bool) -> None:
+        if self._loop is None or self.published_size >= size:
             return
         done: asyncio.Future[None] = self._loop.create_future()
-        self._publishing.append((self._size, done))
-        if self.full_size >= self._size:
+        self._publishing.append((size, done))
+        if hurry and self.full_size >= size:
             self._publisher.signed(self.full_note, hurry=True)
         while not done.done():
             await asyncio.wait([done], timeout=PUBLISH_PATIENCE_S)

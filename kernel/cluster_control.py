@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kernel.errors import Invalid, KernelError, Refused, TimedOut, Unavailable
+from chain.ledger import Draft
+from kernel.errors import Conflict, Invalid, KernelError, Refused, TimedOut, Unavailable
 from kernel.kernel import Kernel
 from kernel.outboxes import must_peer
 from kernel.recorder import ledger_errors
@@ -19,6 +20,8 @@ from mesh.mesh import PeerView
 from mesh.peers import DEFAULT_MAY, Peer
 
 Command = Callable[..., tuple[int, bytes]]
+MAX_REASON_CHARS = 500
+CONFLICT_WORDS = "two heads contradict each other: see weftos peer heads"
 SPAWN_FIELDS = (
     "name", "behaviour", "under", "restart", "isolation", "provider", "model", "system_prompt", "supervisor",
 )  # fmt: skip
@@ -82,7 +85,7 @@ class ClusterControl:
             "address": view.peer.address,
             "may": sorted(view.peer.may),
             "state": str(view.member.state),
-            "why": clean(view.member.why),
+            "why": CONFLICT_WORDS if view.conflict is not None else clean(view.member.why),
             "boot": view.member.boot,
             "silence_s": view.silence_s,
             "age_s": _age_s(view),
@@ -150,6 +153,41 @@ class ClusterControl:
     async def peers(self) -> list[dict[str, Any]]:
         """The allow list."""
         return [_peer_row(view.peer) for view in self._remote.mesh.peers()]
+
+    async def heads(self) -> list[dict[str, Any]]:
+        """The newest head kept of each peer, and the one that contradicts it, about which a person has to decide."""
+        return [_head_row(view) for view in self._remote.mesh.peers()]
+
+    async def head_decide(
+        self, op: Mapping[str, object], name: str, counts: str, reason: str
+    ) -> dict[str, Any]:
+        """Decide which of two heads of a peer counts: ``kept`` or ``shown``. Both stay on the disk.
+
+        On record before it is done. Raises Invalid, NotFound, Conflict, Unavailable.
+        """
+        reason = " ".join(clean(reason).split())
+        if not reason or len(reason) > MAX_REASON_CHARS:
+            raise Invalid(f"say why, in at most {MAX_REASON_CHARS} characters: the ledger keeps it")
+        if counts not in ("kept", "shown"):
+            raise Invalid(f"{counts[:40]!r} is neither kept nor shown")
+        peer = must_peer(self._remote.mesh, name)
+        conflict = next(view.conflict for view in self._remote.mesh.peers() if view.peer == peer)
+        if conflict is None:
+            raise Conflict(
+                f"the heads of {peer.name} do not contradict each other: there is nothing to decide"
+            )
+        head = conflict.shown_head if counts == "shown" else conflict.kept_head
+        by = f"operator:{op['uid']}"
+        seq, trace = self._command(op, "head_decide", name=peer.name, origin=peer.origin, counts=counts)
+        told = {"counts": counts, "size": head.size, "root": head.root.hex(), "reason": reason, "by": by}
+        body = {"origin": peer.origin, "name": peer.name, **told}
+        with ledger_errors():
+            draft = Draft("peer.decided", body, 0, "", trace, seq)
+            ticket = self._kernel.recorder.commit([draft], durable=True)
+            await ticket.durable()
+        with mesh_errors():
+            self._remote.mesh.decide_head(peer.origin, counts == "shown", {"reason": reason, "by": by})
+        return body
 
     # -- tokens --------------------------------------------------------------------------------------------------
 
@@ -221,6 +259,27 @@ def _peer_row(peer: Peer) -> dict[str, Any]:
         "may": sorted(peer.may),
         "tools": None if peer.tools is None else sorted(peer.tools),
     }
+
+
+def _head_row(view: PeerView) -> dict[str, Any]:
+    head, conflict = view.head, view.conflict
+    row: dict[str, Any] = {
+        "name": view.peer.name,
+        "origin": view.peer.origin,
+        "size": head.size if head is not None else 0,
+        "root": head.root.hex() if head is not None else "",
+        "conflict": None,
+    }
+    if conflict is not None:
+        shown = conflict.shown_head
+        told = {
+            "why": clean(conflict.why),
+            "size": shown.size,
+            "root": shown.root.hex(),
+            "at_us": conflict.at_us,
+        }
+        row["conflict"] = {**told, "kept": conflict.kept, "shown": conflict.shown}
+    return row
 
 
 def _age_s(view: PeerView) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from chain.head import TreeHead
 from kernel.errors import Unavailable
 from mesh.mesh import PeerView
 from mesh.peers import Peer
@@ -37,6 +38,8 @@ class MeshPort(Protocol):
     def processes_changed(self) -> None: ...
 
     def publish_head(self, note: bytes) -> None: ...
+
+    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead: ...
 
 
 class NoMesh:
@@ -75,3 +78,6 @@ class NoMesh:
 
     def publish_head(self, note: bytes) -> None:
         """Nobody is shown anything."""
+
+    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead:
+        raise Unavailable("this node has no mesh")

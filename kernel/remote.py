@@ -39,6 +39,7 @@ from kernel.values import clean, cut_bytes
 from mesh.adverts import ProcessAdvert
 from mesh.delivery import read_answer, read_message
 from mesh.errors import MeshError
+from mesh.heads import HeadConflict
 from mesh.identity import PeerIdentity
 from mesh.membership import PeerState
 from mesh.peers import Peer
@@ -245,6 +246,13 @@ class Remote:
             body = {"origin": peer.origin, "size": head.size, "root": head.root.hex()}
             self._recorder.commit_later([Draft("peer.head", body)])
 
+    def on_conflict(self, peer: Peer, conflict: HeadConflict) -> None:
+        body = {"origin": peer.origin, "name": peer.name, "why": _line(conflict.why)}
+        self._recorder.commit_later([Draft("peer.conflict", {**body, **conflict_body(conflict)})])
+
+    async def prove(self, size1: int, size2: int) -> list[bytes]:
+        return await self._recorder.ledger.consistency(size1, size2)
+
     def removed(self, peer: Peer) -> None:
         """``peer`` is none any more: what was for it is given up."""
         self._recorder.commit_later([Draft("peer.removed", {"origin": peer.origin, "name": peer.name})])
@@ -287,6 +295,19 @@ class Remote:
         if ledger.full_note is not self._published and ledger.full_size > self._boot_size:
             self._published = ledger.full_note
             self.mesh.publish_head(ledger.full_note)
+
+
+def conflict_body(conflict: HeadConflict) -> dict[str, Any]:
+    """Both heads of a conflict, with their signatures, for an entry."""
+    kept, shown = conflict.kept_head, conflict.shown_head
+    return {
+        "kept_size": kept.size,
+        "kept_root": kept.root.hex(),
+        "shown_size": shown.size,
+        "shown_root": shown.root.hex(),
+        "kept": conflict.kept,
+        "shown": conflict.shown,
+    }
 
 
 def _line(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from chain.head import TreeHead
 from mesh.adverts import ProcessAdvert
+from mesh.heads import HeadConflict
 from mesh.identity import PeerIdentity
 from mesh.peers import Peer
 
@@ -34,3 +35,12 @@ class MeshEvents(Protocol):
 
     def on_head(self, peer: Peer, head: TreeHead) -> None:
         """A newer head of ``peer`` is kept."""
+
+    def on_conflict(self, peer: Peer, conflict: HeadConflict) -> None:
+        """``peer`` has shown a head that contradicts the one kept; no further is taken until a person decides."""
+
+    async def prove(self, size1: int, size2: int) -> list[bytes]:
+        """The proof that the first ``size1`` entries of this node's ledger are the beginning of its first ``size2``.
+
+        Raises ChainError, OSError, ValueError when there is none.
+        """

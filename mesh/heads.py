@@ -1,59 +1,107 @@
-"""The newest tree head of each peer, kept by this node: whoever shows a smaller one later has lost or hidden entries.
+"""The newest tree head of each peer, kept by this node: whoever shows another history later has lost or hidden entries.
 
 The rules by which :class:`PeerHeads` keeps one:
 
 1. It is a signed note with a good signature of both of the peer's keys, and a tree head of the peer's origin.
 2. Its size is not below that of the one kept. Sizes never fall.
 3. At the same size it has the same root. Two roots at one size are two histories.
+4. A larger one takes the place of the one kept only with a proof that it continues it (RFC 6962, section 2.1.2), which
+   the peer is asked for. The first of all is believed.
 
-One that breaks 2 or 3 while properly signed is evidence: it is kept beside, once, and never in the other's place.
-Whether a larger head *continues* the kept one takes a consistency proof, which is not asked for yet.
+One that breaks 2, 3 or 4 while properly signed is a *conflict*: both notes are kept in one file, and no further head of
+that peer is taken until a person has decided which of the two counts. What was decided stays on the disk.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from chain.errors import ChainError
+from chain.errors import ChainError, ProofError
 from chain.head import TreeHead, parse_head
 from chain.note import VerifierKey, parse, verify
-from mesh.errors import MeshFileError, PeerHeadError
-from mesh.files import write_private
+from chain.proof import verify_consistency
+from mesh.errors import HeadConflictError, MeshFileError, PeerHeadError, PeersError
+from mesh.files import read_private, write_private
 
 NOTE_SUFFIX = ".note"
-EVIDENCE_SUFFIX = ".evidence.note"
+CONFLICT_SUFFIX = ".conflict.json"
+OLD_EVIDENCE_SUFFIX = ".evidence.note"  # what this node kept when it kept only the second of the two
+DECIDED = "decided"
 _MAX_KEPT_BYTES = 64 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class HeadConflict:
+    """Two signed heads of one peer of which the second does not continue the first. ``at_us``: when it was shown."""
+
+    kept: str
+    shown: str
+    why: str
+    at_us: int
+
+    @property
+    def kept_head(self) -> TreeHead:
+        return _head(self.kept)
+
+    @property
+    def shown_head(self) -> TreeHead:
+        return _head(self.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A proof that the tree of ``size1`` entries is the beginning of that of ``size2``."""
+
+    size1: int
+    size2: int
+
+
+@dataclass(slots=True)
+class _Unproved:
+    """A larger head whose proof was asked for, and the newest that came after it."""
+
+    head: TreeHead
+    note: bytes
+    later: tuple[TreeHead, bytes] | None = None
+
+
 class PeerHeads:
-    """``<directory>/<origin>.note``, and ``<origin>.evidence.note`` for the first that contradicts one."""
+    """``<directory>/<origin>.note``; ``<origin>.conflict.json`` while a person has not decided about one."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._kept: dict[str, TreeHead] = {}
+        self._conflicts: dict[str, HeadConflict | None] = {}
+        self._unproved: dict[str, _Unproved] = {}
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def of(self, origin: str) -> TreeHead | None:
         """The head kept of ``origin``. Raises :class:`MeshFileError` when the file is damaged."""
         if origin not in self._kept:
-            path = self._directory / (origin + NOTE_SUFFIX)
-            try:
-                with path.open("rb") as file:
-                    self._kept[origin] = parse_head(parse(file.read(_MAX_KEPT_BYTES)).text)
-            except FileNotFoundError:
+            note = self._read(origin, NOTE_SUFFIX)
+            if note is None:
                 return None
-            except (OSError, ChainError) as error:
-                raise MeshFileError(
-                    f"{path} cannot be read ({error}): restore it from a copy; without it a fallen size of "
-                    f"{origin} goes unnoticed"
-                ) from error
+            self._kept[origin] = note[1]
         return self._kept[origin]
 
-    def take(self, origin: str, vkeys: tuple[VerifierKey, VerifierKey], note: bytes) -> TreeHead | None:
-        """Keep ``note``, on disk when this returns; the head, or None when it is the one that was kept.
+    def conflict(self, origin: str) -> HeadConflict | None:
+        """What a person has to decide about ``origin``. Raises :class:`MeshFileError` when the file is damaged."""
+        if origin not in self._conflicts:
+            self._conflicts[origin] = self._read_conflict(origin)
+        return self._conflicts[origin]
 
-        Raises :class:`PeerHeadError`, :class:`MeshFileError`.
+    def take(
+        self, origin: str, vkeys: tuple[VerifierKey, VerifierKey], note: bytes, now_us: int
+    ) -> TreeHead | Wanted | None:
+        """Keep ``note``, on disk when this returns, and return its head; or the proof that is wanted of it.
+
+        None when nothing is to be done: it is the one that was kept, a proof is on its way, or a person has to decide
+        first. Raises :class:`HeadConflictError` once for a conflict, :class:`PeerHeadError`, :class:`MeshFileError`.
         """
         try:
             head = parse_head(verify(note, vkeys).text)
@@ -61,25 +109,154 @@ class PeerHeads:
             raise PeerHeadError(f"head from {origin}: {error}") from error
         if head.origin != origin:
             raise PeerHeadError(f"head from {origin} is of {head.origin:.80}")
-        kept = self.of(origin)
-        if kept == head:
+        if self.conflict(origin) is not None:
             return None
-        if kept is not None and head.size <= kept.size:
-            self._keep_evidence(origin, note)
-            if head.size < kept.size:
-                raise PeerHeadError(
-                    f"head of {origin} has size {head.size}, it gave one of {kept.size} before: "
-                    "entries were lost or are hidden (its data was restored from a copy?)"
-                )
-            raise PeerHeadError(
-                f"head of {origin} at size {head.size} has the root {head.root.hex()}, "
-                f"before it had {kept.root.hex()}: two histories"
+        kept = self.of(origin)
+        if kept is None:
+            return self._keep(origin, head, note)
+        if head == kept:
+            return None
+        if head.size <= kept.size:
+            raise self._conflict(origin, note, _why(kept, head), now_us)
+        unproved = self._unproved.get(origin)
+        if unproved is not None:
+            if head != unproved.head:
+                unproved.later = head, note
+            return None
+        self._unproved[origin] = _Unproved(head, note)
+        return Wanted(kept.size, head.size)
+
+    def proved(self, origin: str, wanted: Wanted, hashes: Sequence[bytes], now_us: int) -> TreeHead | None:
+        """The peer's proof: keep the head it was asked for, on disk when this returns. None for one not asked for.
+
+        Raises :class:`HeadConflictError` for a proof that does not hold, :class:`MeshFileError`.
+        """
+        kept, unproved = self.of(origin), self._unproved.get(origin)
+        if kept is None or unproved is None or wanted != Wanted(kept.size, unproved.head.size):
+            return None
+        head = unproved.head
+        try:
+            verify_consistency(
+                size1=kept.size, size2=head.size, root1=kept.root, root2=head.root, proof=hashes
             )
+        except ProofError as error:
+            why = f"it does not continue the head kept: {error}"
+            raise self._conflict(origin, unproved.note, why, now_us) from error
+        return self._keep(origin, head, unproved.note)
+
+    def next_wanted(self, origin: str) -> Wanted | None:
+        """After :meth:`proved`: the proof wanted of the head that came meanwhile."""
+        unproved, kept = self._unproved.pop(origin, None), self.of(origin)
+        if unproved is None or unproved.later is None or kept is None or self.conflict(origin) is not None:
+            return None
+        head, note = unproved.later
+        if head.size <= kept.size:  # the next that the peer shows is judged by itself
+            return None
+        self._unproved[origin] = _Unproved(head, note)
+        return Wanted(kept.size, head.size)
+
+    def gave_none(self, origin: str, wanted: Wanted) -> bool:
+        """The peer says that there is no proof; whether it was asked for that one."""
+        kept, unproved = self.of(origin), self._unproved.get(origin)
+        if kept is None or unproved is None or wanted != Wanted(kept.size, unproved.head.size):
+            return False
+        del self._unproved[origin]
+        return True
+
+    def forget_wanted(self, origin: str) -> None:
+        """The link over which a proof was asked for is lost."""
+        self._unproved.pop(origin, None)
+
+    def decide(self, origin: str, take: bool, told: dict[str, object]) -> TreeHead:
+        """A person has decided: the head shown counts from now on (``take``), or the one that was kept.
+
+        Both notes stay in ``decided/``, with ``told``. Raises :class:`PeersError`, :class:`MeshFileError`.
+        """
+        conflict = self.conflict(origin)
+        if conflict is None:
+            raise PeersError(
+                f"the heads of {origin} do not contradict each other: there is nothing to decide"
+            )
+        decided = self._directory / DECIDED
+        decided.mkdir(mode=0o700, exist_ok=True)
+        document = {"version": 1, **asdict(conflict), "counts": "shown" if take else "kept", **told}
+        write_private(decided / f"{origin}-{conflict.at_us}.json", _json(document))
+        if take:
+            self._keep(origin, conflict.shown_head, conflict.shown.encode())
+        for suffix in (CONFLICT_SUFFIX, OLD_EVIDENCE_SUFFIX):
+            with suppress(FileNotFoundError):
+                os.unlink(self._directory / (origin + suffix))
+        self._conflicts[origin] = None
+        self._unproved.pop(origin, None)
+        return conflict.shown_head if take else conflict.kept_head
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def _keep(self, origin: str, head: TreeHead, note: bytes) -> TreeHead:
         write_private(self._directory / (origin + NOTE_SUFFIX), note)
         self._kept[origin] = head
         return head
 
-    def _keep_evidence(self, origin: str, note: bytes) -> None:
-        path = self._directory / (origin + EVIDENCE_SUFFIX)
-        if not os.path.lexists(path):
-            write_private(path, note)
+    def _conflict(self, origin: str, shown: bytes, why: str, now_us: int) -> HeadConflictError:
+        """Keep both notes; the error that says so."""
+        kept = self._read(origin, NOTE_SUFFIX)
+        assert kept is not None
+        conflict = HeadConflict(kept[0], shown.decode(), why, now_us)
+        path = self._directory / (origin + CONFLICT_SUFFIX)
+        write_private(path, _json({"version": 1, **asdict(conflict)}))
+        self._conflicts[origin] = conflict
+        self._unproved.pop(origin, None)
+        return HeadConflictError(f"head of {origin}: {why}")
+
+    def _read(self, origin: str, suffix: str) -> tuple[str, TreeHead] | None:
+        """A note and its head."""
+        path = self._directory / (origin + suffix)
+        try:
+            with path.open("rb") as file:
+                text = file.read(_MAX_KEPT_BYTES).decode()
+            return text, _head(text)
+        except FileNotFoundError:
+            return None
+        except (OSError, ChainError, UnicodeDecodeError) as error:
+            raise MeshFileError(
+                f"{path} cannot be read ({error}): restore it from a copy; without it a fallen size of "
+                f"{origin} goes unnoticed"
+            ) from error
+
+    def _read_conflict(self, origin: str) -> HeadConflict | None:
+        path = self._directory / (origin + CONFLICT_SUFFIX)
+        content = read_private(path)
+        if content is None:
+            return self._old_evidence(origin)
+        try:
+            document = json.loads(content)
+            if document.pop("version") != 1:
+                raise ValueError("of another version")
+            conflict = HeadConflict(**document)
+            _ = conflict.kept_head, conflict.shown_head
+            return conflict
+        except (ChainError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise MeshFileError(f"{path} is damaged ({error}): restore it from a copy") from error
+
+    def _old_evidence(self, origin: str) -> HeadConflict | None:
+        kept, shown = self._read(origin, NOTE_SUFFIX), self._read(origin, OLD_EVIDENCE_SUFFIX)
+        if kept is None or shown is None:
+            return None
+        return HeadConflict(kept[0], shown[0], "an earlier version of this node kept it as evidence", 0)
+
+
+def _why(kept: TreeHead, shown: TreeHead) -> str:
+    if shown.size < kept.size:
+        return (
+            f"it has size {shown.size}, it gave one of {kept.size} before: "
+            "entries were lost or are hidden (its data was restored from a copy?)"
+        )
+    return f"at size {shown.size} it has the root {shown.root.hex()}, before it had {kept.root.hex()}: two histories"
+
+
+def _head(note: str) -> TreeHead:
+    return parse_head(parse(note.encode()).text)
+
+
+def _json(document: dict[str, object]) -> bytes:
+    return json.dumps(document, indent=1).encode() + b"\n"

@@ -11,6 +11,7 @@ the kernel what that peer may.
       add_peer(peer)   remove_peer(name or origin) -> Peer   join(address, token)   tokens: TokenStore
       send_op(origin, op)               raises LinkDown, LinkFull, MessageTooLarge
       cut(origin, why)                  end the link, so that both sides begin again
+      decide_head(name, take, told)     which of two heads that contradict each other counts
       processes_changed()               the advert is made anew, at most once in PUBLISH_S
       publish_head(note)                a full head (both signatures) of this boot, likewise
       rekey(keys)                       the node has other keys: peers are told, links stay
@@ -40,13 +41,14 @@ from mesh.errors import (
     HelloError,
     MeshError,
     MeshFileError,
-    PeerHeadError,
     PeersError,
     TokenRefused,
     TransportError,
 )
 from mesh.events import MeshEvents
-from mesh.heads import PeerHeads
+from mesh.head_exchange import OPS as HEAD_OPS
+from mesh.head_exchange import HeadExchange
+from mesh.heads import HeadConflict, PeerHeads
 from mesh.identity import Identity, PeerIdentity, check_hello
 from mesh.known_keys import KnownKeys
 from mesh.membership import Member, PeerEvent, advance
@@ -64,7 +66,8 @@ STRANGER = "this node is not in the allow list here: ask for a join token"
 class PeerView:
     """A peer of the allow list as this node knows it. ``advert`` and ``head``: its newest, None if it gave none.
 
-    ``silence_s``: since anything was heard of it, None when there is no link.
+    ``silence_s``: since anything was heard of it, None when there is no link. ``conflict``: two heads of it that
+    contradict each other, about which a person has to decide.
     """
 
     peer: Peer
@@ -72,6 +75,7 @@ class PeerView:
     advert: Advert | None
     head: TreeHead | None
     silence_s: float | None
+    conflict: HeadConflict | None = None
 
 
 class Mesh:
@@ -93,6 +97,7 @@ class Mesh:
         self._now_us = now_us
         self._store = PeerStore(directory)
         self._heads = PeerHeads(directory / "heads")
+        self._exchange = HeadExchange(self._heads, events, self._send_quietly, self._fault, self._now_us)
         self._known = KnownKeys(directory / "keys")
         self.tokens = TokenStore(directory, me.origin)
         self._list: AllowList = self._store.load().overlaid(self._tables)
@@ -127,6 +132,7 @@ class Mesh:
         """End every link in order."""
         if self._timer is not None:
             self._timer.cancel()
+        await self._exchange.close()
         await self._transport.close()
 
     # Peers.
@@ -144,6 +150,7 @@ class Mesh:
                 self._adverts.of(peer.origin),
                 self._head_of(peer.origin),
                 self._transport.silence_s(peer.origin),
+                self._conflict_of(peer.origin),
             )
             for peer in self._list
         )
@@ -153,6 +160,22 @@ class Mesh:
             return self._heads.of(origin)
         except MeshFileError:
             return None
+
+    def _conflict_of(self, origin: str) -> HeadConflict | None:
+        try:
+            return self._heads.conflict(origin)
+        except MeshFileError:
+            return None
+
+    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead:
+        """A person has decided which of two heads of a peer counts: the one shown (``take``) or the one kept.
+
+        ``told`` is kept beside both. Raises :class:`PeersError`, :class:`MeshFileError`; nothing changed then.
+        """
+        peer = self._list.named(name)
+        if peer is None:
+            raise PeersError(f"no peer {name!r:.80}: see `weftos peer list`")
+        return self._heads.decide(peer.origin, take, dict(told))
 
     def add_peer(self, peer: Peer) -> None:
         """Allow ``peer`` from now on. Raises :class:`PeersError`, :class:`MeshFileError`; nothing changed then."""
@@ -312,6 +335,7 @@ class Mesh:
 
     def on_down(self, origin: str, why: str) -> None:
         self._identities.pop(origin, None)
+        self._exchange.down(origin)
         listed = self._list.get(origin)
         if listed is not None:
             self._advance(origin, PeerEvent.CLOSED, why=why)
@@ -332,8 +356,8 @@ class Mesh:
             self._take_advert(identity, op.get("advert"))
         elif op["op"] == "hello":
             self._take_hello(identity, op.get("hello"))
-        elif op["op"] == "head":
-            self._take_head(listed, identity, op.get("note"))
+        elif op["op"] in HEAD_OPS:
+            self._exchange.take(listed, identity, op)
         else:
             self._events.on_op(listed, op)
 
@@ -371,17 +395,6 @@ class Mesh:
             self._adverts.take(read_advert(data, peer.origin, peer.ed25519.public_key), peer.boot)
         except AdvertError as error:
             self._events.on_refused(peer.origin, str(error))
-
-    def _take_head(self, listed: Peer, peer: PeerIdentity, note: object) -> None:
-        try:
-            if not isinstance(note, bytes):
-                raise PeerHeadError(f"head from {peer.origin} is not bytes")
-            head = self._heads.take(peer.origin, peer.vkeys, note)
-        except MeshError as error:
-            self._events.on_refused(peer.origin, str(error))
-            return
-        if head is not None:
-            self._events.on_head(listed, head)
 
     def _joined(self, peer: PeerIdentity, dial: Dial, token: JoinToken) -> Peer | None:
         """The issuer of our token let us in: it is a peer from now on, and called without the token."""

@@ -32,6 +32,12 @@ class NameBody(Body):
     name: Node
 
 
+class DecideBody(Body):
+    name: Node
+    counts: Annotated[str, Field(max_length=8)]
+    reason: Annotated[str, Field(max_length=1000)]
+
+
 class TokenBody(Body):
     lifetime_s: int = Field(default=86_400, ge=1)
 
@@ -71,6 +77,16 @@ async def peer_add(control: ControlOf, op: OperatorOf, body: PeerBody) -> Respon
 @router.post("/peers/remove")
 async def peer_remove(control: ControlOf, op: OperatorOf, body: NameBody) -> Response:
     return json_answer(await control.cluster.peer_remove(op, body.name))
+
+
+@router.get("/heads")
+async def heads(control: ControlOf) -> Response:
+    return json_rows(await control.cluster.heads())
+
+
+@router.post("/heads/decide")
+async def head_decide(control: ControlOf, op: OperatorOf, body: DecideBody) -> Response:
+    return json_answer(await control.cluster.head_decide(op, body.name, body.counts, body.reason))
 
 
 @router.get("/tokens")

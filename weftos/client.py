@@ -274,6 +274,15 @@ class Client:
     def peer_remove(self, name: str) -> Json:
         return self._object("POST", "/cluster/peers/remove", body={"name": name})
 
+    def peer_heads(self) -> list[Json]:
+        """The newest head kept of each peer; ``conflict``: the one that contradicts it."""
+        return self._rows("/cluster/heads")
+
+    def head_decide(self, name: str, counts: str, reason: str) -> Json:
+        """Decide which of two heads of a peer counts: ``kept`` or ``shown``."""
+        body = {"name": name, "counts": counts, "reason": reason}
+        return self._object("POST", "/cluster/heads/decide", body=body)
+
     def tokens(self) -> list[Json]:
         return self._rows("/cluster/tokens")
 

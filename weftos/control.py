@@ -191,6 +191,13 @@ class ClusterControl(Protocol):
     async def peers(self) -> list[Json]:
         """The allow list."""
 
+    async def heads(self) -> list[Json]:
+        """name, origin, size, root of the head kept of each peer; conflict: None, or why, size, root, at_us of the one
+        that contradicts it, and both notes (kept, shown)."""
+
+    async def head_decide(self, op: Operator, name: str, counts: str, reason: str) -> Json:
+        """origin, name, counts, size, root, reason, by."""
+
     async def token_create(self, op: Operator, lifetime_s: int) -> Json:
         """id, token (shown this once), lifetime_s."""
 

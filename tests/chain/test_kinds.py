@@ -23,6 +23,8 @@ def test_what_must_be_on_disk_before_anything_follows():
         "memory.written",
         "memory.forgotten",
         "peer.added",
+        "peer.conflict",
+        "peer.decided",
         "peer.removed",
         "key.rotated",
         "erase",

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgpack
 
+from chain.head import TreeHead
 from chain.keys import Keys
 from kernel.bounds import Bounds
 from kernel.control import Control
@@ -18,6 +19,7 @@ from kernel.mesh_port import NoMesh
 from kernel.remote import Remote
 from mesh.adverts import AdvertTable, make_advert, read_advert
 from mesh.errors import LinkDown, PeersError
+from mesh.heads import HeadConflict
 from mesh.identity import PeerIdentity
 from mesh.membership import Member, PeerEvent, advance
 from mesh.mesh import PeerView
@@ -45,6 +47,7 @@ class TwinMesh(NoMesh):
         self.adverts = AdvertTable()
         self.version = 0
         self.heads: list[bytes] = []
+        self.conflicts: dict[str, HeadConflict] = {}
         self.lose: Callable[[Op], bool] = lambda op: False
         self.said: list[Op] = []
         self.cuts: list[str] = []
@@ -54,7 +57,14 @@ class TwinMesh(NoMesh):
 
     def peers(self) -> tuple[PeerView, ...]:
         return tuple(
-            PeerView(peer, self._member(peer.origin), self.adverts.of(peer.origin), None, None)
+            PeerView(
+                peer,
+                self._member(peer.origin),
+                self.adverts.of(peer.origin),
+                None,
+                None,
+                self.conflicts.get(peer.origin),
+            )
             for peer in self.list
         )
 
@@ -101,6 +111,10 @@ class TwinMesh(NoMesh):
 
     def publish_head(self, note: bytes) -> None:
         self.heads.append(note)
+
+    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead:
+        conflict = self.conflicts.pop(name)
+        return conflict.shown_head if take else conflict.kept_head
 
     def _member(self, origin: str) -> Member:
         return self.members.get(origin) or Member(origin)

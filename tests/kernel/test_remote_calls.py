@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kernel.errors import Refused, TimedOut, Unavailable
+from chain.head import parse_head
+from chain.note import parse
+from chain.proof import verify_consistency
+from kernel.errors import Conflict, Invalid, Refused, TimedOut, Unavailable
+from mesh.heads import HeadConflict
 from tests.kernel.mesh_twin import NodeTwin, link, on_pair, unlink, until
+from tests.mesh.test_heads import of_tree
 from weftos.control import SpawnRequest
 
 OP = {"uid": 1000, "os_pid": 77}
@@ -158,5 +163,62 @@ def test_peers_come_and_go_in_the_ledger(tmp_path: Path) -> None:
         assert kinds == ["peer.up", "peer.down", "peer.removed", "peer.added"]
         added = (await a.twin.entries("peer.added"))[0].body
         assert (added["how"], added["may"], added["tools"]) == ("operator:1000", ["send"], ["calculator"])
+
+    on_pair(tmp_path, body)
+
+
+def test_two_heads_of_a_peer_stand_in_the_ledger_and_so_does_what_a_person_decides(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        peer = a.mesh.peer("b")
+        assert peer is not None
+        conflict = HeadConflict(of_tree(9).decode(), of_tree(8).decode(), "smaller", 7)
+        with pytest.raises(Conflict, match="nothing to decide"):
+            await a.control.cluster.head_decide(OP, "b", "kept", "why not")
+        a.mesh.conflicts[b.origin] = conflict
+        a.twin.kernel.remote.on_conflict(peer, conflict)
+        entry = (await a.twin.entries("peer.conflict"))[0].body
+        assert (entry["kept"], entry["shown"]) == (conflict.kept, conflict.shown)
+        assert (entry["kept_size"], entry["shown_size"], entry["why"]) == (9, 8, "smaller")
+        (row,) = await a.control.cluster.heads()
+        assert (row["conflict"]["size"], row["conflict"]["shown"]) == (8, conflict.shown)
+        assert "weftos peer heads" in (await a.control.cluster.nodes())[1]["why"]
+        for counts, reason in (("newer", "x"), ("kept", " "), ("kept", "x" * 501)):
+            with pytest.raises(Invalid):
+                await a.control.cluster.head_decide(OP, "b", counts, reason)
+        assert a.mesh.conflicts
+        answer = await a.control.cluster.head_decide(OP, "b", "shown", "it was restored")
+        assert (answer["size"], a.mesh.conflicts) == (8, {})
+        decided = (await a.twin.entries("peer.decided"))[0]
+        command = (await a.twin.entries("operator.command"))[-1]
+        assert decided.entry.cause == command.entry.seq
+        assert decided.body == {
+            "origin": b.origin,
+            "name": "b",
+            "counts": "shown",
+            "size": 8,
+            "root": conflict.shown_head.root.hex(),
+            "reason": "it was restored",
+            "by": "operator:1000",
+        }
+
+    on_pair(tmp_path, body)
+
+
+def test_the_node_proves_each_of_its_heads_from_the_one_before(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        ledger = a.twin.kernel.recorder.ledger
+        heads = []
+        for number in range(3):
+            await a.twin.spawn(f"ada{number}")
+            await ledger.publish()
+            heads.append(parse_head(parse(ledger.full_note).text))
+        for older, newer in ((heads[0], heads[1]), (heads[0], heads[2]), (heads[2], heads[2])):
+            path = await a.twin.kernel.remote.prove(older.size, newer.size)
+            verify_consistency(
+                size1=older.size, size2=newer.size, root1=older.root, root2=newer.root, proof=path
+            )
+        for sizes in ((heads[0].size, ledger.full_size + 1), (2, 1), (-1, 1)):
+            with pytest.raises(ValueError, match="no proof from"):
+                await a.twin.kernel.remote.prove(*sizes)
 
     on_pair(tmp_path, body)

@@ -19,6 +19,7 @@ from chain.head import TreeHead
 from chain.keys import load_keys
 from mesh.adverts import ProcessAdvert
 from mesh.bounds import MeshBounds
+from mesh.heads import HeadConflict
 from mesh.identity import Identity, NoiseKey, PeerIdentity
 from mesh.links import Links
 from mesh.mesh import Mesh
@@ -55,6 +56,12 @@ class Account:
 
     def on_head(self, peer: Peer, head: TreeHead) -> None:
         pass
+
+    def on_conflict(self, peer: Peer, conflict: HeadConflict) -> None:
+        pass
+
+    async def prove(self, size1: int, size2: int) -> list[bytes]:
+        raise ValueError("this node has no ledger")
 
 
 class OpenHouse(Mesh):

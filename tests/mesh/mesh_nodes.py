@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from chain.head import TreeHead
+from chain.merkle import consistency_path
 from mesh.adverts import ProcessAdvert
+from mesh.heads import HeadConflict
 from mesh.identity import Identity, PeerIdentity
 from mesh.links import Links
 from mesh.mesh import Mesh
@@ -35,6 +37,7 @@ class MeshNode:
         self.place.mkdir(exist_ok=True)
         self.now_us = 1_000_000
         self.rows: list[ProcessAdvert] = []
+        self.leaves: list[bytes] = []
         self.seen: asyncio.Queue[tuple[str, str, Any]] = asyncio.Queue()
         self.links = Links(me, network.wire(BOUNDS), BOUNDS, QUICK)
         self.mesh = Mesh(me, self.place, self.links, self, tables, lambda: self.now_us)
@@ -73,6 +76,14 @@ class MeshNode:
 
     def on_head(self, peer: Peer, head: TreeHead) -> None:
         self.seen.put_nowait(("head", peer.name, head))
+
+    def on_conflict(self, peer: Peer, conflict: HeadConflict) -> None:
+        self.seen.put_nowait(("conflict", peer.name, conflict))
+
+    async def prove(self, size1: int, size2: int) -> list[bytes]:
+        if size2 > len(self.leaves):
+            raise ValueError(f"there are {len(self.leaves)} entries")
+        return consistency_path(size1, self.leaves[:size2])
 
 
 @asynccontextmanager

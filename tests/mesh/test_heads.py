@@ -1,55 +1,176 @@
-"""Peers' heads: kept over restarts, sizes never fall, contradictions become evidence."""
+"""Peers' heads: kept over restarts, sizes never fall, a larger one needs its proof, a conflict keeps both notes."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from chain.head import TreeHead
+from chain.merkle import consistency_path, root
 from chain.note import join_note
-from mesh.errors import MeshFileError, PeerHeadError
-from mesh.heads import PeerHeads
+from mesh.errors import HeadConflictError, MeshFileError, PeerHeadError, PeersError
+from mesh.heads import PeerHeads, Wanted
 from mesh.identity import Identity
 from tests.mesh.core_nodes import ALICE, BOB
 
 VKEYS = (ALICE.keys.ed25519, ALICE.keys.mldsa)
+NOW = 1_700_000_000_000_000
+LEAVES = [sha256(bytes([number])).digest() for number in range(40)]
+OTHERS = [*LEAVES[:4], *(sha256(leaf).digest() for leaf in LEAVES[4:])]
+"""Another history: the same up to four entries."""
 
 
 @cache  # an ML-DSA signature is another each time
-def note(size: int, root: bytes = bytes(32), by: Identity = ALICE, origin: str = "") -> bytes:
-    text = TreeHead(origin or by.origin, size, root).text()
+def note(size: int, top: bytes = bytes(32), by: Identity = ALICE, origin: str = "") -> bytes:
+    text = TreeHead(origin or by.origin, size, top).text()
     return join_note(text, by.keys.ed25519_line(text), by.keys.mldsa_line(text))
+
+
+def of_tree(size: int, leaves: list[bytes] = LEAVES, by: Identity = ALICE) -> bytes:
+    return note(size, root(leaves[:size]), by)
+
+
+def take(heads: PeerHeads, given: bytes) -> TreeHead | Wanted | None:
+    return heads.take(ALICE.origin, VKEYS, given, NOW)
+
+
+def prove(heads: PeerHeads, size1: int, size2: int, leaves: list[bytes] = LEAVES) -> TreeHead | None:
+    path = consistency_path(size1, leaves[:size2])
+    return heads.proved(ALICE.origin, Wanted(size1, size2), path, NOW)
+
+
+def size_kept(heads: PeerHeads) -> int:
+    head = heads.of(ALICE.origin)
+    assert head is not None
+    return head.size
 
 
 def test_the_newest_head_is_kept_also_by_the_next_boot(tmp_path: Path) -> None:
     heads = PeerHeads(tmp_path / "heads")
     assert heads.of(ALICE.origin) is None
-    assert heads.take(ALICE.origin, VKEYS, note(5)) == TreeHead(ALICE.origin, 5, bytes(32))
-    assert heads.take(ALICE.origin, VKEYS, note(5)) is None
-    heads.take(ALICE.origin, VKEYS, note(9))
-    assert PeerHeads(tmp_path / "heads").of(ALICE.origin) == TreeHead(ALICE.origin, 9, bytes(32))
+    assert take(heads, of_tree(5)) == TreeHead(ALICE.origin, 5, root(LEAVES[:5]))
+    assert take(heads, of_tree(5)) is None
+    assert take(heads, of_tree(9)) == Wanted(5, 9)
+    assert size_kept(heads) == size_kept(PeerHeads(tmp_path / "heads")) == 5
+    assert prove(heads, 5, 9) == TreeHead(ALICE.origin, 9, root(LEAVES[:9]))
+    assert size_kept(heads) == size_kept(PeerHeads(tmp_path / "heads")) == 9
 
 
-def test_a_smaller_head_is_refused_after_a_restart_too_and_kept_as_evidence(tmp_path: Path) -> None:
-    PeerHeads(tmp_path).take(ALICE.origin, VKEYS, note(9))
+def test_a_head_that_came_while_a_proof_was_asked_for_is_asked_about_next(tmp_path: Path) -> None:
     heads = PeerHeads(tmp_path)
-    with pytest.raises(PeerHeadError, match="has size 8, it gave one of 9 before"):
-        heads.take(ALICE.origin, VKEYS, note(8))
-    assert (tmp_path / f"{ALICE.origin}.evidence.note").read_bytes() == note(8)
-    assert heads.of(ALICE.origin) == TreeHead(ALICE.origin, 9, bytes(32))
+    take(heads, of_tree(5))
+    assert take(heads, of_tree(7)) == Wanted(5, 7)
+    assert take(heads, of_tree(7)) is None
+    assert take(heads, of_tree(8)) is None
+    assert take(heads, of_tree(12)) is None
+    assert prove(heads, 5, 12) is None  # not the one that was asked for
+    assert prove(heads, 5, 7) is not None
+    assert heads.next_wanted(ALICE.origin) == Wanted(7, 12)
+    assert prove(heads, 7, 12) is not None
+    assert heads.next_wanted(ALICE.origin) is None
+    assert prove(heads, 7, 12) is None
+    assert size_kept(heads) == 12
 
 
-def test_two_roots_at_one_size_are_two_histories(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [lambda heads: heads.forget_wanted(ALICE.origin),
+                                 lambda heads: heads.gave_none(ALICE.origin, Wanted(5, 7))])  # fmt: skip
+def test_without_a_proof_the_head_kept_stays_and_the_next_is_asked_about(
+    tmp_path: Path, end: Callable[[PeerHeads], object]
+) -> None:
     heads = PeerHeads(tmp_path)
-    heads.take(ALICE.origin, VKEYS, note(9))
-    with pytest.raises(PeerHeadError, match="two histories"):
-        heads.take(ALICE.origin, VKEYS, note(9, b"x" * 32))
-    with pytest.raises(PeerHeadError):
-        heads.take(ALICE.origin, VKEYS, note(3))
-    evidence = tmp_path / f"{ALICE.origin}.evidence.note"
-    assert evidence.read_bytes() == note(9, b"x" * 32)
+    take(heads, of_tree(5))
+    take(heads, of_tree(7))
+    assert not heads.gave_none(ALICE.origin, Wanted(4, 7))
+    end(heads)
+    assert prove(heads, 5, 7) is None
+    assert size_kept(heads) == 5
+    assert take(heads, of_tree(8)) == Wanted(5, 8)
+
+
+def smaller(heads: PeerHeads) -> bytes:
+    with pytest.raises(HeadConflictError, match="has size 8, it gave one of 9 before"):
+        take(heads, of_tree(8))
+    return of_tree(8)
+
+
+def other_root(heads: PeerHeads) -> bytes:
+    with pytest.raises(HeadConflictError, match="two histories"):
+        take(heads, of_tree(9, OTHERS))
+    return of_tree(9, OTHERS)
+
+
+def false_proof(heads: PeerHeads) -> bytes:
+    assert take(heads, of_tree(12, OTHERS)) == Wanted(9, 12)
+    with pytest.raises(HeadConflictError, match="does not continue the head kept"):
+        prove(heads, 9, 12, OTHERS)
+    return of_tree(12, OTHERS)
+
+
+CONFLICTS = pytest.mark.parametrize("contradict", [smaller, other_root, false_proof])
+
+
+@CONFLICTS
+def test_both_notes_of_a_conflict_outlive_every_later_head(
+    tmp_path: Path, contradict: Callable[[PeerHeads], bytes]
+) -> None:
+    take(PeerHeads(tmp_path), of_tree(9))
+    heads = PeerHeads(tmp_path)
+    shown = contradict(heads)
+    for leaves in (LEAVES, OTHERS):
+        for size in (9, 13, 20):
+            assert take(heads, of_tree(size, leaves)) is None
+            assert prove(heads, 9, size, leaves) is None
+    again = PeerHeads(tmp_path)
+    assert take(again, of_tree(20)) is None
+    assert size_kept(again) == 9
+    conflict = again.conflict(ALICE.origin)
+    assert conflict == heads.conflict(ALICE.origin)
+    assert conflict is not None
+    assert (conflict.kept, conflict.shown, conflict.at_us) == (of_tree(9).decode(), shown.decode(), NOW)
+    assert conflict.kept_head.size == 9
+
+
+@CONFLICTS
+@pytest.mark.parametrize("shown_counts", [True, False])
+def test_what_a_person_decides_counts_and_both_notes_stay(
+    tmp_path: Path, contradict: Callable[[PeerHeads], bytes], shown_counts: bool
+) -> None:
+    heads = PeerHeads(tmp_path)
+    with pytest.raises(PeersError, match="nothing to decide"):
+        heads.decide(ALICE.origin, True, {})
+    take(heads, of_tree(9))
+    shown = contradict(heads)
+    conflict = heads.conflict(ALICE.origin)
+    assert conflict is not None
+    counts = heads.decide(ALICE.origin, shown_counts, {"reason": "restored"})
+    assert counts == (conflict.shown_head if shown_counts else conflict.kept_head)
+    for now in (heads, PeerHeads(tmp_path)):
+        assert now.conflict(ALICE.origin) is None
+        assert now.of(ALICE.origin) == counts
+    (kept,) = (tmp_path / "decided").iterdir()
+    told = json.loads(kept.read_text())
+    assert (told["kept"], told["shown"], told["reason"]) == (of_tree(9).decode(), shown.decode(), "restored")
+    assert told["counts"] == ("shown" if shown_counts else "kept")
+    leaves = LEAVES if contradict is smaller or not shown_counts else OTHERS
+    assert take(heads, of_tree(20, leaves)) == Wanted(counts.size, 20)
+    assert prove(heads, counts.size, 20, leaves) is not None
+
+
+def test_evidence_of_before_is_a_conflict_still(tmp_path: Path) -> None:
+    take(PeerHeads(tmp_path), of_tree(9))
+    (tmp_path / f"{ALICE.origin}.evidence.note").write_bytes(of_tree(8))
+    heads = PeerHeads(tmp_path)
+    assert take(heads, of_tree(12)) is None
+    conflict = heads.conflict(ALICE.origin)
+    assert conflict is not None
+    assert (conflict.kept_head.size, conflict.shown_head.size) == (9, 8)
+    heads.decide(ALICE.origin, False, {})
+    assert PeerHeads(tmp_path).conflict(ALICE.origin) is None
 
 
 def test_a_head_must_be_the_peers_own_with_both_signatures(tmp_path: Path) -> None:
@@ -65,12 +186,15 @@ def test_a_head_must_be_the_peers_own_with_both_signatures(tmp_path: Path) -> No
         note(5).replace(b"5", b"6", 1),
     ):
         with pytest.raises(PeerHeadError):
-            heads.take(ALICE.origin, VKEYS, bad)
+            take(heads, bad)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_file_is_named_and_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / f"{ALICE.origin}.note").write_bytes(b"damaged")
-    with pytest.raises(MeshFileError, match=r"\.note cannot be read"):
-        PeerHeads(tmp_path).take(ALICE.origin, VKEYS, note(5))
-    assert (tmp_path / f"{ALICE.origin}.note").read_bytes() == b"damaged"
+@pytest.mark.parametrize("suffix", [".note", ".conflict.json"])
+def test_a_damaged_file_is_named_and_not_replaced(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"{ALICE.origin}{suffix}"
+    file.write_bytes(b"damaged")
+    file.chmod(0o600)
+    with pytest.raises(MeshFileError, match="restore it from a copy"):
+        take(PeerHeads(tmp_path), note(5))
+    assert file.read_bytes() == b"damaged"

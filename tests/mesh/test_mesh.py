@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
@@ -18,7 +19,7 @@ from tests.mesh.link_nodes import until
 from tests.mesh.memory_transport import MemoryNetwork
 from tests.mesh.mesh_nodes import MeshNode, opened
 from tests.mesh.tcp_land import TcpLand
-from tests.mesh.test_heads import note
+from tests.mesh.test_heads import LEAVES, OTHERS, note, of_tree
 from tests.mesh.test_transport import run
 
 ROW = ProcessAdvert(7, "/user/boss", "boss", "running", "agent")
@@ -115,17 +116,68 @@ def test_bad_adverts_and_heads_are_refused_by_name_and_the_link_stays(tmp_path: 
     two(tmp_path, work)
 
 
-def test_heads_are_kept_and_a_fallen_size_is_reported(tmp_path: Path) -> None:
+def test_heads_are_kept_when_they_are_proved_and_a_fallen_size_is_for_a_person_to_decide(
+    tmp_path: Path,
+) -> None:
     async def work(alice: MeshNode, bob: MeshNode) -> None:
-        bob.mesh.publish_head(note(5, by=BOB))
-        who, head = await alice.told("head")
-        assert (who, head.size) == ("bob", 5)
-        bob.mesh.publish_head(note(4, by=BOB))
-        assert "has size 4, it gave one of 5 before" in (await alice.told("refused"))[1]
-        assert alice.mesh.peers()[0].head == head
-        assert (alice.place / "heads" / f"{BOB.origin}.note").read_bytes() == note(5, by=BOB)
+        bob.leaves = LEAVES
+        for size in (5, 7):
+            bob.mesh.publish_head(of_tree(size, by=BOB))
+            who, head = await alice.told("head")
+            assert (who, head.size) == ("bob", size)
+        bob.mesh.publish_head(of_tree(4, by=BOB))
+        assert "has size 4, it gave one of 7 before" in (await alice.told("refused"))[1]
+        who, conflict = await alice.told("conflict")
+        assert (who, conflict.shown) == ("bob", of_tree(4, by=BOB).decode())
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
         alice.mesh.cut(bob.origin, "to see a new link")
-        assert "has size 4" in (await alice.told("refused"))[1]
+        await bob.told("up")
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+        bob.mesh.send_op(alice.origin, {"op": "after it"})
+        await alice.told("op")
+        (view,) = alice.mesh.peers()
+        assert (view.head, view.conflict) == (head, conflict)
+        assert (alice.place / "heads" / f"{BOB.origin}.note").read_bytes() == of_tree(7, by=BOB)
+        alice.mesh.decide_head("bob", False, {"reason": "a copy"})
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+        assert (await alice.told("head"))[1].size == 9
+
+    two(tmp_path, work)
+
+
+def test_a_larger_head_without_its_proof_does_not_replace_the_one_kept(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.leaves = LEAVES[:5]
+        bob.mesh.publish_head(of_tree(5, by=BOB))
+        await alice.told("head")
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+        who, why = await alice.told("refused")
+        assert who == BOB.origin
+        assert "does not prove that its head of 9 continues that of 5: 'there are 5 entries'" in why
+        bob.leaves = OTHERS
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(12, OTHERS, by=BOB)})
+        assert "does not continue the head kept" in (await alice.told("refused"))[1]
+        conflict = (await alice.told("conflict"))[1]
+        assert (conflict.kept_head.size, conflict.shown_head.size) == (5, 12)
+
+    two(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [
+        ({"op": "prove"}, "between sizes that are none"),
+        ({"op": "prove", "size1": -1, "size2": 2}, "between sizes that are none"),
+        ({"op": "prove", "size1": True, "size2": 2**63}, "between sizes that are none"),
+        ({"op": "proof", "size1": 1, "size2": 2, "hashes": 7}, "no list of at most"),
+        ({"op": "proof", "size1": 1, "size2": 2, "hashes": [b""] * 129}, "no list of at most"),
+        ({"op": "proof", "size1": 1, "size2": 2, "hashes": ["x"]}, "something else than hashes"),
+    ],
+)
+def test_a_proof_of_another_form_is_refused_by_name(tmp_path: Path, op: dict[str, Any], words: str) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.mesh.send_op(alice.origin, op)
+        assert words in (await alice.told("refused"))[1]
 
     two(tmp_path, work)
 

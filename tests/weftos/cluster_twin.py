@@ -64,6 +64,22 @@ class TwinCluster:
     async def peers(self) -> Any:
         return [{"name": "n2", "origin": OTHER, "address": "", "may": ["send"], "tools": None}]
 
+    async def heads(self) -> Any:
+        other = {
+            "why": "two histories",
+            "size": 9,
+            "root": "bb",
+            "at_us": 1,
+            "kept": "KEPT",
+            "shown": "SHOWN",
+        }
+        row = {"name": "n2", "origin": OTHER, "size": 7, "root": "aa", "conflict": other}
+        return [row, {**row, "name": "n3", "conflict": None}]
+
+    async def head_decide(self, op: Any, name: str, counts: str, reason: str) -> Any:
+        self._note("head_decide", op, name, counts, reason)
+        return {"name": name, "counts": counts, "size": 9, "root": "bb", "reason": reason}
+
     async def token_create(self, op: Any, lifetime_s: int) -> Any:
         self._note("token_create", op, lifetime_s)
         return {"id": "0123456789abcdef", "token": SECRET, "lifetime_s": lifetime_s}

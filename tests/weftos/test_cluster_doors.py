@@ -132,3 +132,17 @@ def test_the_true_name_is_printed_without_a_running_node(shell: Shell, tmp_path:
     status, _, err = shell.run("node", "id", "--data", str(tmp_path / "nowhere"))
     assert (status, "has no identity" in err) == (1, True)
     assert "tcp://127.0.0.1:4300" in shell.run("node", "where")[1]
+
+
+def test_two_heads_that_contradict_each_other_are_shown_and_decided_about(shell: Shell, twin: Twin) -> None:
+    status, out, _ = shell.run("peer", "heads")
+    assert status == 0
+    assert "n2 has shown a head that contradicts this one: two histories" in out
+    assert "weftos peer decide n2 kept|shown" in out
+    assert "n3 has shown" not in out
+    assert shell.json("peer", "heads")[0]["conflict"]["kept"] == "KEPT"
+    assert shell.run("peer", "decide", "n2", "newer", "--reason", "r")[0] == 2
+    assert shell.run("peer", "decide", "n2", "kept")[0] == 2
+    assert shell.json("peer", "decide", "n2", "shown", "--reason", "restored")["size"] == 9
+    assert twin.calls[-1][0] == "head_decide"
+    assert twin.calls[-1][2:] == ("n2", "shown", "restored")

@@ -171,6 +171,50 @@ def peer_list(data: Data = None, as_json: AsJson = False) -> None:
     )
 
 
+@peer.command("heads")
+def peer_heads(data: Data = None, as_json: AsJson = False) -> None:
+    """Show the newest head kept of each peer's ledger, and which of them it has contradicted since.
+
+    --json gives both signed notes, which show it to anybody.
+    """
+    out = Output(as_json)
+    with client(data) as running:
+        rows = running.peer_heads()
+    out.document(rows)
+    out.table(
+        ("NODE", "ORIGIN", "ENTRIES", "ROOT"), ([r["name"], r["origin"], r["size"], r["root"]] for r in rows)
+    )
+    for row in rows:
+        if (other := row["conflict"]) is not None:
+            out.line(f"{row['name']} has shown a head that contradicts this one: {other['why']}")
+            out.line(f"  shown {moment(other['at_us'])}: {other['size']} entries, root {other['root']}")
+            out.line(f"  no further head of it is taken; decide: weftos peer decide {row['name']} kept|shown")
+
+
+@peer.command("decide")
+def peer_decide(
+    name: NodeName,
+    counts: Annotated[
+        str,
+        typer.Argument(metavar="kept|shown", help="The head that counts from now on: see weftos peer heads."),
+    ],
+    reason: Annotated[str, typer.Option(metavar="R", help="Why; the ledger keeps it, and who decided.")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide which of two heads of a peer counts, so that its later ones are taken again.
+
+    Both stay in mesh/heads/decided.
+    """
+    if counts not in ("kept", "shown"):
+        raise typer.BadParameter(f"{counts} is neither kept nor shown", param_hint="'kept|shown'")
+    out = Output(as_json)
+    with client(data) as running:
+        answer = running.head_decide(name, counts, reason)
+    out.document(answer)
+    out.line(f"the head {counts} of {answer['name']} counts, with {answer['size']} entries")
+
+
 @token.command("create")
 def token_create(
     file: Annotated[
