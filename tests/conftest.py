@@ -1,5 +1,5 @@
-"""What every test run has in common: a user of its own, Ctrl-C for the processes it starts, one real node at a time,
-the closing count of tests, and of those on a real Ray.
+"""What every test run has in common: a user of its own, Ctrl-C for the processes it starts, who shares a real node, the
+closing count of tests, and of those on a real Ray.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Real nodes one after the other, in one worker; all else beside them in the others."""
+    """A file of real nodes goes to one worker whole, as its tests share a node; so do all files of the one real Ray."""
+    on_ray = {item.path for item in items if item.get_closest_marker("ray")}
     for item in items:
         if item.path.is_relative_to(INTEGRATION):
-            item.add_marker(pytest.mark.xdist_group("integration"))
+            item.add_marker(pytest.mark.xdist_group("ray" if item.path in on_ray else item.path.stem))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chain.disk import Disk
-from chain.errors import EntryError, KeyFileError, LedgerUnavailable
+from chain.errors import DamageError, EntryError, KeyFileError, LedgerUnavailable
 from chain.head import parse_head
 from chain.key_change import adopt_keys, load_candidates, prepare_keys
 from chain.keys import (
@@ -136,7 +136,9 @@ def test_keys_that_the_journal_does_not_know_are_refused(data: Path, tmp_path: P
     for name, content in old.items():
         (data / "keys" / name).write_bytes(content)
         (data / "keys" / name).chmod(0o600)
-    with pytest.raises(KeyFileError, match=r"changed 1 times in the journal, and 0 times in the files"):
+    # Which is seen first depends on when the signer stored its newest heads: by the new keys both, or one by the old.
+    seen = r"changed 1 times in the journal, and 0 times in the files|and no other slot holds a good head"
+    with pytest.raises((KeyFileError, DamageError), match=seen):
         boot(data, DISK)
 
 
@@ -212,10 +214,10 @@ def test_the_ledger_hands_over_only_to_the_keys_that_its_entry_names(tmp_path: P
     asyncio.run(run())
 
 
-def kill_everywhere(tmp_path: Path, side: str) -> tuple[int, int, set[frozenset[str]]]:
+def kill_everywhere(tmp_path: Path, side: str, step: int = 1) -> tuple[int, int, set[frozenset[str]]]:
     """How often the old and the new keys were in force afterwards, and what was left to find."""
     kept, changed, seen = 0, 0, set()
-    for dies_at in range(200):
+    for dies_at in range(0, 200, step):
         data = tmp_path / str(dies_at)
         data.mkdir()
         first = create_keys(data / "keys")
@@ -236,6 +238,7 @@ def kill_everywhere(tmp_path: Path, side: str) -> tuple[int, int, set[frozenset[
     return kept, changed, seen
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_operation_on_its_keys_has_them_afterwards(tmp_path: Path) -> None:
     kept, changed, seen = kill_everywhere(tmp_path, "keys")
     assert kept > 10 and changed > 10
@@ -243,6 +246,6 @@ def test_a_process_killed_at_any_operation_on_its_keys_has_them_afterwards(tmp_p
 
 
 def test_a_process_killed_while_the_ledger_writes_of_a_change_has_its_keys_afterwards(tmp_path: Path) -> None:
-    kept, changed, seen = kill_everywhere(tmp_path, "ledger")
+    kept, changed, seen = kill_everywhere(tmp_path, "ledger", step=5)
     assert kept and changed
     assert seen <= STATES

@@ -27,6 +27,7 @@ class SmallDisk(MemoryDisk):
     def __init__(self, capacity: int) -> None:
         MemoryDisk.__init__(self)
         self.capacity = capacity
+        self.refused = 0
 
     def used(self) -> int:
         return sum(len(inode.now) for inode in self.names_now.values())
@@ -40,6 +41,7 @@ class SmallDisk(MemoryDisk):
 
     def _need(self, grows: int) -> None:
         if grows > 0 and self.used() + grows > self.capacity:
+            self.refused += 1
             raise OSError(errno.ENOSPC, "No space left on device")
 
     def write(self, handle: int, offset: int, data: bytes) -> None:
@@ -91,7 +93,8 @@ def test_a_full_disk_still_takes_what_was_accepted_and_says_so_and_goes_on_when_
         assert "No space left" in ledger.read_only and "make room" in ledger.read_only
         with pytest.raises(LedgerUnavailable, match="the disk is full"):
             ledger.commit([draft(2)])
-        await asyncio.sleep(0.05)
+        refused = disk.refused
+        await until(lambda: disk.refused > refused + 1)  # it looks for room, again and again
         assert ledger.read_only is not None
         assert kinds(disk.crash()) == ["message.refused", "message.refused", "node.disk_full"]
         disk.make_room()

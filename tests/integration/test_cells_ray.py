@@ -20,7 +20,7 @@ import pytest
 
 from kernel.strays import read_processes
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.ray]
 WAIT_S = 60.0
 ROOT = Path(__file__).parents[2]
 
@@ -189,7 +189,13 @@ def test_a_coroutine_that_survives_cancel_costs_its_actor(node: RayNode) -> None
     wait_until(lambda: os_pid not in node.session(), "the actor is dead")
 
 
-@pytest.mark.parametrize("words", [("kernel.placer",), ("raylet/raylet",), ("gcs/gcs_server",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("raylet/raylet",),
+        *(pytest.param((one,), marks=pytest.mark.slow) for one in ("kernel.placer", "gcs/gcs_server")),
+    ],
+)
 def test_rays_end_is_an_event_that_leaves_nothing_over_and_ray_comes_back(
     node: RayNode, words: tuple[str, ...]
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_cluster_from_first_start_to_stop_and_back(terminal: Terminal) -> None
     assert [node["origin"] for node in terminal.up()["nodes"]] == [node["origin"] for node in first["nodes"]]
 
 
+@pytest.mark.slow
 def test_a_new_up_ends_what_a_dead_launcher_has_left(terminal: Terminal) -> None:
     first = terminal.up("-n", "2", "--engine", "local")
     os.kill(first["launcher"], signal.SIGKILL)
@@ -125,6 +126,7 @@ def test_a_new_up_ends_what_a_dead_launcher_has_left(terminal: Terminal) -> None
     assert (down["was_running"], down["nodes"]) == (False, ["n1"])
 
 
+@pytest.mark.slow
 def test_a_cluster_with_a_node_that_cannot_boot_says_which_and_leaves_nothing(terminal: Terminal) -> None:
     terminal.up("-n", "2", "--engine", "local")
     terminal.json("cluster", "down", "--data", str(terminal.data))
@@ -142,7 +144,6 @@ def test_a_cluster_does_not_move_into_a_nodes_directory(terminal: Terminal) -> N
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_nodes_of_a_cluster_share_one_ray_that_comes_back_at_its_address(terminal: Terminal) -> None:
     first = terminal.up("-n", "2", "--engine", "ray")
     for name in ("n1", "n2"):

@@ -139,7 +139,13 @@ def finished(node: LiveNode) -> None:
     until(lambda: not node.api.erasures()["erasing"], f"erasing ends: {node.api.erasures()}")
 
 
-@pytest.mark.parametrize("step", ["journal", "published ledger", "archive", "end"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "journal",
+        *(pytest.param(step, marks=pytest.mark.slow) for step in ("published ledger", "archive", "end")),
+    ],
+)
 def test_a_node_killed_while_it_erases_goes_on_at_its_next_start(small: LiveNode, step: str) -> None:
     node = small
     converse(node)
@@ -206,6 +212,7 @@ def everything(data: Path) -> State:
     return state
 
 
+@pytest.mark.slow
 def test_compaction_under_traffic_with_kills_loses_nothing(new_node: NodeMaker) -> None:
     node = new_node(extra=SMALL)
     node.up()

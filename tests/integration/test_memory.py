@@ -112,6 +112,7 @@ def test_the_archive_killed_and_its_files_deleted_comes_back_by_itself(terminal:
     assert stats["index"]["documents"] == stats["documents"] == 2
 
 
+@pytest.mark.slow
 def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(terminal: Terminal) -> None:
     up(terminal)
     terminal.json("spawn", "ada", "--tools", f"{TOOLS},calculator")
@@ -132,6 +133,7 @@ def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(termin
     until(lambda: texts(terminal, "lake"), ["the lake is deep"])
 
 
+@pytest.mark.slow
 def test_a_paraphrase_is_found_with_an_embeddings_server_and_not_with_the_lexical_default(
     terminal: Terminal,
 ) -> None:

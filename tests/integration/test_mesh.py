@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.integration.cluster_nodes import RealNode, real_nodes, until
 
 HERE = Path(__file__).resolve().parents[1] / "behaviours"
@@ -101,6 +103,7 @@ def test_a_node_in_nobodys_list_is_refused_and_says_so(tmp_path: Path) -> None:
             stranger.end()
 
 
+@pytest.mark.slow
 def test_a_join_token_lets_one_node_in_once_and_a_wrong_start_says_what_is_wrong() -> None:
     with real_nodes("one") as (one,):
         place = one.data.parent

@@ -69,14 +69,12 @@ def test_a_local_cell_holds_the_abi_its_own_shell_and_its_behaviour(node: LiveNo
 
 
 @pytest.mark.ray
-@pytest.mark.timeout(120)
 def test_the_node_beside_a_real_ray_has_loaded_nothing_foreign(ray_node: LiveNode) -> None:
     work_everything(ray_node, "ray")
     check_node(ray_node)
 
 
 @pytest.mark.ray
-@pytest.mark.timeout(120)
 def test_a_cell_on_ray_holds_the_abi_its_own_shell_and_its_behaviour(ray_node: LiveNode) -> None:
     loaded = loaded_by_a_cell(ray_node, "modules")
     check_cell(loaded)

@@ -12,7 +12,7 @@ from tests.integration.live_node import WAIT_S, LiveNode, until
 from tests.integration.scripts import WORDS
 from tests.servers.processes import ModelServer
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.ray]
 WORKER_TOOLS = ("calculator", "count", "look")
 
 

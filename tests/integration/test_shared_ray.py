@@ -26,7 +26,7 @@ from kernel.session import session_members
 from kernel.strays import read_processes
 from weftos.client import Client
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 WAIT_S = 60.0
 ROOT = Path(__file__).parents[2]
 BEHAVIOURS = ROOT / "tests" / "behaviours"

@@ -12,7 +12,6 @@ from tests.mesh.hostile_peer import GOT_IN, REFUSED, WELCOME, Row, attack, own_l
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_every_attempt_is_refused_and_honest_peers_are_not(tmp_path: Path) -> None:
     with own_listener(tmp_path) as (target, account):
         rows = [*attack(target), verdict_of(account())]

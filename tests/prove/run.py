@@ -58,7 +58,7 @@ def command(*words: str) -> Prove:
 
 
 PARTS = (
-    Part("slow", "tests on several raylets or a whole cluster", 3, command("-m", "pytest", "-m", "slow")),
+    Part("slow", "tests that take long, on several raylets too", 5, command("-m", "pytest", "-m", "slow")),
     Part("vectors", "each published answer, each byte of a key changed", 1, command("-m", "tests.chain.vectors")),
     Part("hostile", "a hostile peer against a guarded node", 1, command("-m", "tests.mesh.hostile_peer")),
     Part("tamper", "every byte and field of a ledger changed", 10, prove_tampering),
