@@ -26,6 +26,10 @@ _CONFIGURATION = f"""
 import = "counting:count_effect"
 python_path = ["{PLUGINS}"]
 
+[tools.hasty_effect]
+import = "counting:hasty_effect"
+python_path = ["{PLUGINS}"]
+
 [tools.tick]
 import = "counting:tick"
 python_path = ["{PLUGINS}"]
@@ -66,10 +70,10 @@ class House:
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
-    def up(self) -> float:
+    def up(self, *words: str) -> float:
         """Start the node; how long that took, until it listened."""
         started = time.monotonic()
-        answer = self.cli("up", "--detach", "--data", str(self.node))
+        answer = self.cli("up", "--detach", "--data", str(self.node), *words)
         self.run = Run(answer["os_pid"])
         return time.monotonic() - started
 

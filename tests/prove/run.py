@@ -26,6 +26,7 @@ from tests.prove.agents import prove_agents
 from tests.prove.cluster import LONG_S, QUICK_S, prove_mesh
 from tests.prove.commit_replay import prove_commit_replay
 from tests.prove.crash_walk import prove_crashes
+from tests.prove.interruptions import prove_interruptions
 from tests.prove.kills import prove_kills
 from tests.prove.mutants import prove_mutants
 from tests.prove.power_cut import prove_power_cuts
@@ -35,6 +36,7 @@ from tests.prove.tamper_db import prove_tampering_db
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS, QUICK_KILLS = 40, 8
+BLOWS, QUICK_BLOWS = 250, 40
 Prove = Callable[[Console, str, bool], bool]
 
 
@@ -69,6 +71,8 @@ PARTS = (
     Part("mutants", "each sync left out once", 2, prove_mutants),
     Part("kills", "kills of every part of a node under load", 3,
          lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS)),
+    Part("interruptions", "cancel, stop, kill and timeouts in the middle of calls", 4,
+         lambda console, seed, quick: prove_interruptions(console, seed, QUICK_BLOWS if quick else BLOWS)),
     Part("agents", "two hundred agents at once", 2,
          lambda console, seed, quick: prove_agents(console, quick)),
     Part("recall", "what the memory finds, in a table", 1,

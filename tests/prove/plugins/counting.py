@@ -29,6 +29,18 @@ async def count_effect(port: int, effect: str, wait_ms: int = 0) -> str:
         writer.close()
 
 
+@tool(timeout_s=0.5)
+async def hasty_effect(port: int, effect: str, wait_ms: int = 0) -> str:
+    """Count one effect at the effect server, or run out of time before or behind it.
+
+    Args:
+        port: where the effect server listens, on loopback
+        effect: the id of the effect
+        wait_ms: how long to wait first
+    """
+    return await count_effect(port, effect, wait_ms)
+
+
 @tool
 def tick(number: int) -> str:
     """Do nothing, under the declaration of a tool with effects outside: what a call costs by itself."""

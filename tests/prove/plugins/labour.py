@@ -13,8 +13,9 @@ class Labourer:
     """The message is a JSON object: ``id``, ``port`` of the effect server, ``rounds``, a list of texts; ``wait_ms``
     for each effect, if wanted.
 
-    Each text is one round of calls made at once, a letter each: e counts an effect, w writes a file, r reads the
-    file of the first round, c calculates, t ticks. Ids of effects and names of files follow from the message alone.
+    Each text is one round of calls made at once, a letter each: e counts an effect, h does so in haste, w writes a
+    file, r reads the file of the first round, c calculates, t ticks. Ids of effects and names of files
+    follow from the message alone.
     """
 
     def __init__(self, info: ProcessInfo) -> None:
@@ -36,6 +37,10 @@ def _call(work: dict[str, object], dice: int, letter: str, place: str) -> ToolCa
     name, arguments = {
         "e": (
             "count_effect",
+            {"port": work["port"], "effect": f"{work['id']}.{place}", "wait_ms": work.get("wait_ms", 0)},
+        ),
+        "h": (
+            "hasty_effect",
             {"port": work["port"], "effect": f"{work['id']}.{place}", "wait_ms": work.get("wait_ms", 0)},
         ),
         "w": ("file_write", {"path": f"{work['id']}.{place}.txt", "content": f"{work['id']} {dice}\n"}),
