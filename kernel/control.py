@@ -19,6 +19,7 @@ from chain.ledger import Draft
 from kernel.address import join, validate_address
 from kernel.archive_control import ArchiveControl
 from kernel.cluster_control import ClusterControl
+from kernel.divergence_control import DivergenceControl
 from kernel.erasure_control import ErasureControl, Erasures
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost, HelperRefused
@@ -101,7 +102,7 @@ class Control:
     """The facade. Every method that changes something writes ``operator.command`` first.
 
     ``memory`` holds what concerns memory, ``erasure`` what concerns erasing, ``keys`` its
-    keys, ``archive`` the archive, ``cluster`` what concerns other nodes.
+    keys, ``divergences`` parked turns, ``archive`` the archive, ``cluster`` what concerns other nodes.
     """
 
     def __init__(self, kernel: Kernel, facts: NodeFacts) -> None:
@@ -111,6 +112,7 @@ class Control:
         self.memory = MemoryControl(kernel, self._command)
         self.erasure = ErasureControl(kernel, self._command, facts.erasures)
         self.keys = KeyControl(self._command, facts.rotate)
+        self.divergences = DivergenceControl(kernel.divergences, self._command)
         self.archive = ArchiveControl(kernel.recorder, self._command, facts.archive)
         self.cluster = ClusterControl(kernel, self._command)
         kernel.remote.calls.services = PeerServices(kernel, self._spawn).services()
@@ -156,6 +158,7 @@ class Control:
                 "in_flight": self._state.in_flight,
             },
             "doubts": len(self._state.doubts()),
+            "divergences": len(self._state.parked()),
             "ledger": {
                 "size": ledger.size,
                 "full_size": ledger.full_size,
@@ -206,6 +209,7 @@ class Control:
                 "calls": len(calls),
                 "recorded": sum(call.outcome is not None for call in calls),
                 "doubts": [call.ordinal for call in calls if call.doubt],
+                "diverged": json.loads(turn.diverged) if turn.diverged else None,
             },
             "mail": [_mail_row(mail) for mail in list(self._state.mail.get(address, {}).values())[:20]],
             "sessions": {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from chain.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.cell_events import CellCall, Placement
 from kernel.cells import Cells
+from kernel.divergence import Divergences, shown
 from kernel.errors import Invalid, KernelError
 from kernel.events import Events
 from kernel.helpers import Helpers
@@ -39,7 +41,7 @@ from kernel.tool_calls import ToolCalls, ToolParts
 from kernel.tools.registry import Registry
 from kernel.tools.workers import Workers
 from kernel.turns import Turns
-from kernel.values import call_hash, ordinal_of
+from kernel.values import call_hash, canonical, ordinal_of
 from kernel.watch import Watchers
 
 Log = Callable[..., None]
@@ -121,6 +123,7 @@ class Kernel:
         self.turns.replied = self._replied
         self.turns.settle = self._settle
         self.turns.drained = self.processes.drained
+        self.divergences = Divergences(recorder, self.live, self.post.bury, self._settle, self.turns.pump)
         self.processes.on_running = self.turns.pump
         self.processes.on_exit = self._exited
         self.processes.bury = self.post.bury_all
@@ -141,6 +144,11 @@ class Kernel:
             why = f"behaviour {spec.behaviour!r} is not configured"
             asyncio.get_running_loop().call_soon(self.processes.start_failed, process.pid, "crash", why)
             return
+        resumed = self.state.turn_of(process.address)
+        told = dict(entry.config)
+        if resumed is not None and resumed.config:
+            told = json.loads(resumed.config)  # what the open turn began with, whatever is configured by now
+        process.config = canonical(told)
         domain = f"{entry.package}|{','.join(sorted(spec.tools))}"
         self.cells.place(
             Placement(
@@ -152,7 +160,7 @@ class Kernel:
                 domain=domain,
                 isolation=spec.isolation,
                 python_path=entry.python_path,
-                config={**entry.config, **spec.config},
+                config={**told, **spec.config},
             )
         )
 
@@ -223,7 +231,7 @@ class Kernel:
         hashed = call_hash(op)
         recorded = turn.calls.get(ordinal)
         if recorded is not None and recorded.call_hash != hashed:
-            self.turns.diverge(process, turn, ordinal)
+            self.turns.diverge(process, turn, recorded, shown(op, "", ""))
             return
         if recorded is None:
             value: float | int = time.time() if op == "now" else secrets.randbits(63)
@@ -300,8 +308,7 @@ class Kernel:
             self.remote.reply_dead(mail, letter.why)
         elif mail.reply_to:
             records, after = self.tool_calls.replied(mail.reply_to, "error", f"dead letter: {letter.why}")
-            self.recorder.commit_later(records)
-            after()
+            self.recorder.commit_later(records, after)
 
     # -- life ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 
 @dataclass(slots=True)
 class LiveProcess:
-    """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn."""
+    """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn;
+    ``config`` is the JSON of what the node's configuration told it.
+    """
 
     pid: int
     address: str
@@ -21,6 +23,7 @@ class LiveProcess:
     asked: set[str] = field(default_factory=set)
     rights: frozenset[str] = frozenset()
     draining: bool = False
+    config: str = ""
 
     def on(self, event: ProcessEvent) -> None:
         """Move along ``states.PROCESS_TABLE``."""

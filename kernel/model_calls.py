@@ -9,15 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 from chain.errors import LedgerUnavailable
-from chain.ledger import Draft
+from chain.ledger import PREVIOUS, Draft
 from kernel.bounds import Bounds
+from kernel.divergence import shown
 from kernel.errors import Invalid
 from kernel.helper import HelperLost, HelperRefused
 from kernel.live import LiveProcess
+from kernel.model_question import (
+    Question,
+    Resolved,
+    asked_names,
+    read_question,
+    refused_question,
+    request_of,
+    resolve,
+)
 from kernel.model_request import RequestText, common_messages
 from kernel.recorder import Recorder
 from kernel.state import Call, Turn
@@ -26,6 +37,7 @@ from kernel.turns import Turns
 from kernel.values import canonical, clean, cut_bytes
 from kernel.watch import Watchers
 
+log = logging.getLogger(__name__)
 REMEMBERED_SESSIONS = 5_000
 REMEMBERED_BYTES = 16 * 2**20
 RETRY_S = 1.0
@@ -69,29 +81,27 @@ class ModelCalls:
         self._messages: dict[str, str] = {}
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
-        """A cell asks a model. Everything in ``args`` is hostile."""
+        """A cell asks a model. Everything in ``args`` is hostile. Raises LedgerUnavailable."""
         try:
-            request = self._checked(process, args)
-            text = RequestText(request, self._bounds.model_request_bytes)
+            text = request_of(args, self._bounds.model_messages)
             steps = text.steps()
-            if next(steps, _DONE) is _DONE:
-                self._prepared(process, turn, ordinal, request, text)
+            if next(steps, _DONE) is not _DONE:
+                work = self._prepare(process, turn, ordinal, args, text, steps)
+                task = asyncio.get_running_loop().create_task(work)
+                self._preparing.add(task)
+                task.add_done_callback(self._preparing.discard)
                 return
+            question = read_question(args, text)
         except Invalid as error:
-            self._turns.answer(turn, ordinal, _error(str(error)))
-            return
-        task = asyncio.get_running_loop().create_task(
-            self._prepare(process, turn, ordinal, request, text, steps)
-        )
-        self._preparing.add(task)
-        task.add_done_callback(self._preparing.discard)
+            question = refused_question(str(error))
+        self._prepared(process, turn, ordinal, question)
 
     async def _prepare(
         self,
         process: LiveProcess,
         turn: Turn,
         ordinal: str,
-        request: dict[str, Any],
+        args: dict[str, Any],
         text: RequestText,
         steps: Iterator[None],
     ) -> None:
@@ -99,82 +109,102 @@ class ModelCalls:
         try:
             for _ in steps:
                 await asyncio.sleep(0)
-            while self._turns.asks(process, turn, ordinal):
-                try:
-                    self._prepared(process, turn, ordinal, request, text)
-                    return
-                except LedgerUnavailable:
-                    await asyncio.sleep(RETRY_S)
+            question = read_question(args, text)
         except Invalid as error:
-            self._turns.answer(turn, ordinal, _error(str(error)))
+            question = refused_question(str(error))
         except Exception as error:  # the boundary: whoever asked is answered, whatever it was
-            self._turns.answer(
-                turn, ordinal, _error(f"the node failed at this request ({type(error).__name__})")
-            )
-            raise
+            log.exception("a model request of %s failed", turn.id)
+            question = refused_question(f"the node failed at this request ({type(error).__name__})")
+        while self._turns.asks(process, turn, ordinal):
+            try:
+                self._prepared(process, turn, ordinal, question)
+                return
+            except LedgerUnavailable:
+                await asyncio.sleep(RETRY_S)
 
-    def _prepared(
-        self, process: LiveProcess, turn: Turn, ordinal: str, request: dict[str, Any], text: RequestText
-    ) -> None:
+    def _prepared(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question) -> None:
         call = turn.calls.get(ordinal)
-        if call is None:
-            self._record_question(process, turn, ordinal, request, text)
-        elif call.call_hash != text.call_hash:
-            self._turns.diverge(process, turn, ordinal)
-            return
-        elif call.outcome is not None:
+        if call is not None and call.call_hash != question.call_hash:
+            self._turns.diverge(process, turn, call, shown("model", "", question.told or question.fault))
+        elif call is not None and call.outcome is not None:
             self._answer(turn, call)
-            return
-        stream = f"{turn.id}:{ordinal}"
-        if stream not in self._running:
-            task = asyncio.get_running_loop().create_task(
-                self._ask(process.pid, turn, ordinal, request, stream)
-            )
-            self._running[stream] = task
-            self._messages[stream] = turn.mail.id
-            task.add_done_callback(
-                lambda _: (self._running.pop(stream, None), self._messages.pop(stream, None))
-            )
+        elif question.fault:
+            self._refuse(process, turn, ordinal, question, question.fault)
+        elif question.bytes > self._bounds.model_request_bytes:
+            why = f"model request of {question.bytes} bytes, limit {self._bounds.model_request_bytes}"
+            self._refuse(process, turn, ordinal, question, why)
+        else:
+            self._put(process, turn, ordinal, question)
 
-    def _checked(self, process: LiveProcess, args: dict[str, Any]) -> dict[str, Any]:
-        """The request as it will be asked: tool names replaced by schemas, those not held left out."""
-        messages = args.get("messages")
-        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-            raise Invalid("messages is not a list of objects")
-        if len(messages) > self._bounds.model_messages:
-            raise Invalid(f"model request of {len(messages)} messages, limit {self._bounds.model_messages}")
-        names = args.get("tools")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise Invalid("tools is not a list of names")
-        offered = [name for name in dict.fromkeys(names) if name in process.rights and name in self.registry]
-        provider, model = args.get("provider", ""), args.get("model", "")
-        if not isinstance(provider, str) or not isinstance(model, str):
-            raise Invalid("provider and model are not text")
-        return {"messages": messages, "tools": offered, "provider": provider[:64], "model": model[:128]}
+    def _refuse(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, why: str) -> None:
+        """A refusal is an answer like any other: recorded, so that a resumed turn gets it again."""
+        asked = self._asked_draft(process, turn, ordinal, question, self._resolve(process, question))
+        asked.body |= {"new": "[]", "truncated": True}
+        self._recorder.commit([asked, _answered_draft(process.pid, turn, ordinal, _error(why), PREVIOUS)])
+        self._answer(turn, turn.calls[ordinal])
+
+    def _put(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question) -> None:
+        """Ask, unless the question is under way. It may be resolved to something else than it was in another boot; then
+        that is recorded.
+        """
+        stream = f"{turn.id}:{ordinal}"
+        if stream in self._running:
+            return
+        resolved, call = self._resolve(process, question), turn.calls.get(ordinal)
+        if call is None or call.name != resolved.name:
+            self._record_question(process, turn, ordinal, question, resolved)
+        provider, model = asked_names(question)
+        request = {
+            "messages": question.args["messages"],
+            "tools": resolved.tools,
+            "provider": provider,
+            "model": model,
+        }
+        task = asyncio.get_running_loop().create_task(self._ask(process.pid, turn, ordinal, request, stream))
+        self._running[stream] = task
+        self._messages[stream] = turn.mail.id
+        task.add_done_callback(lambda done: self._over(stream, done))
+
+    def _over(self, stream: str, task: asyncio.Task[None]) -> None:
+        if self._running.get(stream) is task:
+            del self._running[stream], self._messages[stream]
+
+    def _resolve(self, process: LiveProcess, question: Question) -> Resolved:
+        return resolve(question, process.rights, self.registry, self._gateway.resolve(*asked_names(question)))
 
     def _record_question(
-        self, process: LiveProcess, turn: Turn, ordinal: str, request: dict[str, Any], text: RequestText
+        self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved
     ) -> None:
         key = (turn.address, turn.mail.session)
         before, known = self._last.get(key, (-1, b""))
-        count = common_messages(known, bytes(text.digests))
-        provider, model = self._gateway.resolve(clean(request["provider"]), clean(request["model"]))
-        new, cut = cut_bytes("[" + ",".join(text.messages[count:]) + "]", self._bounds.body_bytes // 2)
-        body = {
-            "turn": turn.id,
-            "ordinal": ordinal,
-            "call_hash": text.call_hash,
-            "provider": provider,
-            "model": model,
-            "request_hash": text.request_hash,
+        count = common_messages(known, question.digests)
+        new, cut = cut_bytes("[" + ",".join(question.messages[count:]) + "]", self._bounds.body_bytes // 2)
+        draft = self._asked_draft(process, turn, ordinal, question, resolved)
+        draft.body |= {
             "prefix_of": before if count else -1,
             "prefix_count": count,
             "new": new,
             "truncated": cut,
         }
-        draft = Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
         seq = self._recorder.commit([draft]).entries[0].entry.seq
-        self._remember(key, seq, bytes(text.digests))
+        self._remember(key, seq, question.digests)
+
+    def _asked_draft(
+        self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved
+    ) -> Draft:
+        body = {
+            "turn": turn.id,
+            "ordinal": ordinal,
+            "call_hash": question.call_hash,
+            "provider": resolved.provider,
+            "model": resolved.model,
+            "tools": resolved.tools,
+            "asked": question.told,
+            "request_hash": question.request_hash,
+            "prefix_of": -1,
+            "prefix_count": 0,
+        }
+        return Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
 
     def _remember(self, key: tuple[str, str], seq: int, digests: bytes) -> None:
         """What a session asked last; the sessions that asked longest ago are forgotten, and say all of it again."""
@@ -194,16 +224,7 @@ class ModelCalls:
         question = {**request, "tools": schemas, "stream_id": stream}
         answer = await self._ask_gateway(question)
         call = turn.calls[ordinal]
-        kept = canonical({"text": answer["text"], "tool_calls": answer["tool_calls"]})
-        body = {
-            "turn": turn.id,
-            "ordinal": ordinal,
-            "status": answer["status"],
-            "answer": kept,
-            "input_tokens": answer["input_tokens"],
-            "output_tokens": answer["output_tokens"],
-        }
-        draft = Draft("model.answered", body, pid, turn.id, turn.mail.trace, call.seq)
+        draft = _answered_draft(pid, turn, ordinal, answer, call.seq)
         while True:
             try:
                 self._recorder.commit([draft])
@@ -289,13 +310,26 @@ class ModelCalls:
         """The turn is over: what is still being asked for it is not wanted."""
         for stream in [stream for stream in self._running if stream.startswith(turn + ":")]:
             self._gateway.cancel(stream)
-            self._running[stream].cancel()
+            self._running.pop(stream).cancel()
+            self._messages.pop(stream, None)
 
     async def close(self) -> None:
         tasks = [*self._preparing, *self._running.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _answered_draft(pid: int, turn: Turn, ordinal: str, answer: dict[str, Any], cause: int) -> Draft:
+    body = {
+        "turn": turn.id,
+        "ordinal": ordinal,
+        "status": answer["status"],
+        "answer": canonical({"text": answer["text"], "tool_calls": answer["tool_calls"]}),
+        "input_tokens": answer["input_tokens"],
+        "output_tokens": answer["output_tokens"],
+    }
+    return Draft("model.answered", body, pid, turn.id, turn.mail.trace, cause)
 
 
 def _error(text: str) -> dict[str, Any]:

@@ -64,6 +64,18 @@ def _spec(value: Any) -> bool:
     return True
 
 
+def _json_object(value: Any) -> bool:
+    found = json.loads(value) if type(value) is str else None
+    return type(found) is dict and bool(canonical(found))
+
+
+class Later(NamedTuple):
+    """A field that entries of an earlier version lack: what it must be, and what stands for it there."""
+
+    kind: Any
+    default: Any
+
+
 _T = {"turn": str}
 _CALL = {"turn": str, "ordinal": str}
 _MAIL: dict[str, Any] = {
@@ -86,9 +98,13 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "message.dead": {**_ID, "why": str},
     "message.replayed": _ID,
     "message.dropped": _ID,
-    "turn.started": {**_T, "message": str, "address": str, "attempt": int},
+    "turn.started": {**_T, "message": str, "address": str, "attempt": int, "config": Later(str, ""),
+                     "result_bytes": Later(_number, 0)},
     "turn.ended": {**_T, "status": str},
-    "model.asked": {**_CALL, "call_hash": str},
+    "turn.diverged": {**_CALL, "recorded": _json_object, "asked": _json_object},
+    "turn.decided": {**_CALL, "decision": str},
+    "model.asked": {**_CALL, "call_hash": str, "provider": Later(str, ""), "model": Later(str, ""),
+                    "tools": Later(_texts, []), "asked": Later(str, "")},
     "model.answered": {**_CALL, "status": str, "answer": str, "input_tokens": int, "output_tokens": int},
     "sys.value": {**_CALL, "call_hash": str, "op": str},
     "tool.proposed": {**_CALL, "call_hash": str, "tool": str, "arguments": str},
@@ -97,7 +113,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "tool.resolved": {**_CALL, "resolution": str},
     "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int},
     "memory.forgotten": _ID,
-}
+}  # fmt: skip
 """What the reducer reads of each kind it knows: field to exact type, or to what must be true of it."""
 
 
@@ -112,12 +128,20 @@ class _Form:
             itemgetter(*names) if plain else lambda body: ()
         )
         self._types = [plain[name] for name in names]
-        self._others = [(name, check) for name, check in fields.items() if name not in plain]
+        self._later = [(name, kind) for name, kind in fields.items() if isinstance(kind, Later)]
+        known = {*plain, *(name for name, _ in self._later)}
+        self._others = [(name, check) for name, check in fields.items() if name not in known]
 
     def holds(self, body: Mapping[str, Any]) -> bool:
         if [*map(type, self._get(body))] != self._types:
             return False
-        return all(check(body[name]) for name, check in self._others)
+        return all(check(body[name]) for name, check in self._others) and all(
+            _is(later.kind, body.get(name, later.default)) for name, later in self._later
+        )
+
+
+def _is(kind: Any, value: Any) -> bool:
+    return type(value) is kind if isinstance(kind, type) else bool(kind(value))
 
 
 _FORMS = {kind: _Form(fields) for kind, fields in FORMS.items()}
@@ -136,14 +160,17 @@ def check_entry(kind: str, body: Mapping[str, Any]) -> None:
         fault = f"the field {error} is missing"
     except Invalid as error:
         fault = str(error)
+    except (ValueError, RecursionError) as error:
+        fault = f"{type(error).__name__}: {error}"
     raise EntryError(f"{kind} cannot be applied: {fault}")
 
 
 def _fault(fields: Mapping[str, Any], body: Mapping[str, Any]) -> str:
     for name, kind in fields.items():
-        right = type(body[name]) is kind if isinstance(kind, type) else kind(body[name])
-        if not right:
-            return f"{name} is {brief(body[name])}"
+        later = isinstance(kind, Later)
+        value = body.get(name, kind.default) if later else body[name]
+        if not _is(kind.kind if later else kind, value):
+            return f"{name} is {brief(value)}"
     return "its form is not the one that is applied"
 
 

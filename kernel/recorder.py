@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chain.errors import ChainError, LedgerUnavailable
@@ -24,7 +24,7 @@ class Recorder:
     def __init__(self, ledger: Ledger, state: State) -> None:
         self.ledger = ledger
         self.state = state
-        self._backlog: list[Draft | StateChange] = []
+        self._backlog: list[Draft | StateChange | Callable[[], None]] = []
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
         """Write ``records`` as one unit and apply them. With ``durable``, ``await ticket.durable()`` for the disk.
@@ -51,18 +51,28 @@ class Recorder:
             self.state.apply_entry(entry.kind, dict(body), entry.seq, entry.time_us, entry.trace)
         return ticket
 
-    def commit_later(self, records: Sequence[Draft | StateChange]) -> None:
-        """Write what has happened already and cannot be refused (an exit, a start): now, or when the disk takes it.
+    def commit_later(
+        self, records: Sequence[Draft | StateChange], written: Callable[[], None] | None = None
+    ) -> None:
+        """Write what has happened already and cannot be refused (an exit, a start): now, or when the disk takes it;
+        then call ``written``.
 
         What waits is kept in order; a record that comes while others wait goes behind them.
         """
         self._backlog.extend(records)
+        if written is not None:
+            self._backlog.append(written)
         self._drain()
 
     def _drain(self) -> None:
         while self._backlog:
+            first = self._backlog[0]
+            if not isinstance(first, Draft | StateChange):
+                del self._backlog[0]
+                first()
+                continue
             try:
-                self.commit(self._backlog[:1])
+                self.commit([first])
             except LedgerUnavailable:
                 asyncio.get_running_loop().call_later(RETRY_S, self._drain)
                 return

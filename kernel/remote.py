@@ -274,8 +274,7 @@ class Remote:
             body = {"id": question.id, "peer": peer.origin, "why": words}
             draft = Draft("message.unanswered", body, 0, question.id, question.trace, question.seq)
             records, after = self._parts.replied(question.reply_to, "error", words)
-            self._recorder.commit_later([draft, *records])
-            after()
+            self._recorder.commit_later([draft, *records], after)
 
     # -- the clock -----------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from kernel.crossings import Crossings
 from kernel.documents import Documents
 from kernel.record_forms import ERASING, INBOX, PIDS, Change, check_entry, read_change
 from kernel.spec import ProcessSpec
+from kernel.values import canonical
 
 REMEMBERED_PIDS = 100_000
 CRASH_REASONS = ("crash", "timeout")
@@ -98,7 +99,12 @@ class Call:
 
 @dataclass(slots=True)
 class Turn:
-    """The open handling of one message. ``crashes`` counts the incarnations that died of it."""
+    """The open handling of one message. ``crashes`` counts the incarnations that died of it.
+
+    What the first delivery was told goes for every later one, whatever the configuration says by then: ``config`` (JSON
+    of the node's part of the behaviour's configuration; empty: not recorded) and ``result_bytes`` (how much of a tool's
+    result is handed over; 0: not recorded). ``diverged``: JSON of the two calls when the turn is parked, else empty.
+    """
 
     id: str
     mail: Mail
@@ -108,6 +114,9 @@ class Turn:
     crashes: int = 0
     calls: dict[str, Call] = field(default_factory=dict)
     last_answer_seq: int = -1
+    config: str = ""
+    result_bytes: int = 0
+    diverged: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +209,8 @@ class State:
             "message.dropped": self._dropped,
             "turn.started": self._turn_started,
             "turn.ended": self._turn_ended,
+            "turn.diverged": self._turn_diverged,
+            "turn.decided": self._turn_decided,
             "model.asked": self._model_asked,
             "model.answered": self._model_answered,
             "sys.value": self._value,
@@ -400,7 +411,9 @@ class State:
             return
         mail = self.mail.get(body["address"], {}).get(body["message"])
         if mail is not None:
-            self.turns[body["turn"]] = Turn(body["turn"], mail, body["address"], seq)
+            turn = Turn(body["turn"], mail, body["address"], seq)
+            turn.config, turn.result_bytes = body.get("config", ""), body.get("result_bytes", 0)
+            self.turns[turn.id] = turn
 
     def _turn_ended(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         turn = self.turns.pop(body["turn"], None)
@@ -409,6 +422,25 @@ class State:
         if turn is not None and body["status"] in ("ok", "error", "cancelled") and self._take(turn.mail.id):
             self.tally.acknowledged += 1
 
+    def _turn_diverged(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        turn = self.turns.get(body["turn"])
+        if turn is not None:
+            where = canonical({"ordinal": body["ordinal"], "seq": seq, "time_us": time_us})
+            turn.diverged = f'{where[:-1]},"recorded":{body["recorded"]},"asked":{body["asked"]}}}'
+
+    def _turn_decided(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        turn = self.turns.get(body["turn"])
+        if turn is None:
+            return
+        turn.diverged = ""
+        if body["decision"] == "accept":
+            first = rank(body["ordinal"])
+            turn.calls = {key: call for key, call in turn.calls.items() if rank(key) < first}
+
+    def parked(self) -> list[Turn]:
+        """Turns that wait for a person because they diverged."""
+        return [turn for turn in self.turns.values() if turn.diverged]
+
     def _call(self, body: dict[str, Any]) -> Call | None:
         turn = self.turns.get(body["turn"])
         return None if turn is None else turn.calls.get(body["ordinal"])
@@ -416,7 +448,9 @@ class State:
     def _model_asked(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         turn = self.turns.get(body["turn"])
         if turn is not None:
-            turn.calls[body["ordinal"]] = Call(body["ordinal"], body["call_hash"], "model", seq)
+            call = Call(body["ordinal"], body["call_hash"], "model", seq, arguments=body.get("asked", ""))
+            call.name = resolved_name(body.get("provider", ""), body.get("model", ""), body.get("tools", []))
+            turn.calls[body["ordinal"]] = call
 
     def _model_answered(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
@@ -453,7 +487,7 @@ class State:
 
     def _outcome(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
-        if call is None:
+        if call is None or call.outcome is not None:  # what was told once stands
             return
         call.doubt = body["status"] == "in_doubt"
         if call.doubt:
@@ -510,6 +544,17 @@ def _mail(body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> Mail:
         answer_by_us=body.get("answer_by_us", 0),
         waiting=tuple(body.get("waiting", ())),
     )
+
+
+def rank(ordinal: str) -> tuple[int, int]:
+    """Where a syscall stands among those of its turn."""
+    round_, _, index = ordinal.partition(".")
+    return (int(round_), int(index)) if round_.isdecimal() and index.isdecimal() else (-1, -1)
+
+
+def resolved_name(provider: str, model: str, tools: list[str]) -> str:
+    """Whom a question to a model went to, and which tools it offered, as one text."""
+    return f"{provider}/{model} ({', '.join(tools)})" if tools else f"{provider}/{model}"
 
 
 def turn_id(message_id: str) -> str:

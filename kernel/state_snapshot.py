@@ -18,7 +18,8 @@ from kernel.errors import Invalid
 from kernel.spec import ProcessSpec
 from kernel.state import Call, DeadLetter, Mail, Session, Slot, State, Tally, Turn, turn_id
 
-FORMAT = 1
+FORMAT = 2
+_SINCE_2 = ["", 0, ""]  # config, result_bytes and diverged of a turn that was open under format 1
 PARTS = (
     "format", "slots", "mail", "turns", "dead", "sessions", "pids", "pids_reserved", "boots", "tally", "documents",
     "outbox", "questions", "inbox", "erasing",
@@ -75,7 +76,7 @@ def restore_state(state: State, data: bytes) -> None:
     found = parts.get("format") if isinstance(parts, dict) else None
     if type(found) is int and found > FORMAT:
         raise ForeignDataError(f"the state in {_PLACE} has format {found}, this version knows {FORMAT}")
-    if found != FORMAT or set(parts) != set(PARTS):
+    if found not in (1, FORMAT) or set(parts) != set(PARTS):
         raise _damage("its parts are not those of a state")
     try:
         _restore(state, parts)
@@ -89,7 +90,7 @@ def _restore(state: State, parts: dict[str, Any]) -> None:
     for row in _rows(parts, "mail"):
         state.hold(_made(Mail, row))
     for ident, *row in _rows(parts, "turns"):
-        _restore_turn(state, _text(ident), row)
+        _restore_turn(state, _text(ident), row + _SINCE_2 if parts["format"] == 1 else row)
     for row in _rows(parts, "dead"):
         letter = _made(DeadLetter, row)
         state.dead[letter.mail.id] = letter

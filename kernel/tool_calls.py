@@ -21,6 +21,7 @@ from chain.errors import LedgerUnavailable
 from chain.ledger import PREVIOUS, Draft, StateChange, Ticket
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
+from kernel.divergence import shown
 from kernel.doubts import Doubts, policy_of
 from kernel.errors import KernelError
 from kernel.gates import Proposal, Verdict, judge
@@ -90,7 +91,7 @@ class ToolCalls:
                 process, CallSite(turn, ordinal, name, process.pid, self._subject(name)), hashed, text
             )
         elif call.call_hash != hashed:
-            self._turns.diverge(process, turn, ordinal)
+            self._turns.diverge(process, turn, call, shown("tool", name, text))
         elif call.outcome is not None:
             self._answer(turn, call)
         elif call.doubt:
@@ -167,7 +168,7 @@ class ToolCalls:
     def _answer(self, turn: Turn, call: Call) -> None:
         """Hand a recorded outcome over."""
         if call.outcome is not None:
-            outcome = for_cell(call.outcome, self._bounds.tool_result_bytes)
+            outcome = for_cell(call.outcome, turn.result_bytes or self._bounds.tool_result_bytes)
             self._turns.answer(turn, call.ordinal, outcome)
 
     # -- execution -----------------------------------------------------------------------------------------------

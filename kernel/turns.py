@@ -15,11 +15,12 @@ from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger import Draft, StateChange, Ticket
 from kernel.bounds import Bounds
 from kernel.capability import Rights, intersect
+from kernel.divergence import draft_divergence
 from kernel.errors import Invalid, KernelError
 from kernel.live import LiveProcess, LiveTable
 from kernel.record_forms import SESSION, remembered
 from kernel.recorder import Recorder
-from kernel.state import Mail, Turn, turn_id
+from kernel.state import Call, Mail, Turn, turn_id
 from kernel.states import ProcessEvent, ProcessState
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
 from kernel.watch import Watchers
@@ -85,6 +86,10 @@ class Turns:
                 ):
                     self.bury(mail.id, "expired before it was delivered", ())
                     continue
+                turn = self._state.turns.get(turn_id(mail.id))
+                if turn is not None and turn.diverged:
+                    process.on(ProcessEvent.SUSPEND)
+                    return
                 self._open(process, mail)
                 return
         except LedgerUnavailable:
@@ -99,6 +104,8 @@ class Turns:
             "address": process.address,
             "session": mail.session,
             "attempt": before.attempt + 1 if before else 1,
+            "config": before.config if before else process.config,
+            "result_bytes": before.result_bytes if before else self._bounds.tool_result_bytes,
         }
         started = Draft(
             "turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq
@@ -237,14 +244,20 @@ class Turns:
         self._end(process, turn, status, why, [])
         return True
 
-    def diverge(self, process: LiveProcess, turn: Turn, ordinal: str) -> None:
-        """A resumed turn asked something else than it did before: end it, and keep its message as a dead letter."""
-        why = f"diverged at call {ordinal}: a resumed turn must ask what it asked before"
+    def diverge(self, process: LiveProcess, turn: Turn, call: Call, asked: dict[str, Any]) -> None:
+        """A resumed turn asked something else than ``call``: park it. Raises LedgerUnavailable, and then nothing is
+        changed.
+        """
+        self._recorder.commit([draft_divergence(turn, call, asked, process.pid)], durable=True)
+        why = f"diverged at call {call.ordinal}: a resumed turn must ask what it asked before"
         self._cells.end_turn(process.pid, turn.id, why)
         process.turn = ""
         process.asked = set()
-        self._fail(turn, process.pid, "diverged", why)
-        self.pump(process.address)
+        self._watchers.emit(turn.mail.id, {"event": "diverged", "turn": turn.id, "ordinal": call.ordinal})
+        if process.draining:
+            self.drained(process.pid)
+        else:
+            self.pump(process.address)
 
     def poison(self, turn: Turn, pid: int) -> None:
         """A turn whose process crashed too often: its message becomes a dead letter."""

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernel.errors import KernelError
-from weftos import api_archive, api_cluster, api_erasure, api_keys, api_memory
+from weftos import api_archive, api_cluster, api_divergence, api_erasure, api_keys, api_memory
 from weftos.api_parts import Body, ControlOf, OperatorOf, encode, error_answer, json_answer, json_rows
 from weftos.control import Control, Json, Resolution, Signal, SpawnRequest
 
@@ -208,6 +208,7 @@ def create_app(control: Control, streams: Streams) -> ASGIApp:
     app.include_router(api_erasure.router)
     app.include_router(api_cluster.router)
     app.include_router(api_keys.router)
+    app.include_router(api_divergence.router)
     app.include_router(api_archive.router)
     app.add_exception_handler(KernelError, _kernel_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)

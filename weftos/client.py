@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 import httpx
 
-from weftos.control import Isolation, Json, Resolution, Restart, SearchMode, Signal
+from weftos.control import Decision, Isolation, Json, Resolution, Restart, SearchMode, Signal
 from weftos.errors import Impostor, WeftosError
 from weftos.ownership import name_of
 from weftos.paths import control_socket, data_directory, not_running
@@ -195,6 +195,14 @@ class Client:
     def resolve(self, id: str, resolution: Resolution) -> Json:
         """Decide a call in doubt: ``retry`` it, or say that it was ``done``, or that it is ``lost``."""
         return self._object("POST", f"/doubts/{_segment(id)}/resolve", body={"resolution": resolution})
+
+    def divergences(self) -> list[Json]:
+        """Turns that diverged and wait for a person, each with both calls: ``recorded`` and ``asked``."""
+        return self._rows("/divergences")
+
+    def decide(self, turn: str, decision: Decision) -> Json:
+        """Decide a parked turn: hand it out ``again``, ``accept`` the new call, or ``dead``: give its message up."""
+        return self._object("POST", f"/divergences/{_segment(turn)}/decide", body={"decision": decision})
 
     def log(self, *, pid: int | None = None, kind: str | None = None, limit: int = 50) -> Json:
         """Ledger entries from the archive: ``rows`` and ``source``."""

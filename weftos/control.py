@@ -21,6 +21,7 @@ Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["shared", "dedicated"]
 Signal = Literal["term", "kill"]
 Resolution = Literal["retry", "done", "lost"]
+Decision = Literal["again", "accept", "dead"]
 SearchMode = Literal["hybrid", "vector", "bm25"]
 
 # code of an error -> HTTP status of its answer
@@ -137,6 +138,15 @@ class ErasureControl(Protocol):
         """erasing (seqs of the erase entries whose work is not done), step, fault."""
 
 
+class DivergenceControl(Protocol):
+    """What can be asked about turns that diverged, and are parked until a person decides."""
+
+    async def list(self) -> list[Json]:
+        """id, address, message, ordinal, recorded and asked of each."""
+
+    async def decide(self, op: Operator, id: str, decision: Decision) -> Json: ...
+
+
 class KeyControl(Protocol):
     """What can be asked of the node's keys."""
 
@@ -218,6 +228,10 @@ class Control(Protocol):
     @property
     def erasure(self) -> ErasureControl:
         """The part that is about erasing."""
+
+    @property
+    def divergences(self) -> DivergenceControl:
+        """The part that is about turns that diverged."""
 
     @property
     def keys(self) -> KeyControl:

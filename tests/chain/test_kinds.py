@@ -18,6 +18,8 @@ def test_what_must_be_on_disk_before_anything_follows():
         "message.replied",
         "message.replayed",
         "turn.ended",
+        "turn.diverged",
+        "turn.decided",
         "tool.intent",
         "tool.resolved",
         "memory.written",

@@ -98,6 +98,8 @@ BY_NAME = {
     "spec": st.builds(ProcessSpec, st.sampled_from("abc")).map(ProcessSpec.to_json), "reason": st.just("crash"),
     "state": st.sampled_from(["removed", "stopped", "parked"]), "reply_to": st.sampled_from(["", "t3:0.0"]),
     "status": st.sampled_from(["ok", "error", "in_doubt"]), "resolution": st.sampled_from(["retry", "done"]),
+    "decision": st.sampled_from(["again", "accept"]), "recorded": st.just("{}"), "asked": st.just('{"op":"now"}'),
+    "config": st.just("{}"), "result_bytes": NUMBERS, "tools": st.just(["a"]),
 }  # fmt: skip
 BY_TYPE = {str: st.text(max_size=3), int: NUMBERS, bool: st.booleans()}
 GOOD = st.one_of(*BY_TYPE.values(), st.just([]), st.just(["a"]), st.just(None))

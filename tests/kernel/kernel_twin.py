@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -276,16 +276,24 @@ class Twin:
         return [record for record in found if not kinds or record.entry.kind in kinds]
 
 
-def _registry() -> Registry:
-    third = [ToolSource(tool.name, "somewhere:thing") for tool in (EXTERNAL, LOSABLE, CONFIRMED)]
-    return Registry([*builtin_declarations(), EXTERNAL, LOSABLE, CONFIRMED], third)
+def _registry(without: Collection[str]) -> Registry:
+    own = [tool for tool in (EXTERNAL, LOSABLE, CONFIRMED) if tool.name not in without]
+    return Registry(
+        [*builtin_declarations(), *own], [ToolSource(tool.name, "somewhere:thing") for tool in own]
+    )
 
 
 @asynccontextmanager
 async def kernel_twin(
-    directory: Path, bounds: Bounds | None = None, disk: Disk | None = None
+    directory: Path,
+    bounds: Bounds | None = None,
+    disk: Disk | None = None,
+    without: Collection[str] = (),
+    recall_tokens: int = 700,
 ) -> AsyncIterator[Twin]:
-    """Boot a kernel on ``directory``; a second time on the same one recovers what the first left."""
+    """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
+    whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent.
+    """
     bounds = bounds or Bounds()
     keys = load_keys(directory / "keys") if (directory / "keys").exists() else create_keys(directory / "keys")
     state = State(bounds.session_records, bounds.session_bytes)
@@ -300,11 +308,11 @@ async def kernel_twin(
     ledger.start(asyncio.get_running_loop())
     cells, workers, gateway = TwinCells(), TwinWorkers(), TwinGateway()
     log: list[tuple[str, dict[str, Any]]] = []
-    behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": 700})}
+    behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": recall_tokens})}
     archive = TwinArchive(directory)
     env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
     recorder = Recorder(ledger, state)
-    kernel = Kernel(recorder, open_pids(recorder), _registry(), workers, gateway, env)  # type: ignore[arg-type]
+    kernel = Kernel(recorder, open_pids(recorder), _registry(without), workers, gateway, env)  # type: ignore[arg-type]
     kernel.cells = cells  # type: ignore[assignment]
     cells.kernel = kernel
     try:

@@ -118,16 +118,40 @@ def test_hostile_answers_are_refused_by_name(tmp_path: Path) -> None:
     on_twin(tmp_path, body)
 
 
-def test_a_request_that_is_too_large_is_refused_before_it_is_recorded(tmp_path: Path) -> None:
+def test_a_request_that_is_too_large_is_refused_and_the_refusal_is_recorded(tmp_path: Path) -> None:
+    """Else a resumed turn would get another answer under another limit. The size is that in UTF-8, as in a frame."""
+
     async def body(twin: Twin) -> None:
         at = await turn_of_ada(twin)
-        twin.ask_model(at, [user("x" * 2000)])
+        twin.ask_model(at, [user("\u20ac" * 400)])
         outcome = await twin.result()
         assert outcome["status"] == "error"
-        assert "limit 1000" in outcome["text"]
-        assert not await twin.entries("model.asked")
+        assert "model request of 1279 bytes, limit 1000" in outcome["text"]
+        assert not twin.gateway.asked
+        assert [record.body["new"] for record in await twin.entries("model.asked")] == ["[]"]
+
+    async def larger(twin: Twin) -> None:
+        at = await twin.delivery()
+        twin.ask_model(at, [user("\u20ac" * 400)])
+        assert "limit 1000" in (await twin.result())["text"]
+        assert not twin.gateway.asked
 
     on_twin(tmp_path, body, bounds=Bounds(model_request_bytes=1000))
+    on_twin(tmp_path, larger)
+
+
+def test_a_message_that_is_no_json_is_refused_and_refused_again_when_the_turn_resumes(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        for _ in range(2):
+            twin.ask_model(at, [{"role": "user", "content": float("nan")}])
+            outcome = await twin.result()
+            assert (outcome["status"], "not expressible as JSON" in outcome["text"]) == ("error", True)
+            twin.crash(at)
+            at = await twin.delivery()
+        assert len(await twin.entries("model.asked")) == 1
+
+    on_twin(tmp_path, body)
 
 
 def test_a_cancelled_turn_cancels_its_question(tmp_path: Path) -> None:

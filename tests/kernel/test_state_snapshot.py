@@ -122,6 +122,8 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "message.dropped": {"id": f"m{old}"},
             "turn.started": {"turn": turn, "message": f"m{old}", "address": who, "attempt": 2},
             "turn.ended": {"turn": turn, "status": TURN_ENDS[c % 6]},
+            "turn.diverged": {"turn": turn, "ordinal": ordinal, "recorded": "{}", "asked": '{"op":"now"}'},
+            "turn.decided": {"turn": turn, "ordinal": ordinal, "decision": ("again", "accept")[b % 2]},
             "model.asked": {**call, "call_hash": "h"},
             "model.answered": {**call, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
@@ -231,13 +233,13 @@ def example() -> State:
 
 def test_the_format_is_this_one() -> None:
     """Whoever changes a field here gives the format another number, and reads the old one or says why not."""
-    assert FORMAT == 1
+    assert FORMAT == 2
     names = {kind.__name__: " ".join(field.name for field in fields(kind)) for kind in KINDS}
     assert names == {
         "Slot": "address parent spec spawned_seq state why pid restarts last_exit",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
-        "Turn": "id mail address started_seq attempt crashes calls last_answer_seq",
+        "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
         "Call": "ordinal call_hash op seq name arguments intent_seq attempt outcome doubt",
         "DeadLetter": "mail why seq time_us",
         "Tally": "accepted acknowledged dead dropped",
@@ -247,7 +249,19 @@ def test_the_format_is_this_one() -> None:
 
 def test_a_later_format_is_refused() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    with pytest.raises(ForeignDataError, match="format 2, this version knows 1"):
+    with pytest.raises(ForeignDataError, match="format 3, this version knows 2"):
+        restore_state(State(*LIMITS), msgpack.packb({**parts, "format": 3}))
+
+
+def test_the_format_before_is_read() -> None:
+    """Format 1 knew no parked turns, and not what an open turn was told."""
+    state = example()
+    parts = msgpack.unpackb(encode_state(state))
+    parts["turns"] = [row[:-3] for row in parts["turns"]]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb({**parts, "format": 1}))
+    assert view(old) == view(state)
+    with pytest.raises(DamageError, match="cannot be read"):
         restore_state(State(*LIMITS), msgpack.packb({**parts, "format": 2}))
 
 

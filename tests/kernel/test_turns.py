@@ -116,24 +116,6 @@ def test_a_turn_resumes_after_a_reboot_of_the_node(tmp_path: Path) -> None:
     on_twin(tmp_path, after)
 
 
-def test_a_resumed_turn_that_asks_something_else_has_diverged(tmp_path: Path) -> None:
-    async def body(twin: Twin) -> None:
-        await twin.spawn("ada")
-        mail = await twin.send("ada")
-        at = await twin.delivery()
-        await twin.call_tool(at, "pay", {"amount": 5})
-        twin.crash(at)
-        again = await twin.delivery()
-        twin.ask_tool(again, "pay", {"amount": 6})
-        end = await twin.end_of(mail)
-        assert end["status"] == "dead"
-        assert "diverged at call 0.0" in end["reply"]
-        assert len(twin.workers.calls) == 1
-        assert [body["status"] for body in [r.body for r in await twin.entries("turn.ended")]] == ["diverged"]
-
-    on_twin(tmp_path, body)
-
-
 def test_a_message_that_crashes_its_process_too_often_is_poison(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")

@@ -19,6 +19,7 @@ cluster/up cluster/down cluster/status nodes monitor node/id node/where
 peer/add peer/list peer/remove token/create token/list token/revoke
 spawn ps tree inspect send chat cancel logs events stop start kill
 deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve
+divergences/list divergences/show divergences/decide
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex
 chain/status chain/log chain/show chain/why chain/verify chain/key chain/rotate chain/erase
 chain/timeline chain/turn chain/stats chain/receipt chain/check chain/prove chain/export

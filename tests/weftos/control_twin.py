@@ -112,6 +112,24 @@ class TwinErasure:
         return {"erasing": [9] if self.looks >= 0 else [], "step": "archive", "fault": fault}
 
 
+class TwinDivergences:
+    """The part of control about parked turns: one is."""
+
+    def __init__(self, note: Any) -> None:
+        self._note = note
+
+    async def list(self) -> Any:
+        call = {"op": "tool", "name": "pay", "arguments": '{"amount":5}', "truncated": False}
+        asked = {**call, "arguments": '{"amount":6}'}
+        recorded = {**call, "seq": 17, "outcome": "ok"}
+        row = {"id": "t3", "address": "/user/ada", "message": "m3", "ordinal": "0.0", "seq": 21, "time_us": 1}
+        return [{**row, "recorded": recorded, "asked": asked}]
+
+    async def decide(self, op: Any, id: str, decision: str) -> Any:
+        self._note("decide", op, id, decision)
+        return {"id": id, "address": "/user/ada", "decision": decision}
+
+
 class TwinKeys:
     """The keys' part of control."""
 
@@ -137,6 +155,7 @@ class Twin:
         self.memory = TwinMemory(self._note)
         self.erasure = TwinErasure(self._note)
         self.keys = TwinKeys(self._note)
+        self.divergences = TwinDivergences(self._note)
         self.cluster = TwinCluster(self._note)
 
     def _note(self, *call: Any) -> None:

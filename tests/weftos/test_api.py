@@ -259,6 +259,7 @@ def test_other_wrong_requests_say_what_is_wrong(data: Path, twin: Twin) -> None:
     assert "signal" in refused(data, "/v1/kill", {"target": "1", "signal": "hup"})
     assert "wait_s" in refused(data, "/v1/send", {"target": "1", "text": "x", "wait_s": -1})
     assert "resolution" in refused(data, "/v1/doubts/1/resolve", {"resolution": "maybe"})
+    assert "decision" in refused(data, "/v1/divergences/t1/decide", {"decision": "maybe"})
     with raw(data) as http:
         assert (
             "not JSON"

@@ -83,9 +83,20 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("deadletters", "replay", "d/1")["as"] == "m9"
     assert shell.json("doubts", "list") == []
     assert shell.json("doubts", "resolve", "t1:0.0", "--done")["resolution"] == "done"
+    assert [row["id"] for row in shell.json("divergences", "list")] == ["t3"]
+    assert shell.json("divergences", "show", "t3")["asked"]["arguments"] == '{"amount":6}'
+    assert shell.json("divergences", "decide", "t3", "--accept")["decision"] == "accept"
     assert shell.json("chain", "log", "--archive", "--pid", "ada") == {"rows": [], "source": "archive"}
     assert twin.calls[-1] == ("log", 40, None, 50)
     assert shell.json("config", "view")["running"] is True
+
+
+def test_both_calls_of_a_parked_turn_are_shown(shell: Shell) -> None:
+    status, out, _ = shell.run("divergences", "show", "t3")
+    assert status == 0
+    assert [words for words in ('{"amount":5}', '{"amount":6}', "chain show 17") if words not in out] == []
+    status, _, err = shell.run("divergences", "show", "t4")
+    assert (status != 0, "no turn t4 is parked" in err) == (True, True)
 
 
 def test_a_change_of_keys_prints_the_new_ones(shell: Shell, twin: Twin) -> None:
@@ -123,6 +134,8 @@ def test_spawn_hands_over_what_was_typed(shell: Shell, twin: Twin, tmp_path: Pat
         (["spawn", "x", "--restart", "sometimes"], "permanent"),
         (["doubts", "resolve", "t:0.0"], "exactly one of --retry, --done, --lost"),
         (["doubts", "resolve", "t:0.0", "--retry", "--lost"], "exactly one"),
+        (["divergences", "decide", "t3"], "exactly one of --again, --accept, --dead"),
+        (["divergences", "decide", "t3", "--again", "--dead"], "exactly one"),
         (["kill", "x", "--signal", "hup"], "term"),
         (["chain", "show", "-1"], "-1"),
         (["nothing"], "nothing"),

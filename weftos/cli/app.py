@@ -13,6 +13,7 @@ from weftos.cli import (
     audit_views,
     clusters,
     configuration,
+    divergences,
     doctor,
     erase,
     ledger,
@@ -62,6 +63,7 @@ app.add_typer(mesh.token, name="token")
 app.add_typer(clusters.cluster, name="cluster")
 app.add_typer(letters.deadletters, name="deadletters")
 app.add_typer(letters.doubts, name="doubts")
+app.add_typer(divergences.divergences, name="divergences")
 app.add_typer(memory.memory, name="memory")
 _CHAIN = (
     ledger,

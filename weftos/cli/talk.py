@@ -134,6 +134,8 @@ def _note(event: Json) -> str:
             return f"  [PID {event.get('pid')} goes on with the turn, attempt {event['attempt']}]"
         case "exit":
             return f"  [PID {event.get('pid')} ended: {event.get('reason')}]"
+        case "diverged":
+            return f"  [turn {event.get('turn')} diverged at call {event.get('ordinal')}: weftos divergences list]"
         case "dead":
             return f"  [dead: {event.get('why')}]"
         case "delta" if event.get("reset"):
