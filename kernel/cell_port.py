@@ -145,6 +145,8 @@ class CellPort:
 
     def receive(self, frame: Any) -> None:
         """One frame from the cell. Raises :class:`FrameError` for a lie."""
+        if isinstance(frame, list) and any(type(part) is bool for part in frame):
+            raise FrameError(f"cell {self.cell} sent yes or no in place of a number")
         match frame:
             case [
                 "call",

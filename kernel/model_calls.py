@@ -231,7 +231,8 @@ class ModelCalls:
                 break
             except LedgerUnavailable:
                 await asyncio.sleep(RETRY_S)
-        self._answer(turn, call)
+        if call.outcome is not None:  # else the turn has ended meanwhile, and nobody waits
+            self._answer(turn, call)
 
     async def _ask_gateway(self, question: dict[str, Any]) -> dict[str, Any]:
         """Ask until it answers. A question lost with the gateway is asked again: it changes nothing but the bill."""

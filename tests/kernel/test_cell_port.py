@@ -78,6 +78,8 @@ LIES: dict[str, tuple[list[Any], str]] = {
     "a start that was not asked for": (["started", 2], "pid 2, which is running"),
     "a failed start of a running one": (["failed", 1, "x"], "pid 1, which is running, in turn t1"),
     "a death that was not declared": (["stopped", 1], "pid 1, which is running"),
+    "yes in place of a number": (["call", 1, "t1", True, 0, "now", {}], "yes or no in place of a number"),
+    "a pid that is yes": (["log", True, "x"], "yes or no in place of a number"),
     "a call in a turn that is not open": (
         ["call", 1, "t0", 0, 0, "now", {}],
         "turn 't0' of pid 1, open is 't1'",

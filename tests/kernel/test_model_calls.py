@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -268,5 +269,30 @@ def test_a_long_request_of_a_turn_that_ends_meanwhile_is_not_made(tmp_path: Path
         await twin.result()
         assert len(twin.gateway.asked) == 1
         assert [record.body["turn"] for record in await twin.entries("model.asked")] == [following.turn]
+
+    on_twin(tmp_path, body)
+
+
+def test_an_answer_that_comes_with_the_end_of_its_turn_is_recorded_and_goes_nowhere(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        failed: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
+        at = await turn_of_ada(twin)
+
+        async def last_words() -> dict[str, Any]:
+            asyncio.get_running_loop().call_soon(
+                twin.finish, at
+            )  # between the answer and whoever waits for it
+            return answer_of("late")
+
+        twin.gateway.answer = lambda request: last_words()
+        twin.ask_model(at, [user("?")])
+        await twin.send("ada", "next")
+        following = await twin.delivery()
+        twin.gateway.answer = lambda request: answer_of("in time")
+        twin.ask_model(following, [user("?")])
+        assert (await twin.result())["text"] == "in time"
+        gc.collect()
+        assert failed == []
 
     on_twin(tmp_path, body)
