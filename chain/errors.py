@@ -3,7 +3,7 @@
 Ours to refuse (the caller's fault): :class:`EntryError`, :class:`BodyTooLarge`. Somebody else's bytes:
 :class:`NoteError`, :class:`VerifierKeyError`, :class:`HeadError`, :class:`ProofError`, :class:`ReceiptError`.
 The environment's: :class:`KeyFileError`, :class:`LedgerUnavailable`, :class:`DamageError`,
-:class:`ForeignDataError`. Ours: :class:`ReplayError`.
+:class:`UnboundState`, :class:`ForeignDataError`. Ours: :class:`ReplayError`.
 """
 
 from __future__ import annotations
@@ -95,6 +95,18 @@ class ReplayError(ChainError):
         self.offset = offset
         self.group = group
         self.place = place
+        self.what = what
+
+
+class UnboundState(ChainError):
+    """State that decides or is remembered is not what the node's keys have signed. ``what`` names it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the node's state is not what it has signed: {what}. Nothing was started and nothing changed. Restore the "
+            "whole data directory from a copy; or, when you know how this came about and want it to count, "
+            "`weftos up --accept-state REASON`, which the ledger will record"
+        )
         self.what = what
 
 

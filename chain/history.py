@@ -11,11 +11,11 @@ from pathlib import Path
 from chain.disk import Disk
 from chain.entry import ZERO_HASH, commit_body, decode_entry
 from chain.errors import DamageError, EntryError, TileError
-from chain.frame import FRAME_EXTRA_BYTES, FRAME_HEADER_BYTES, decode_segment_header, frame_length
+from chain.frame import FRAME_HEADER_BYTES, decode_segment_header, frame_extra_bytes, frame_length
 from chain.head import parse_head
 from chain.merkle import leaf_hash
 from chain.note import parse
-from chain.reader import EntryRecord, JournalReader, Position, segment_names
+from chain.reader import SEGMENT_HEADER_BYTES, EntryRecord, JournalReader, Position, segment_names
 from chain.record import RecordError, decode_payload
 from chain.recovery import start_of
 from chain.snapshot import read_snapshot
@@ -23,7 +23,6 @@ from chain.tile_layout import Item
 from chain.tile_paths import WIDTH, entry_bundle
 from chain.tile_store import TileStore
 
-SEGMENT_HEADER_BYTES = 4096  # more than any has
 PUBLISHED = -1
 """The group of an entry that was read from the published ledger."""
 
@@ -99,13 +98,13 @@ class History:
         frames: list[tuple[int, int]] = []
         total = self._disk.size(path)
         header, at = decode_segment_header(self._disk.read_at(path, 0, SEGMENT_HEADER_BYTES))
-        group = header.first_group
-        while at + FRAME_EXTRA_BYTES <= total:
+        group, extra = header.first_group, frame_extra_bytes(header.format)
+        while at + extra <= total:
             length = frame_length(self._disk.read_at(path, at, FRAME_HEADER_BYTES), 0, group)
-            if isinstance(length, str) or at + FRAME_EXTRA_BYTES + length > total:
+            if isinstance(length, str) or at + extra + length > total:
                 break
             frames.append((at + FRAME_HEADER_BYTES, length))
-            at, group = at + FRAME_EXTRA_BYTES + length, group + 1
+            at, group = at + extra + length, group + 1
         return frames
 
 

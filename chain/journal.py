@@ -8,12 +8,22 @@ same payload then makes the very same frame.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 from chain.disk import Disk
 from chain.errors import DamageError
-from chain.frame import SegmentHeader, encode_frame, encode_segment_header, segment_group, segment_name
+from chain.frame import (
+    SEGMENT_FORMAT,
+    SegmentHeader,
+    decode_segment_header,
+    encode_frame,
+    encode_segment_header,
+    frame_statement,
+    segment_group,
+    segment_name,
+)
 from chain.reader import Position
 
 SEGMENT_BYTES = 64 * 2**20
@@ -25,6 +35,8 @@ class Journal:
 
     ``tail_bytes`` behind it are cut off. Every opening begins a segment of its own (an empty one is taken
     over), so that within a segment nothing ever follows a clean stop. Raises OSError.
+
+    ``began``: the present segment's first group, and the checksum that it follows on.
     """
 
     def __init__(
@@ -48,6 +60,7 @@ class Journal:
         self._last_offset = position.offset
         self._checksum = position.checksum
         self.next_group = position.group
+        self.began = (position.group, position.checksum)
         self._open(position)
 
     def _open(self, position: Position) -> None:
@@ -58,21 +71,35 @@ class Journal:
         if self._disk.size(self._path) != self._offset:
             self._disk.truncate(self._handle, self._offset)
             self._disk.sync(self._handle)
-        if position.file == segment_name(self.next_group):
-            self._last_offset = 0
-            self._last = sha256(self._disk.read_at(self._path, 0, self._offset)).digest()
-        else:
+        if position.file != segment_name(self.next_group):
             self._roll()
+            return
+        data = self._disk.read_at(self._path, 0, self._offset)
+        header, _ = decode_segment_header(data)
+        if header.format != SEGMENT_FORMAT:  # an older version left it empty
+            self._checksum = header.previous
+            self._roll()
+            return
+        self.began = (self.next_group, header.previous)
+        self._last_offset = 0
+        self._last = sha256(data).digest()
 
-    def append(self, payload: bytes) -> int:
-        """Write one frame and return its group number once it is on the disk. Raises OSError, DamageError."""
+    def append(self, payload: bytes, sign: Callable[[bytes], bytes]) -> int:
+        """Write one frame and return its group number once it is on the disk. ``sign`` makes the Ed25519 signature of
+        a statement, always the same one. Raises OSError, DamageError.
+        """
         if self._dirty:
             self._repair()
         if self._offset >= self._segment_bytes:
             self._roll()
         assert self._handle is not None
         group = self.next_group
-        frame, checksum = encode_frame(group, payload, self._checksum)
+        frame, checksum = encode_frame(
+            group,
+            payload,
+            self._checksum,
+            lambda digest: sign(frame_statement(self._origin, group, digest)),
+        )
         self._dirty = True
         self._disk.write(self._handle, self._offset, frame)
         self._disk.sync(self._handle)
@@ -117,6 +144,7 @@ class Journal:
         self._path = path
         self._last_offset, self._offset = 0, len(header)
         self._last = sha256(header).digest()
+        self.began = (self.next_group, self._checksum)
         self._checksum = header[-32:]
         if old is not None:
             self._disk.close(old)

@@ -32,6 +32,7 @@ from chain.group import Group
 from chain.head import parse_head
 from chain.history import journal_items
 from chain.journal import SEGMENT_BYTES, Journal
+from chain.kept_snapshot import KeptSnapshot
 from chain.keys import Keys
 from chain.note import parse
 from chain.publisher import PUBLISH_S, Publisher
@@ -42,7 +43,6 @@ from chain.rotation import KIND, follow, vkeys_text
 from chain.sequencer import Batch, Written
 from chain.signer import Signer
 from chain.slots import HeadSlots
-from chain.snapshot import read_snapshot
 from chain.ticket import Ticket
 from chain.tile_store import TileStore
 from chain.tree import consistency_path
@@ -126,6 +126,7 @@ class Ledger:
         self._publishing: list[tuple[int, asyncio.Future[None]]] = []
         self._journal = journal
         self._data, self._disk = place
+        self._snapshot = KeptSnapshot(self._data / "snapshot", self._disk, recovery.snapshot)
         self._head_recorded_at = float("-inf")
         self._reserve = reserve
         self._writer: Writer[Ticket] = Writer(
@@ -155,13 +156,16 @@ class Ledger:
         retry_s: float = RETRY_S,
         publish_s: float = PUBLISH_S,
         reserve_bytes: int = RESERVE_BYTES,
+        accept: bool = False,
     ) -> Ledger:
         """Recover the ledger of ``data_dir``: the state of the newest snapshot goes to ``restore``, then every
         record of the journal behind it to ``replay``, in order.
 
         ``others``: keys beside ``keys`` that may be the ones in force (:func:`chain.key_change.load_candidates`);
-        the journal decides. ``reserve_bytes``: set aside for the moment when the disk is full. A torn tail is cut off;
-        :attr:`recovery` says how much. Raises DamageError, ForeignDataError, KeyFileError, OSError.
+        the journal decides. ``reserve_bytes``: set aside for the moment when the disk is full. ``accept``: take over
+        state that the keys have not signed; :attr:`recovery` says what, and whoever asked for it records that before
+        anything else, then calls :meth:`sign_snapshot`. A torn tail is cut off; :attr:`recovery` says how much. Raises
+        UnboundState, DamageError, ForeignDataError, KeyFileError, OSError.
         """
         disk = disk or Disk()
         reserve = Reserve(data_dir / RESERVE_FILE, disk, reserve_bytes)
@@ -177,7 +181,9 @@ class Ledger:
             lambda size: handed[0]._post(handed[0]._published, size),
             publish_s,
         )
-        recovery = recover(data_dir, slots, (keys, *others), disk, Replayed(publisher, replay), restore)
+        recovery = recover(
+            data_dir, slots, (keys, *others), disk, Replayed(publisher, replay), restore, accept=accept
+        )
         publisher.vkeys(vkeys_text(recovery.keys.pairs))
         journal = Journal(
             data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes
@@ -289,7 +295,35 @@ class Ledger:
             raise EntryError(str(error)) from error
         if new.pairs != (*self.keys.pairs, pair):
             raise EntryError("the new keys are not those that the body names, behind the keys before them")
-        return self.commit([Draft(KIND, dict(body))], durable=True, keys=new)
+        async with self._snapshot.lock:
+            await self._snapshot.sign((self.keys, new))
+            return self.commit([Draft(KIND, dict(body))], durable=True, keys=new)
+
+    @property
+    def segment(self) -> tuple[int, bytes]:
+        """The first group of the journal's present segment, and the checksum of the frame before it."""
+        return self._journal.began
+
+    @property
+    def snapshot_digest(self) -> bytes:
+        """The digest of the snapshot that the node stands behind; empty when there is none."""
+        return self._snapshot.digest
+
+    async def place_snapshot(self, group: int, digest: bytes) -> None:
+        """Sign the snapshot of everything before ``group`` that was written beside the present one and has that digest,
+        and put it in its place. Raises LedgerUnavailable when it cannot be written.
+        """
+        async with self._snapshot.lock:
+            await self._snapshot.place(group, digest, self._signers())
+
+    async def sign_snapshot(self) -> None:
+        """Sign the snapshot that was found at the start: a person has accepted it. Raises LedgerUnavailable."""
+        async with self._snapshot.lock:
+            await self._snapshot.sign(self._signers())
+
+    def _signers(self) -> tuple[Keys, ...]:
+        """Those in force, and those that a change of keys under way will bring."""
+        return (self.keys, *(ticket.keys for ticket in self._unwritten if ticket.keys is not None))
 
     def _push(self, batch: Batch, durable: bool, keys: Keys | None = None) -> Ticket:
         ticket = Ticket(self._wait_for, batch, keys)
@@ -405,7 +439,7 @@ class Ledger:
             raise LedgerUnavailable(f"segments of the journal cannot be removed: {error}") from error
 
     def _drop_before(self, group: int) -> int:
-        snapshot = read_snapshot(self._data / "snapshot", self._disk)
+        snapshot = self._snapshot.read()
         if snapshot is None or snapshot.group < group or self._publisher.size < snapshot.seq:
             raise LedgerUnavailable(
                 f"segments before group {group} are still needed: the snapshot covers those before "

@@ -44,6 +44,8 @@ from chain.record import (
 __all__ = ["EntryRecord", "HeadRecord", "JournalReader", "Position", "ReadGroup", "Record", "StateRecord",
            "Tail", "read_records", "replay_group"]  # fmt: skip
 
+SEGMENT_HEADER_BYTES = 4096  # more than any has
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -91,6 +93,14 @@ def segment_names(directory: Path, disk: Disk) -> list[str]:
     return [name for name in disk.names(directory) if segment_group(name) is not None]
 
 
+def segment_format(path: Path, disk: Disk, seq: int) -> int:
+    """The format in the header of the segment ``path``. Raises DamageError, OSError."""
+    try:
+        return decode_segment_header(disk.read_at(path, 0, SEGMENT_HEADER_BYTES))[0].format
+    except FormatError as error:
+        raise DamageError(path.name, 0, seq, str(error)) from error
+
+
 def open_segment(data: bytes, name: str, at: Position) -> tuple[SegmentHeader, int]:
     """The header of segment ``name``, checked to follow on ``at``. Raises DamageError, ForeignDataError."""
     try:
@@ -116,13 +126,19 @@ def open_segment(data: bytes, name: str, at: Position) -> tuple[SegmentHeader, i
 
 
 class JournalReader:
-    """Reads groups in order from ``position``, up to what is there now; :meth:`groups` again goes on."""
+    """Reads groups in order from ``position``, up to what is there now; :meth:`groups` again goes on.
+
+    It does not look at signatures: ``last`` is the frame read last (without its payload), by which whoever has a key
+    can tell that all before it is the node's (:mod:`chain.binding`).
+    """
 
     def __init__(self, directory: Path, disk: Disk, position: Position | None = None) -> None:
         self._directory = directory
         self._disk = disk
         self.position = position or Position()
         self.tail: Tail | None = None
+        self.last: Frame | None = None
+        self._format: int | None = None  # of the segment at the position, once its header was read
         self._seq = self.position.seq
         self._last_hash = self.position.last_hash
 
@@ -141,8 +157,9 @@ class JournalReader:
             following = [name for name in names if name > here and not self._covered(name)]
             if not following:
                 return
-            data = self._disk.read_at(self._directory / following[0], 0, 4096)
+            data = self._disk.read_at(self._directory / following[0], 0, SEGMENT_HEADER_BYTES)
             header, end = open_segment(data, following[0], self.position)
+            self._format = header.format
             self.position = replace(
                 self.position,
                 file=following[0],
@@ -159,15 +176,18 @@ class JournalReader:
     def _segment(self, name: str, *, last: bool) -> Iterator[ReadGroup]:
         path = self._directory / name
         start = self.position.offset
+        if self._format is None:
+            self._format = segment_format(path, self._disk, self.position.seq)
         data = self._disk.read_at(path, start, max(0, self._disk.size(path) - start))
         at = 0
         while at < len(data):
-            frame = read_frame(data, at, self.position.group, self.position.checksum)
+            frame = read_frame(data, at, self.position.group, self.position.checksum, self._format)
             if isinstance(frame, BadFrame):
                 self._bad_frame(frame, data, at, last=last)
                 return
             group = self._read_group(frame, name, start + at)
             at = frame.end
+            self.last = replace(frame, payload=b"", end=start + at)
             self.position = replace(
                 self.position,
                 offset=start + at,

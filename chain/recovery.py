@@ -6,25 +6,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chain.binding import Unbound, check_snapshot, find_unbound, is_signed, last_frame
 from chain.disk import Disk
-from chain.errors import ChainError, DamageError, ForeignDataError, KeyFileError, RotationError
-from chain.frame import segment_name
+from chain.errors import (
+    ChainError,
+    DamageError,
+    ForeignDataError,
+    KeyFileError,
+    RotationError,
+    UnboundState,
+)
+from chain.frame import Frame, segment_name
 from chain.head import TreeHead, parse_head
 from chain.keys import Keys
 from chain.note import verify
 from chain.reader import JournalReader, Position, Tail, replay_group, segment_names
 from chain.record import EntryRecord, Record
-from chain.rotation import KIND, KeyHistory
+from chain.rotation import KIND, KeyHistory, KeyPair
 from chain.sequencer import Sequencer
 from chain.slots import FullHead, HeadSlots
-from chain.snapshot import Snapshot, read_snapshot
+from chain.snapshot import SignedSnapshot, Snapshot, read_signed
 from chain.tile_store import TileStore
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """What was found. ``keys`` are those in force; ``note`` is the newest head in the journal (empty when there is
-    none), ``full`` the newest in the slots; ``closed`` whether the last run had stopped cleanly, or there was none.
+    none), ``full`` the newest in the slots; ``closed`` whether the last run had stopped cleanly, or there was none;
+    ``unbound`` what no key vouches for and a person has accepted; ``snapshot`` group and digest of the one
+    that was read.
     """
 
     keys: Keys
@@ -35,6 +45,8 @@ class Recovery:
     tail: Tail | None
     groups: int
     closed: bool
+    unbound: tuple[Unbound, ...]
+    snapshot: tuple[int, bytes] | None
 
     @property
     def torn_bytes(self) -> int:
@@ -48,27 +60,34 @@ def recover(
     disk: Disk,
     replay: Callable[[Record], None],
     restore: Callable[[bytes], None],
+    *,
+    accept: bool = False,
 ) -> Recovery:
     """Take over the snapshot, read the journal behind it, and hold both against the heads and what is published.
 
-    ``found`` are the keys of this node that may be the ones in force: the journal says which. Raises DamageError,
-    ForeignDataError (the data is another node's), ReplayError (``replay`` raised something), KeyFileError, OSError, and
-    what ``restore`` raises.
+    ``found`` are the keys of this node that may be the ones in force: the journal says which. What these have not
+    signed is refused before any of it is handed out, unless a person said to ``accept`` it. Raises UnboundState,
+    DamageError, ForeignDataError (the data is another node's), ReplayError (``replay`` raised something), KeyFileError,
+    OSError, and what ``restore`` raises.
     """
     keys = found[0]
     full = slots.load(*(pair.both for candidate in found for pair in candidate.pairs))
     published = _published(data_dir / "ledger", keys.origin, disk)
-    snapshot = read_snapshot(data_dir / "snapshot", disk)
+    signed = read_signed(data_dir / "snapshot", disk)
+    snapshot = signed.snapshot if signed else None
+    known = _known(found, snapshot)
+    bound = _Bound(data_dir / "journal", disk, signed, KeyHistory(*known))
+    unbound = bound.check(found)
+    if unbound and not accept:
+        raise UnboundState("; ".join(map(str, unbound)))
     sequencer = Sequencer(keys.origin)
-    history = KeyHistory(keys.pairs[0])
+    history = KeyHistory(*known)
     note, note_at = b"", Position()
     if snapshot is not None:
         _check_snapshot(snapshot, published, keys.origin)
         sequencer = Sequencer(
             keys.origin, snapshot.tree(), snapshot.last_hash, snapshot.time_us, dict(snapshot.counts)
         )
-        known = max((candidate.pairs for candidate in found), key=len)[1 : snapshot.rotations + 1]
-        history = KeyHistory(keys.pairs[0], known, snapshot.seq)
         note = snapshot.note
         restore(snapshot.state)
     reader = JournalReader(data_dir / "journal", disk, start_of(snapshot))
@@ -108,12 +127,49 @@ def recover(
     if size:
         _check_note(note, note_at, history, sequencer)
     keys = _choose(found, history)
+    if reader.last != bound.last:
+        raise DamageError(position.file, position.offset, size, "the journal was changed while it was read")
+    unbound = unbound or bound.check([keys])
+    if unbound and not accept:
+        raise UnboundState("; ".join(map(str, unbound)))
     if full is not None and (snapshot is None or full.head.size >= snapshot.seq):
         _check_full(full, history)
     closed = position.closed or (groups == 0 and snapshot is None)
     if snapshot is not None:
         remove_segments(data_dir / "journal", snapshot.group, disk)
-    return Recovery(keys, sequencer, position, note, full, reader.tail, groups, closed)
+    kept = (signed.snapshot.group, signed.digest) if signed else None
+    return Recovery(keys, sequencer, position, note, full, reader.tail, groups, closed, tuple(unbound), kept)
+
+
+def _known(found: Sequence[Keys], snapshot: Snapshot | None) -> tuple[KeyPair, tuple[KeyPair, ...], int]:
+    """The first pair of keys, those that followed up to the snapshot, and how many entries that covers."""
+    first, *later = max((candidate.pairs for candidate in found), key=len)
+    return (first, (), 0) if snapshot is None else (first, tuple(later[: snapshot.rotations]), snapshot.seq)
+
+
+class _Bound:
+    """The signatures under the snapshot and the journal's last frame: without them nothing is replayed."""
+
+    def __init__(
+        self, journal: Path, disk: Disk, snapshot: SignedSnapshot | None, history: KeyHistory
+    ) -> None:
+        self._journal = journal
+        self._disk = disk
+        self._snapshot = snapshot
+        self._history = history
+        self._start = start_of(snapshot.snapshot if snapshot else None)
+        self.last: Frame | None = last_frame(journal, disk, self._start, history.origin)
+
+    def check(self, keys: Sequence[Keys]) -> list[Unbound]:
+        """What none of ``keys`` has signed, and no keys that the journal leads to."""
+        pairs = [each.pair for each in keys]
+        fault = check_snapshot(self._snapshot, pairs) if self._snapshot else None
+        unbound = [fault] if fault else []
+        last, origin = self.last, self._history.origin
+        if last is not None and not any(is_signed(last, origin, pair.ed25519) for pair in pairs):
+            first = find_unbound(self._journal, self._disk, self._start, self._history)
+            unbound += [first] if first else []
+        return unbound
 
 
 def start_of(snapshot: Snapshot | None) -> Position:

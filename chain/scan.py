@@ -13,17 +13,20 @@ from pathlib import Path
 from chain.disk import Disk
 from chain.frame import (
     CHECKSUM_BYTES,
-    FRAME_EXTRA_BYTES,
     FRAME_HEADER_BYTES,
     NO_CHECKSUM,
+    SEGMENT_FORMAT,
+    SIGNATURE_BYTES,
+    UNSIGNED_FORMAT,
     BadFrame,
     FormatError,
     Frame,
     SegmentHeader,
     decode_segment_header,
-    encode_frame,
     encode_segment_header,
     find_frame,
+    frame_checksum,
+    frame_extra_bytes,
     read_frame,
     segment_group,
     segment_name,
@@ -34,7 +37,7 @@ from chain.reader import segment_names
 @dataclass(frozen=True, slots=True)
 class Scanned:
     """A frame, as far as it can be told. ``fault`` is empty for a whole and right one, else what is wrong
-    with it.
+    with it. digest and signature: as in :class:`chain.frame.Frame`.
     """
 
     file: str
@@ -42,6 +45,8 @@ class Scanned:
     group: int
     payload: bytes
     fault: str
+    digest: bytes = b""
+    signature: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ class Scan:
         self._progress = progress or (lambda done, total: None)
         self._group = 0
         self._checksums: tuple[bytes, ...] = (NO_CHECKSUM,)
+        self._format = SEGMENT_FORMAT
 
     def begin_at(self, group: int, checksum: bytes) -> None:
         """Begin with the segment of ``group``, which follows on ``checksum``; earlier ones are leftovers."""
@@ -114,10 +120,12 @@ class Scan:
             self._group = first
             self._checksums = (self._claimed_previous(data),)
         headers = [
-            encode_segment_header(SegmentHeader(first, checksum, self._origin))
+            encode_segment_header(SegmentHeader(first, checksum, self._origin, format))
+            for format in (SEGMENT_FORMAT, UNSIGNED_FORMAT)
             for checksum in self._checksums
         ]
         header = next((header for header in headers if data.startswith(header)), headers[0])
+        self._format = decode_segment_header(header)[0].format
         if not data.startswith(header):
             yield _header_fault(name, data, header)
         self._checksums = (header[-CHECKSUM_BYTES:], data[len(header) - CHECKSUM_BYTES : len(header)])
@@ -130,7 +138,7 @@ class Scan:
                 step, at = self._bad(frame, name, data, at, may_be_torn=tail)
                 yield step
             else:
-                yield Scanned(name, at, frame.group, frame.payload, "")
+                yield Scanned(name, at, frame.group, frame.payload, "", frame.digest, frame.signature)
                 self._group, self._checksums, at = frame.group + 1, (frame.checksum,), frame.end
             fresh = False
 
@@ -142,10 +150,10 @@ class Scan:
 
     def _read(self, data: bytes, at: int) -> Frame | BadFrame:
         """The frame at ``at``, following on any of the checksums that may be the right one."""
-        frame = read_frame(data, at, self._group, self._checksums[0])
+        frame = read_frame(data, at, self._group, self._checksums[0], self._format)
         for checksum in self._checksums[1:]:
             if isinstance(frame, BadFrame) and frame.fault == "checksum":
-                frame = read_frame(data, at, self._group, checksum)
+                frame = read_frame(data, at, self._group, checksum, self._format)
         return frame
 
     def _bad(
@@ -154,7 +162,7 @@ class Scan:
         """What to say of the bad frame at ``at``, and where to go on."""
         if bad.frame is not None:
             frame = bad.frame
-            computed = encode_frame(frame.group, frame.payload, self._checksums[0])[1]
+            computed = self._computed(frame.group, frame.payload, frame.signature)
             self._group, self._checksums = frame.group + 1, (frame.checksum, computed)
             return Scanned(name, at, frame.group, frame.payload, bad.what), frame.end
         later = find_frame(data, at + 1, self._group) if bad.fault == "header" else None
@@ -163,12 +171,13 @@ class Scan:
             return Torn(name, at, len(data) - at), end
         if (
             bad.fault == "header"
-            and end - at >= FRAME_EXTRA_BYTES
+            and end - at >= frame_extra_bytes(self._format)
             and (later is None or later[1] == self._group + 1)
         ):
-            payload = data[at + FRAME_HEADER_BYTES : end - CHECKSUM_BYTES]
+            sealed = end - CHECKSUM_BYTES - (SIGNATURE_BYTES if self._format == SEGMENT_FORMAT else 0)
+            payload = data[at + FRAME_HEADER_BYTES : sealed]
             stored = data[end - CHECKSUM_BYTES : end]
-            computed = encode_frame(self._group, payload, self._checksums[0])[1]
+            computed = self._computed(self._group, payload, data[sealed : end - CHECKSUM_BYTES])
             step: Scanned | Fault = Scanned(name, at, self._group, payload, bad.what)
             self._group, self._checksums = self._group + 1, (stored, computed)
             return step, end
@@ -177,6 +186,10 @@ class Scan:
             self._group = later[1]
             self._checksums = (data[end - CHECKSUM_BYTES : end],)
         return step, end
+
+    def _computed(self, group: int, payload: bytes, signature: bytes) -> bytes:
+        """The checksum that a frame of these parts has."""
+        return frame_checksum(self._checksums[0], group, payload, signature)
 
 
 def _header_fault(name: str, data: bytes, header: bytes) -> Fault:

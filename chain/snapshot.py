@@ -4,10 +4,15 @@
 the state records that are kept one by one, and the bytes of the node's state, which only the kernel can read. A new
 one is written beside it, read back, synced and put in its place; so there is a whole one at any moment, and a reader
 that has opened the old one goes on reading that.
+
+The node signs the digest at its end with both keys. The signatures lie beside it, as a note that is named after the
+digest (``snapshot/<32 hexadecimal digits>.note``) and was there before the snapshot got its name. They are never
+published: who had them and guessed at the state could tell whether the guess was right.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
@@ -20,6 +25,7 @@ import msgpack
 from chain.disk import Disk
 from chain.errors import DamageError, ForeignDataError
 from chain.merkle import CompactRange
+from chain.note import MAX_NOTE_BYTES
 from chain.record import RecordError, StateRecord, encode_state_record, shape_record
 
 SNAPSHOT_FILE = "state.ws"
@@ -29,6 +35,8 @@ MAX_HEADER_BYTES = 256 * 2**20
 MAX_RECORD_BYTES = 2 * 2**20
 
 _NEW = "next.new"
+_NEW_NOTE = "note.new"
+_NOTE = re.compile(r"[0-9a-f]{32}\.note").fullmatch
 _LENGTH = Struct(">I")
 _LONG = Struct(">Q")
 _DIGEST_BYTES = 32
@@ -65,8 +73,19 @@ class Snapshot:
 _HEADER_FIELDS = [field.name for field in fields(Snapshot) if field.name != "state"]
 
 
-def write_snapshot(directory: Path, disk: Disk, snapshot: Snapshot, records: Iterable[StateRecord]) -> None:
-    """Put ``snapshot`` in the place of the one in ``directory`` (``snapshot/``, made when it is not there).
+def snapshot_statement(origin: str, group: int, digest: bytes) -> bytes:
+    """What both keys sign of the snapshot before ``group`` whose bytes have that SHA-256."""
+    return f"weftos/snapshot/1\n{origin}\n{group}\n{digest.hex()}\n".encode()
+
+
+def note_name(digest: bytes) -> str:
+    """The file name of the signatures under the snapshot with that digest."""
+    return f"{digest.hex()[:32]}.note"
+
+
+def write_snapshot(directory: Path, disk: Disk, snapshot: Snapshot, records: Iterable[StateRecord]) -> bytes:
+    """Write ``snapshot`` beside the one in ``directory`` (``snapshot/``, made when it is not there); its digest, to be
+    signed and then handed to :func:`place_snapshot`.
 
     ``records`` is taken one by one, each key once, none deleted. On the disk when this returns. Raises OSError,
     DamageError when what was written does not read back.
@@ -97,24 +116,74 @@ def write_snapshot(directory: Path, disk: Disk, snapshot: Snapshot, records: Ite
         disk.sync(handle)
     finally:
         disk.close(handle)
-    if _load(new, disk) != snapshot:
+    if _load(new, disk) != (snapshot, digest.digest()):
         raise DamageError(_name(new), 0, -1, "what was written is not what reads back")
-    disk.rename(new, directory / SNAPSHOT_FILE)
+    return digest.digest()
+
+
+def place_snapshot(directory: Path, disk: Disk, digest: bytes, note: bytes) -> None:
+    """Put the snapshot that was written beside in the place of the one before; ``note`` has the signatures under
+    ``digest``, which it must have. On the disk when this returns. Raises OSError.
+    """
+    sign_snapshot(directory, disk, digest, note)
+    disk.rename(directory / _NEW, directory / SNAPSHOT_FILE)
+    disk.sync_directory(directory)
+    for name in disk.names(directory):
+        if is_note(name) and name != note_name(digest):
+            disk.remove(directory / name)
+
+
+def sign_snapshot(directory: Path, disk: Disk, digest: bytes, note: bytes) -> None:
+    """Lay the signatures ``note`` beside the snapshot with that digest. On the disk when this returns. Raises
+    OSError.
+    """
+    handle = disk.create(directory / _NEW_NOTE)
+    try:
+        disk.write(handle, 0, note)
+        disk.sync(handle)
+    finally:
+        disk.close(handle)
+    disk.rename(directory / _NEW_NOTE, directory / note_name(digest))
     disk.sync_directory(directory)
 
 
+def is_note(name: str) -> bool:
+    """Whether a file in ``snapshot/`` is one of signatures, by its name."""
+    return _NOTE(name) is not None
+
+
 def read_snapshot(directory: Path, disk: Disk) -> Snapshot | None:
-    """The snapshot in ``directory``, all of it checked; None when there is none.
+    """The snapshot in ``directory``, all of it checked but its signatures; None when there is none.
 
     Raises DamageError, ForeignDataError (of a later format), OSError.
     """
+    found = read_signed(directory, disk)
+    return found.snapshot if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedSnapshot:
+    """A snapshot as it was read, the digest of its bytes, and the note that lay beside it (None: there was none)."""
+
+    snapshot: Snapshot
+    digest: bytes
+    note: bytes | None
+
+
+def read_signed(directory: Path, disk: Disk) -> SignedSnapshot | None:
+    """As :func:`read_snapshot`, with the signatures, which are not checked here."""
     if SNAPSHOT_FILE not in disk.names(directory):
         return None
-    return _load(directory / SNAPSHOT_FILE, disk)
+    snapshot, digest = _load(directory / SNAPSHOT_FILE, disk)
+    name = note_name(digest)
+    there = name in disk.names(directory)
+    return SignedSnapshot(
+        snapshot, digest, disk.read_at(directory / name, 0, MAX_NOTE_BYTES + 1) if there else None
+    )
 
 
-def snapshot_records(directory: Path, disk: Disk) -> Iterator[StateRecord]:
-    """The records kept in the snapshot of ``directory``; none when there is none.
+def snapshot_records(directory: Path, disk: Disk, digest: bytes = b"") -> Iterator[StateRecord]:
+    """The records kept in the snapshot of ``directory``, which must have ``digest`` if given; none when there is none.
 
     Raises DamageError, at the latest behind the last one: until then they are not known to be right.
     """
@@ -124,22 +193,23 @@ def snapshot_records(directory: Path, disk: Disk) -> Iterator[StateRecord]:
     try:
         _read_header(source)
         yield from _read_records(source)
-        source.finish()
+        if source.finish() != digest and digest:
+            raise source.damage("it is not the one that was read before")
     finally:
         source.close()
 
 
-def _load(path: Path, disk: Disk) -> Snapshot:
+def _load(path: Path, disk: Disk) -> tuple[Snapshot, bytes]:
     source = _Input(path, disk)
     try:
         header = _read_header(source)
         for _ in _read_records(source):
             pass
         state = source.take(source.number(_LONG, source.left, "the state"))
-        source.finish()
+        digest = source.finish()
     finally:
         source.close()
-    return Snapshot(**header, state=state)
+    return Snapshot(**header, state=state), digest
 
 
 def _read_header(source: _Input) -> dict[str, Any]:
@@ -248,12 +318,13 @@ class _Input:
             raise self.damage(f"{what} would be {value}, limit {limit}")
         return value
 
-    def finish(self) -> None:
-        """Read to the end, which must be the checksum of all before."""
+    def finish(self) -> bytes:
+        """Read to the end, which must be the checksum of all before; that checksum."""
         while self.left:
             self.take(min(self.left, _CHUNK_BYTES))
         if self._fetch(_DIGEST_BYTES) != self._digest.digest():
             raise self.damage("its checksum is wrong")
+        return self._digest.digest()
 
     def _fetch(self, length: int) -> bytes:
         while len(self._buffer) - self._used < length:

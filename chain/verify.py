@@ -8,31 +8,35 @@ Heads are read before the journal, so that beside a running writer the journal h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from chain.audit import Finding
+from chain.binding import check_snapshot, find_unbound
 from chain.claims import Claims
 from chain.disk import Disk
 from chain.errors import ChainError
+from chain.frame import frame_statement
 from chain.head import TreeHead, parse_head
 from chain.journal_audit import JournalAudit
 from chain.keys import MAX_VKEYS_BYTES, VKEYS_FILE
-from chain.note import VerifierKey, parse
+from chain.note import VerifierKey, parse, verify_ed25519
 from chain.note import verify as verify_note
 from chain.published_check import PublishedCheck
 from chain.reader import segment_names
+from chain.recovery import start_of
 from chain.report import Progress, Report
-from chain.rotation import vkeys_text
+from chain.rotation import KeyHistory, vkeys_text
 from chain.scan import Fault, Scan, Scanned
 from chain.slots import SLOT_NAMES, HeadSlots
-from chain.snapshot import SNAPSHOT_FILE, Snapshot, read_snapshot
+from chain.snapshot import SNAPSHOT_FILE, SignedSnapshot, Snapshot, is_note, read_signed
 from chain.tile_paths import CHECKPOINT, VKEYS
 from chain.tile_store import TileStore
 from chain.verify_tiles import audit_published, read_published
 
 __all__ = ["Finding", "Report", "verify"]
 
-_LEFTOVER = "next.new"
+_LEFTOVERS = ("next.new", "note.new")
 _ATTEMPTS = 5
 _MARK_BYTES = 64 * 1024
 
@@ -103,6 +107,9 @@ class _Verification:
         self._claims = Claims(pinned)
         self._torn_bytes = 0
         self._last_segment = self._ended_in = ""
+        self._signed: SignedSnapshot | None = None
+        self._last: Scanned | None = None
+        self._bound = False
 
     def run(self, progress: Progress | None) -> Report:
         claims = self._claims
@@ -131,6 +138,7 @@ class _Verification:
         if snapshot is not None or begins == 0:
             self._audit_journal(audit, snapshot, progress)
         audit.finish()
+        self._check_state(claims.history, snapshot)
         size = self._check_newest(audit)
         claims.judge(audit)
         self._check_logged_head(audit)
@@ -181,14 +189,19 @@ class _Verification:
 
     def _read_snapshot(self, store: TileStore | None) -> tuple[Snapshot | None, int]:
         """The snapshot, and the first entry that is in the journal (all of them published, when it is unreadable)."""
-        self._unexpected(self._data_dir / "snapshot", (SNAPSHOT_FILE,))
+        directory = self._data_dir / "snapshot"
+        notes = [
+            *filter(is_note, self._disk.names(directory))
+        ]  # a crash may leave that of one that is no more
+        self._unexpected(directory, (SNAPSHOT_FILE, *notes))
         try:
-            snapshot = read_snapshot(self._data_dir / "snapshot", self._disk)
+            self._signed = read_signed(directory, self._disk)
         except ChainError as error:
             self._claims.add(
                 "snapshot", f"snapshot/{SNAPSHOT_FILE}", "the snapshot that was written", str(error)
             )
             return None, max(1, store.size if store else 1)
+        snapshot = self._signed.snapshot if self._signed else None
         return snapshot, snapshot.seq if snapshot else 0
 
     def _claimed_origin(self) -> str:
@@ -197,7 +210,7 @@ class _Verification:
 
     def _unexpected(self, directory: Path, wanted: Sequence[str]) -> None:
         for name in self._disk.names(directory):
-            if name not in wanted and name != _LEFTOVER:
+            if name not in wanted and name not in _LEFTOVERS:
                 where = f"{directory.name}/{name}"
                 self._claims.add("file", where, "no such file", "a file the node does not write")
 
@@ -250,6 +263,25 @@ class _Verification:
             expected = f"a head over {snapshot.seq} entries with root {root.hex()}"
             self._claims.add("head", where, expected, f"{head.size} with {head.root.hex()}")
 
+    def _check_state(self, history: KeyHistory | None, snapshot: Snapshot | None) -> None:
+        """The signatures under the snapshot and the journal's last frame, which bind all that is no entry too."""
+        if history is None:
+            return
+        found = check_snapshot(self._signed, [history.current], history.pairs) if self._signed else None
+        faults = [found] if found else []
+        last = self._last
+        if last is not None and not last.fault and not self._is_signed(last, history):
+            begin = KeyHistory(history.pairs[0], history.pairs[1:][: snapshot.rotations] if snapshot else ())
+            first = find_unbound(self._data_dir / "journal", self._disk, start_of(snapshot), begin)
+            faults += [first] if first else []
+        for fault in faults:
+            self._claims.add("state", fault.where, "what the node has signed", fault.what)
+        self._bound = not faults
+
+    def _is_signed(self, last: Scanned, history: KeyHistory) -> bool:
+        text = frame_statement(history.origin, last.group, last.digest)
+        return verify_ed25519(history.current.ed25519.public_key, text, last.signature)
+
     def _audit_journal(
         self, audit: JournalAudit, snapshot: Snapshot | None, progress: Progress | None
     ) -> None:
@@ -264,6 +296,7 @@ class _Verification:
             where = f"journal/{step.file}, byte {step.offset}"
             if isinstance(step, Scanned):
                 audit.frame(where, step.payload, step.fault)
+                self._last = replace(step, payload=b"")
                 self._ended_in = step.file
             elif isinstance(step, Fault):
                 if step.lost:

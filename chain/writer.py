@@ -163,7 +163,7 @@ class Writer(Generic[_Waiting]):
         payload = encode_payload([record for batch in batches for record in batch.records], note)
         while True:
             try:
-                number = self._journal.append(payload)
+                number = self._journal.append(payload, self._keys.sign_ed25519)
                 break
             except (OSError, DamageError) as error:
                 if self._give_up_reserve(error):

@@ -1,8 +1,12 @@
-"""Makes the next snapshot: ``python -P -m weftos.compact --data DIR --group G --session-records N --session-bytes N``.
+"""Makes the next snapshot: ``python -P -m weftos.compact --data DIR --group G --checksum CHECKSUM --snapshot SNAPSHOT
+--session-records N --session-bytes N``.
 
 A process of its own beside the node, with low priority. It has no key and asks nobody: it reads the newest snapshot and
 the sealed segments of the journal up to group G, through the reducer that the node itself has, and writes what they
-come to. Prints what it covers as one line of JSON.
+come to. Prints what it covers as one line of JSON; the node signs that and puts it in its place.
+
+The node says what the snapshot is to be made of: the digest of the one before (SNAPSHOT) and the checksum of the frame
+before group G (CHECKSUM). Files that were changed since the node read or wrote them make no snapshot, so it signs none.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from chain.merkle import CompactRange
 from chain.note import parse
 from chain.reader import EntryRecord, JournalReader, Position, ReadGroup, StateRecord, replay_group
 from chain.rotation import KIND as ROTATED
-from chain.snapshot import Snapshot, read_snapshot, snapshot_records, write_snapshot
+from chain.snapshot import Snapshot, read_signed, snapshot_records, write_snapshot
 from kernel.helper import die_with_parent
 from kernel.recorder import replay_into
 from kernel.state import State
@@ -36,20 +40,23 @@ NICE = 10
 
 
 class Compactor:
-    """What the journal of ``data`` comes to, from its newest snapshot on. ``limits``: of a session, as the node has
-    them.
+    """What the journal of ``data`` comes to, from its newest snapshot on, which must have ``digest`` (empty: none).
+    ``limits``: of a session, as the node has them.
     """
 
-    def __init__(self, data: Path, limits: tuple[int, int], disk: Disk) -> None:
-        self._data = data
+    def __init__(self, data: Path, limits: tuple[int, int], disk: Disk, digest: bytes) -> None:
+        self._data, self._digest = data, digest
         self._disk = disk
         self._state = State(*limits)
         self._changed: dict[tuple[str, str], StateRecord] = {}
-        before = read_snapshot(data / "snapshot", disk)
-        if before is None:
-            before = Snapshot("", 0, NO_CHECKSUM, 0, ZERO_HASH, 0, {}, (), b"", 0, b"")
-        else:
+        found = read_signed(data / "snapshot", disk)
+        if (found.digest if found else b"") != digest:
+            raise DamageError("snapshot/state.ws", 0, -1, "it is not the one that the node has signed")
+        if found is not None:
+            before = found.snapshot
             restore_state(self._state, before.state)
+        else:
+            before = Snapshot("", 0, NO_CHECKSUM, 0, ZERO_HASH, 0, {}, (), b"", 0, b"")
         self._tree = CompactRange.from_nodes(before.seq, before.nodes)
         self._counts = dict(before.counts)
         self._time_us, self._note, self._rotations = before.time_us, before.note, before.rotations
@@ -62,8 +69,18 @@ class Compactor:
         )
         self._reader = JournalReader(data / "journal", disk, position)
 
-    def read_to(self, group: int) -> None:
-        """Read on up to ``group``, which stays unread. Raises DamageError, ForeignDataError, OSError."""
+    def read_to(self, group: int, checksum: bytes) -> None:
+        """Read on up to ``group``, which stays unread; the frame before it must have ``checksum``.
+
+        Raises DamageError, ForeignDataError, OSError.
+        """
+        self._read_to(group)
+        at = self._reader.position
+        if at.checksum != checksum:
+            what = f"group {at.group - 1} is not the one that the node has written"
+            raise DamageError(at.file, at.offset, at.seq, what)
+
+    def _read_to(self, group: int) -> None:
         if self._reader.position.group >= group:
             return
         for read in self._reader.groups():
@@ -89,8 +106,10 @@ class Compactor:
                 self._changed[record.table, record.key] = record
         self._note = group.note or self._note
 
-    def write(self) -> Snapshot:
-        """Write the snapshot of where it stands. Raises OSError, DamageError."""
+    def write(self) -> tuple[Snapshot, bytes]:
+        """Write the snapshot of where it stands, beside the one before; it and its digest. Raises OSError,
+        DamageError.
+        """
         at = self._reader.position
         snapshot = Snapshot(
             origin=at.origin,
@@ -105,24 +124,27 @@ class Compactor:
             rotations=self._rotations,
             state=encode_state(self._state),
         )
-        write_snapshot(self._data / "snapshot", self._disk, snapshot, self._records())
-        return snapshot
+        digest = write_snapshot(self._data / "snapshot", self._disk, snapshot, self._records())
+        return snapshot, digest
 
     def _records(self) -> Iterator[StateRecord]:
-        for record in snapshot_records(self._data / "snapshot", self._disk):
+        for record in snapshot_records(self._data / "snapshot", self._disk, self._digest):
             if (record.table, record.key) not in self._changed:
                 yield record
         yield from (record for record in self._changed.values() if record.value is not None)
 
 
-def compact(data: Path, group: int, limits: tuple[int, int], disk: Disk | None = None) -> dict[str, Any]:
-    """Write the snapshot of everything before ``group``. Raises ChainError, OSError."""
+def compact(
+    data: Path, upto: tuple[int, bytes], limits: tuple[int, int], digest: bytes, disk: Disk | None = None
+) -> dict[str, Any]:
+    """Write the snapshot of everything before a group, beside the one that has ``digest``. ``upto``: that group, and
+    the checksum before it. Raises ChainError, OSError.
+    """
     disk = disk or Disk()
-    compactor = Compactor(data, limits, disk)
-    compactor.read_to(group)
-    snapshot = compactor.write()
-    size = disk.size(data / "snapshot" / "state.ws")
-    return {"group": snapshot.group, "entries": snapshot.seq, "bytes": size}
+    compactor = Compactor(data, limits, disk, digest)
+    compactor.read_to(*upto)
+    snapshot, made = compactor.write()
+    return {"group": snapshot.group, "entries": snapshot.seq, "digest": made.hex()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -130,14 +152,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="weftos.compact")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--group", type=int, required=True)
+    parser.add_argument("--checksum", type=bytes.fromhex, required=True)
+    parser.add_argument("--snapshot", type=bytes.fromhex, default=b"")
     parser.add_argument("--session-records", type=int, required=True)
     parser.add_argument("--session-bytes", type=int, required=True)
     arguments = parser.parse_args(argv)
     die_with_parent()
     os.nice(NICE)
     limits = (arguments.session_records, arguments.session_bytes)
+    upto = (arguments.group, arguments.checksum)
     try:
-        print(json.dumps(compact(arguments.data, arguments.group, limits)))
+        print(json.dumps(compact(arguments.data, upto, limits, arguments.snapshot)))
     except (ChainError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from chain.disk import Disk
 from chain.errors import ChainError
-from chain.frame import segment_group
 
 LOOK_S = 1.0
 RETRY_S = 60.0
@@ -37,6 +35,14 @@ class Compactable(Protocol):
 
     @property
     def sealed_bytes(self) -> int: ...
+
+    @property
+    def segment(self) -> tuple[int, bytes]: ...
+
+    @property
+    def snapshot_digest(self) -> bytes: ...
+
+    async def place_snapshot(self, group: int, digest: bytes) -> None: ...
 
     async def publish(self) -> None: ...
 
@@ -57,7 +63,6 @@ class Compaction:
 
     def __init__(self, ledger: Compactable, data: Path, child: Child, compact_bytes: int, log: Log) -> None:
         self._ledger = ledger
-        self._journal = data / "journal"
         self._child = child
         self._compact_bytes = compact_bytes
         self._log = log
@@ -79,17 +84,13 @@ class Compaction:
             await asyncio.sleep(LOOK_S)
             try:
                 if self._ledger.sealed_bytes >= self._compact_bytes:
-                    await self.run_to(await asyncio.to_thread(self._newest_segment))
+                    await self.run_to(self._ledger.segment[0])
             except (CompactionError, OSError) as error:
                 self._log("error", "the journal could not be compacted", why=str(error))
                 await asyncio.sleep(RETRY_S)
 
-    def _newest_segment(self) -> int:
-        groups = [segment_group(name) for name in Disk().names(self._journal)]
-        return max((group for group in groups if group is not None), default=0)
-
     async def run_to(self, group: int) -> None:
-        """Have everything before the segment that begins with ``group`` covered and removed.
+        """Have everything before the segment that begins with ``group``, or a newer one, covered and removed.
 
         Raises CompactionError.
         """
@@ -98,16 +99,23 @@ class Compaction:
             try:
                 await self._ledger.publish()
                 covered = await self._snapshot(group)
-                removed = await self._ledger.drop_before(group)
+                removed = await self._ledger.drop_before(covered["group"])
             except (ChainError, OSError) as error:
                 raise CompactionError(str(error)) from error
             took_s = round(time.monotonic() - began, 3)
             self._log("info", "journal compacted", segments_removed=removed, took_s=took_s, **covered)
 
-    async def _snapshot(self, group: int) -> dict[str, Any]:
-        argv = [*self._child.argv, "--group", str(group)]
-        said = await run_child(Child(argv, self._child.env, self._child.cwd))
+    async def _snapshot(self, wanted: int) -> dict[str, Any]:
+        """Have one made of what the node itself has written, and stand behind it."""
+        group, checksum = self._ledger.segment
+        if group < wanted:
+            raise CompactionError(f"the present segment begins with group {group}, not yet with {wanted}")
+        told = ["--group", str(group), "--checksum", checksum.hex()]
+        if self._ledger.snapshot_digest:
+            told += ["--snapshot", self._ledger.snapshot_digest.hex()]
+        said = await run_child(Child([*self._child.argv, *told], self._child.env, self._child.cwd))
         covered: dict[str, Any] = json.loads(said)
+        await self._ledger.place_snapshot(covered["group"], bytes.fromhex(covered["digest"]))
         return covered
 
 

@@ -41,7 +41,8 @@ def compacted(data: Path) -> None:
         ledger = open_ledger(data)
         first = await ledger.roll()
         await ledger.publish()
-        compact(data, first, LIMITS)
+        snapshot = compact(data, ledger.segment, LIMITS, ledger.snapshot_digest)
+        await ledger.place_snapshot(first, bytes.fromhex(snapshot["digest"]))
         assert await ledger.drop_before(first) > 0
         await ledger.close()
 

@@ -17,7 +17,7 @@ import pytest
 from chain.disk import Disk
 from chain.entry import decode_entry
 from chain.errors import DamageError, EntryError
-from chain.frame import NO_CHECKSUM, SegmentHeader, encode_frame, encode_segment_header
+from chain.frame import NO_CHECKSUM, SegmentHeader, encode_frame, encode_segment_header, frame_statement
 from chain.merkle import leaf_hash
 from chain.record import Unreadable, salvage_payload
 from chain.verify import verify
@@ -125,7 +125,7 @@ def test_a_damaged_frame_made_to_be_searched_is_given_up(tmp_path: Path) -> None
     payload = b"\x92" + b"\x94\x01" * 200_000 + b"\xc1"
     assert any(isinstance(item, Unreadable) for item in salvage_payload(payload))
     header = encode_segment_header(SegmentHeader(0, NO_CHECKSUM, KEYS.origin))
-    frame, _ = encode_frame(0, payload, header[-32:])
+    frame, _ = encode_frame(0, payload, header[-32:], _sign)
     for name in ("journal", "keys"):
         (tmp_path / name).mkdir()
     (tmp_path / "keys" / "vkeys.txt").write_bytes(KEYS.pair.text.encode())
@@ -145,9 +145,13 @@ def test_what_is_nested_too_deep_to_be_printed_is_refused(tmp_path: Path) -> Non
         assert 10 in {finding.seq for finding in report.findings}
 
 
+def _sign(digest: bytes) -> bytes:
+    return KEYS.sign_ed25519(frame_statement(KEYS.origin, 0, digest))
+
+
 def test_a_journal_with_a_record_nested_too_deep_to_be_printed_is_refused(tmp_path: Path) -> None:
     header = encode_segment_header(SegmentHeader(0, NO_CHECKSUM, KEYS.origin))
-    frame, _ = encode_frame(0, b"\x92" + DEEP + b"\xc0", header[-32:])
+    frame, _ = encode_frame(0, b"\x92" + DEEP + b"\xc0", header[-32:], _sign)
     for name in ("journal", "keys"):
         (tmp_path / name).mkdir()
     (tmp_path / "keys" / "vkeys.txt").write_bytes(KEYS.pair.text.encode())

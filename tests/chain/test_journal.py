@@ -9,10 +9,11 @@ from chain.errors import DamageError
 from chain.journal import Journal
 from chain.reader import JournalReader
 from chain.record import StateRecord, encode_payload, encode_state_record
+from tests.chain.ledgers import KEYS
 from tests.chain.memory_disk import MemoryDisk, PowerCut
 
 AT = Path("/journal")
-SEGMENT = 400
+SEGMENT = 600
 
 
 def payload(number: int) -> bytes:
@@ -37,7 +38,7 @@ def write_until_power_cut(disk: MemoryDisk, count: int) -> list[int]:
     try:
         journal, held = open_journal(disk)
         for number in range(len(held), len(held) + count):
-            journal.append(payload(number))
+            journal.append(payload(number), KEYS.sign_ed25519)
             acknowledged.append(number)
     except PowerCut:
         pass
@@ -59,7 +60,7 @@ def test_a_power_cut_at_any_operation_loses_nothing_acknowledged_and_leaves_a_jo
         journal, held = open_journal(after)
         assert held == list(range(len(held))), cut_at
         assert len(acknowledged) <= len(held) <= len(acknowledged) + 1, cut_at
-        journal.append(payload(len(held)))
+        journal.append(payload(len(held)), KEYS.sign_ed25519)
         assert open_journal(after)[1] == list(range(len(held) + 1)), cut_at
 
 
@@ -92,7 +93,7 @@ def test_after_any_failed_operation_the_same_append_succeeds_later_and_is_there_
             disk.fail("sync")
         for _attempt in range(5):
             try:
-                journal.append(payload(number))
+                journal.append(payload(number), KEYS.sign_ed25519)
                 break
             except OSError:
                 failures += 1
@@ -104,28 +105,28 @@ def test_after_any_failed_operation_the_same_append_succeeds_later_and_is_there_
 def test_after_a_failed_sync_the_descriptor_is_not_used_again() -> None:
     disk = MemoryDisk()
     journal, _ = open_journal(disk)
-    journal.append(payload(0))
+    journal.append(payload(0), KEYS.sign_ed25519)
     before = set(disk.handles)
     disk.fail("sync")
     with pytest.raises(OSError, match="EIO"):
-        journal.append(payload(1))
-    journal.append(payload(1))
+        journal.append(payload(1), KEYS.sign_ed25519)
+    journal.append(payload(1), KEYS.sign_ed25519)
     assert not before & set(disk.handles)
 
 
 def test_a_journal_whose_synced_end_changed_under_it_is_not_written_to() -> None:
     disk = MemoryDisk()
     journal, _ = open_journal(disk)
-    journal.append(payload(0))
+    journal.append(payload(0), KEYS.sign_ed25519)
     disk.fail("sync")
     with pytest.raises(OSError, match="EIO"):
-        journal.append(payload(1))
+        journal.append(payload(1), KEYS.sign_ed25519)
     inode = disk.names_now[AT / "0000000000000000.wj"]
     inode.now[150] ^= 1
     content = bytes(inode.now)
     for _ in range(2):
         with pytest.raises(DamageError, match="does not read back"):
-            journal.append(payload(1))
+            journal.append(payload(1), KEYS.sign_ed25519)
     assert bytes(inode.now) == content
 
 
@@ -134,6 +135,6 @@ def test_every_opening_begins_a_segment_and_an_empty_one_is_taken_over() -> None
     for _ in range(3):
         open_journal(disk)
     assert disk.names(AT) == ["0000000000000000.wj"]
-    open_journal(disk)[0].append(payload(0))
+    open_journal(disk)[0].append(payload(0), KEYS.sign_ed25519)
     open_journal(disk)
     assert disk.names(AT) == ["0000000000000000.wj", "0000000000000001.wj"]

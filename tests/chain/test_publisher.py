@@ -249,7 +249,10 @@ async def test_segments_go_and_the_ledger_goes_on(tmp_path: Path, keys: Keys) ->
         with pytest.raises(LedgerUnavailable, match="still needed"):
             await ledger.drop_before(group)
         await ledger.publish()
-        write_snapshot(tmp_path / "snapshot", disk, snapshot_of(tmp_path, group, b"state %d" % turn), [])
+        digest = write_snapshot(
+            tmp_path / "snapshot", disk, snapshot_of(tmp_path, group, b"state %d" % turn), []
+        )
+        await ledger.place_snapshot(group, digest)
         assert await ledger.drop_before(group) > 1
         assert ledger.sealed_bytes == 0
         assert [segment_group(name) for name in disk.names(tmp_path / "journal")] == [group]
@@ -289,7 +292,8 @@ async def test_a_ledger_whose_published_part_is_gone_does_not_start(tmp_path: Pa
         await ledger.commit(drafts(30), durable=True).durable()
     group = await ledger.roll()
     await ledger.publish()
-    write_snapshot(tmp_path / "snapshot", Disk(), snapshot_of(tmp_path, group, b""), [])
+    digest = write_snapshot(tmp_path / "snapshot", Disk(), snapshot_of(tmp_path, group, b""), [])
+    await ledger.place_snapshot(group, digest)
     await ledger.drop_before(group)
     await ledger.close()
     shutil.rmtree(tmp_path / "ledger")

@@ -7,7 +7,7 @@ import pytest
 from chain.disk import Disk
 from chain.errors import DamageError
 from chain.reader import EntryRecord, HeadRecord, JournalReader, Position, StateRecord, read_records
-from tests.chain.ledgers import fill
+from tests.chain.ledgers import KEYS, fill
 from tests.chain.memory_disk import MemoryDisk
 from tests.chain.test_journal import AT, open_journal, payload
 
@@ -32,7 +32,7 @@ def test_a_follower_goes_on_from_its_position_across_segments_and_reads_nothing_
     reader = JournalReader(AT, disk)
     seen: list[int] = []
     for number in range(20):
-        journal.append(payload(number))
+        journal.append(payload(number), KEYS.sign_ed25519)
         if number % 3 == 0:
             seen += [group.number for group in reader.groups()]
             reader = JournalReader(AT, disk, reader.position)
@@ -46,7 +46,7 @@ def test_a_write_that_was_cut_off_is_a_tail_and_the_rest_reads() -> None:
     disk = MemoryDisk()
     journal, _ = open_journal(disk)
     for number in range(2):
-        journal.append(payload(number))
+        journal.append(payload(number), KEYS.sign_ed25519)
     inode = disk.names_now[AT / "0000000000000000.wj"]
     whole = bytes(inode.now)
     reader = JournalReader(AT, disk)
@@ -62,7 +62,7 @@ def test_a_garbled_last_frame_is_a_tail_but_not_one_that_others_follow() -> None
     disk = MemoryDisk()
     journal, _ = open_journal(disk)
     for number in range(2):
-        journal.append(payload(number))
+        journal.append(payload(number), KEYS.sign_ed25519)
     inode = disk.names_now[AT / "0000000000000000.wj"]
     whole = bytes(inode.now)
     reader = JournalReader(AT, disk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +17,18 @@ from chain.disk import Disk
 from chain.errors import DamageError, ForeignDataError
 from chain.merkle import CompactRange, leaf_hash
 from chain.record import StateRecord
-from chain.snapshot import MAGIC, SNAPSHOT_FILE, Snapshot, read_snapshot, snapshot_records, write_snapshot
+from chain.snapshot import (
+    MAGIC,
+    SNAPSHOT_FILE,
+    Snapshot,
+    is_note,
+    note_name,
+    place_snapshot,
+    read_signed,
+    read_snapshot,
+    snapshot_records,
+    write_snapshot,
+)
 from tests.chain.memory_disk import MemoryDisk, PowerCut
 
 FOLDER = Path("/node/snapshot")
@@ -33,6 +45,16 @@ def snapshot(seq: int = 11, state: bytes = b"the state") -> Snapshot:
     )  # fmt: skip
 
 
+NOTE = b"signatures"
+
+
+def put(directory: Path, disk: Disk, new: Snapshot, records: Iterable[StateRecord]) -> bytes:
+    """Write it beside and put it in its place, with a note; its digest."""
+    digest = write_snapshot(directory, disk, new, records)
+    place_snapshot(directory, disk, digest, NOTE)
+    return digest
+
+
 def stored(disk: Disk) -> tuple[Snapshot | None, list[StateRecord]]:
     return read_snapshot(FOLDER, disk), list(snapshot_records(FOLDER, disk))
 
@@ -46,17 +68,41 @@ def stored(disk: Disk) -> tuple[Snapshot | None, list[StateRecord]]:
 def test_what_is_written_reads_back(seq: int, state: bytes, pairs: list[tuple[str, bytes]]) -> None:
     disk = MemoryDisk()
     records = [StateRecord("doc", key, value) for key, value in dict(pairs).items()]
-    write_snapshot(FOLDER, disk, snapshot(seq, state), iter(records))
+    put(FOLDER, disk, snapshot(seq, state), iter(records))
     assert stored(disk) == (snapshot(seq, state), records)
 
 
 def test_on_a_real_disk_and_larger_than_one_read(tmp_path: Path) -> None:
     records = [StateRecord("doc", f"d{number}", bytes([number]) * 300_000) for number in range(9)]
     large = snapshot(state=b"s" * 5_000_000)
-    write_snapshot(tmp_path / "snapshot", Disk(), large, iter(records))
+    put(tmp_path / "snapshot", Disk(), large, iter(records))
     assert read_snapshot(tmp_path / "snapshot", Disk()) == large
     assert list(snapshot_records(tmp_path / "snapshot", Disk())) == records
-    assert [path.name for path in (tmp_path / "snapshot").iterdir()] == [SNAPSHOT_FILE]
+    names = {path.name for path in (tmp_path / "snapshot").iterdir()}
+    assert {*filter(is_note, names)} == names - {SNAPSHOT_FILE} and len(names) == 2
+
+
+def test_its_signatures_lie_beside_it_under_the_name_of_its_digest_and_those_of_the_one_before_are_gone() -> (
+    None
+):
+    disk = MemoryDisk()
+    first = put(FOLDER, disk, snapshot(3), RECORDS)
+    second = put(FOLDER, disk, snapshot(12), RECORDS)
+    found = read_signed(FOLDER, disk)
+    assert found is not None and (found.digest, found.note) == (second, NOTE) and first != second
+    assert {*disk.names(FOLDER)} == {SNAPSHOT_FILE, note_name(second)}
+    disk.remove(FOLDER / note_name(second))
+    alone = read_signed(FOLDER, disk)
+    assert alone is not None and alone.note is None
+
+
+def test_records_of_another_snapshot_than_the_one_that_was_read_are_refused() -> None:
+    disk = MemoryDisk()
+    first = put(FOLDER, disk, snapshot(3), RECORDS)
+    assert list(snapshot_records(FOLDER, disk, first)) == RECORDS
+    put(FOLDER, disk, snapshot(12), RECORDS)
+    with pytest.raises(DamageError, match="not the one that was read before"):
+        list(snapshot_records(FOLDER, disk, first))
 
 
 def test_its_tree_is_that_of_the_entries() -> None:
@@ -68,17 +114,17 @@ def test_there_is_none_in_an_empty_directory() -> None:
 
 
 def test_a_reader_keeps_the_file_it_opened_when_a_new_one_takes_its_place(tmp_path: Path) -> None:
-    write_snapshot(tmp_path, Disk(), snapshot(), iter(RECORDS))
+    put(tmp_path, Disk(), snapshot(), iter(RECORDS))
     reading = snapshot_records(tmp_path, Disk())
     first = next(reading)
-    write_snapshot(tmp_path, Disk(), snapshot(12), [])
+    put(tmp_path, Disk(), snapshot(12), [])
     assert [first, *reading] == RECORDS
     assert list(snapshot_records(tmp_path, Disk())) == []
 
 
 def test_every_changed_byte_and_every_cut_is_found() -> None:
     disk = MemoryDisk()
-    write_snapshot(FOLDER, disk, snapshot(), RECORDS)
+    put(FOLDER, disk, snapshot(), RECORDS)
     good = disk.read(FOLDER / SNAPSHOT_FILE)
     for at in range(len(good)):
         for bad in (good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :], good[:at]):
@@ -114,7 +160,7 @@ def changed(disk: MemoryDisk, old: bytes, new: bytes) -> None:
 )  # fmt: skip
 def test_a_right_checksum_does_not_make_it_a_snapshot(old: bytes, new: bytes, words: str) -> None:
     disk = MemoryDisk()
-    write_snapshot(FOLDER, disk, snapshot(), RECORDS)
+    put(FOLDER, disk, snapshot(), RECORDS)
     changed(disk, old, new)
     with pytest.raises(DamageError, match=words):
         read_snapshot(FOLDER, disk)
@@ -122,7 +168,7 @@ def test_a_right_checksum_does_not_make_it_a_snapshot(old: bytes, new: bytes, wo
 
 def test_a_later_format_is_refused_and_named() -> None:
     disk = MemoryDisk()
-    write_snapshot(FOLDER, disk, snapshot(), RECORDS)
+    put(FOLDER, disk, snapshot(), RECORDS)
     changed(disk, b"\xa6format\x01", b"\xa6format\x02")
     with pytest.raises(ForeignDataError, match="format 2, this version knows 1"):
         read_snapshot(FOLDER, disk)
@@ -130,42 +176,44 @@ def test_a_later_format_is_refused_and_named() -> None:
 
 def test_a_deleted_record_is_none_of_a_snapshot() -> None:
     with pytest.raises(DamageError, match="no state record with a value"):
-        write_snapshot(FOLDER, MemoryDisk(), snapshot(), [StateRecord("doc", "a", None)])
+        put(FOLDER, MemoryDisk(), snapshot(), [StateRecord("doc", "a", None)])
 
 
 def test_a_power_cut_at_any_step_leaves_the_old_one_or_the_new_one() -> None:
     before = MemoryDisk()
-    write_snapshot(FOLDER, before, snapshot(3), RECORDS[:2])
+    put(FOLDER, before, snapshot(3), RECORDS[:2])
     seen = set()
     for at in range(100):
         disk = before.crash()
         disk.cut_at = at
         try:
-            write_snapshot(FOLDER, disk, snapshot(12), RECORDS)
+            put(FOLDER, disk, snapshot(12), RECORDS)
         except PowerCut:
-            found = stored(disk.crash())
+            after = disk.crash()
+            found, signed = stored(after), read_signed(FOLDER, after)
+            assert signed is not None and signed.note == NOTE
             assert found in ((snapshot(3), RECORDS[:2]), (snapshot(12), RECORDS))
             seen.add(found[0] == snapshot(12))
         else:
             assert stored(disk.crash()) == (snapshot(12), RECORDS)
             break
-    assert seen == {False}
+    assert seen == {False, True}
 
 
 def test_a_failing_disk_leaves_the_old_one() -> None:
     disk = MemoryDisk()
-    write_snapshot(FOLDER, disk, snapshot(3), RECORDS[:2])
+    put(FOLDER, disk, snapshot(3), RECORDS[:2])
     for operation in ("write", "sync", "rename"):
         disk.fail(operation, errno.ENOSPC)
         with pytest.raises(OSError):
-            write_snapshot(FOLDER, disk, replace(snapshot(12)), RECORDS)
+            put(FOLDER, disk, replace(snapshot(12)), RECORDS)
         assert stored(disk) == (snapshot(3), RECORDS[:2])
     assert not disk.handles
 
 
 @pytest.mark.parametrize("key", [5, None, b"seq", True])
 def test_a_field_that_is_not_named_by_text_is_refused(tmp_path: Path, key: object) -> None:
-    write_snapshot(tmp_path, Disk(), snapshot(), [])
+    put(tmp_path, Disk(), snapshot(), [])
     file = tmp_path / SNAPSHOT_FILE
     data = file.read_bytes()
     at = len(MAGIC) + 4

@@ -155,7 +155,9 @@ class Work:
         """Roll, publish, write the snapshot, drop what it covers; as weftos.compaction has it done."""
         group = await self.ledger.roll()
         await self.publish()
-        write_snapshot(self.disk.root / "snapshot", self.disk, snapshot_before(self.disk, group), [])
+        snapshot = snapshot_before(self.disk, group)
+        digest = write_snapshot(self.disk.root / "snapshot", self.disk, snapshot, [])
+        await self.ledger.place_snapshot(group, digest)
         await self.ledger.drop_before(group)
 
     async def rotate(self) -> None:

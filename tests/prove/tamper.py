@@ -31,7 +31,6 @@ from chain.bundle import BundleHead, BundleRecord, write_bundle
 from chain.disk import Disk
 from chain.entry import Entry, decode_entry, encode_entry
 from chain.errors import EntryError
-from chain.frame import SegmentHeader, decode_segment_header, encode_frame, encode_segment_header, read_frame
 from chain.history import History
 from chain.record import (
     HeadRecord,
@@ -48,6 +47,7 @@ from chain.tile_store import TileStore
 from chain.verify import Report, verify
 from chain.verify_bundle import verify_bundle
 from chain.verify_tiles import verify_tiles
+from tests.chain.forger import put_together, taken_apart
 from tests.prove.power_cut import NEW, OLD, Expected, Work
 from tests.prove.progress import follow
 from tests.prove.recorded_disk import Content, RecordedDisk
@@ -227,14 +227,10 @@ class _Segment:
     """A segment's groups: records and note, to be written anew with other records."""
 
     def __init__(self, data: bytes) -> None:
-        self._header, at = decode_segment_header(data)
-        self.groups: list[tuple[list[Any], bytes | None]] = []
-        checksum, number = data[at - 32 : at], self._header.first_group
-        while at < len(data):
-            frame = read_frame(data, at, number, checksum)
-            assert not hasattr(frame, "fault"), frame
-            self.groups.append(decode_payload(frame.payload))
-            checksum, number, at = frame.checksum, number + 1, frame.end
+        self._header, self._frames = taken_apart(data)
+        self.groups: list[tuple[list[Any], bytes | None]] = [
+            decode_payload(frame.payload) for frame in self._frames
+        ]
 
     def entries(self) -> Iterator[tuple[int, int, RawEntry]]:
         for group, (records, _) in enumerate(self.groups):
@@ -254,17 +250,11 @@ class _Segment:
         return self._bytes([*self.groups[:group], (records[:place], note)])
 
     def _bytes(self, groups: Sequence[tuple[list[Any], bytes | None]]) -> bytes:
-        data = encode_segment_header(
-            SegmentHeader(self._header.first_group, self._header.previous, self._header.origin)
-        )
-        checksum = data[-32:]
-        parts = [data]
-        for number, (records, note) in enumerate(groups, self._header.first_group):
-            frame, checksum = encode_frame(
-                number, encode_payload([_encoded(item) for item in records], note), checksum
-            )
-            parts.append(frame)
-        return b"".join(parts)
+        frames = [
+            frame.with_payload(encode_payload([_encoded(item) for item in records], note))
+            for frame, (records, note) in zip(self._frames, groups, strict=False)
+        ]
+        return put_together(self._header, frames)
 
 
 def _encoded(record: Any) -> bytes:

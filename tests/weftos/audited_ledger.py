@@ -90,7 +90,8 @@ async def _write(data: Path, drafts: list[Draft], dropped: int) -> Keys:
         if number == dropped and dropped:
             group = await ledger.roll()
             await ledger.publish()
-            write_snapshot(data / "snapshot", Disk(), snapshot_of(data, group, b""), [])
+            digest = write_snapshot(data / "snapshot", Disk(), snapshot_of(data, group, b""), [])
+            await ledger.place_snapshot(group, digest)
             await ledger.drop_before(group)
         ledger.commit([draft])
     await ledger.close()

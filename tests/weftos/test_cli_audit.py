@@ -67,7 +67,8 @@ def go_on(place: Path, drafts: list[Draft], *, drop: bool = False) -> None:
         if drop:
             group = await ledger.roll()
             await ledger.publish()
-            write_snapshot(place / "snapshot", Disk(), snapshot_of(place, group, b""), [])
+            digest = write_snapshot(place / "snapshot", Disk(), snapshot_of(place, group, b""), [])
+            await ledger.place_snapshot(group, digest)
             assert await ledger.drop_before(group) > 0
         ledger.commit(drafts[-1:])
         await ledger.close()

@@ -16,15 +16,15 @@ from chain.errors import DamageError
 from chain.frame import segment_group
 from chain.ledger import StateChange
 from chain.reader import EntryRecord, JournalReader, Position, StateRecord
-from chain.snapshot import Snapshot, read_snapshot, snapshot_records
+from chain.snapshot import Snapshot, place_snapshot, read_snapshot, snapshot_records
 from kernel.recorder import replay_into
 from kernel.state import State
 from kernel.state_snapshot import restore_state
+from tests.chain.forger import put_together, rechained, taken_apart
 from tests.chain.ledgers import draft, open_ledger
 from tests.kernel.test_state_snapshot import view
+from tests.weftos.compacting import LIMITS, made, written_before
 from weftos.compact import compact
-
-LIMITS = (256, 2**18)
 
 
 async def _write(data: Path, groups: int) -> None:
@@ -105,7 +105,7 @@ def test_step_by_step_and_at_once_it_is_the_same(data: Path) -> None:
     steps = segments(data)[1:]
     assert len(steps) > 5
     for group in steps:
-        said = compact(data, group, LIMITS)
+        said = made(data, group)
         snapshot = stored(data)
         assert said["group"] == snapshot.group == group
         state, held = from_snapshot(data)
@@ -116,7 +116,7 @@ def test_step_by_step_and_at_once_it_is_the_same(data: Path) -> None:
         assert snapshot.tree().size == snapshot.seq and snapshot.rotations == 0
     stepwise = (data / "snapshot" / "state.ws").read_bytes()
     (data / "snapshot" / "state.ws").unlink()
-    compact(data, steps[-1], LIMITS)
+    made(data, steps[-1])
     at_once = stored(data)
     (data / "snapshot" / "state.ws").write_bytes(stepwise)
     assert stored(data) == at_once
@@ -125,12 +125,12 @@ def test_step_by_step_and_at_once_it_is_the_same(data: Path) -> None:
 def test_segments_before_the_snapshot_are_not_needed_and_do_no_harm(data: Path) -> None:
     expected, documents = whole(data)
     first, *_, middle, last = segments(data)
-    compact(data, middle, LIMITS)
+    made(data, middle)
     assert view(from_snapshot(data)[0]) == view(expected)
     for path in (data / "journal").iterdir():
         if (segment_group(path.name) or 0) < middle:
             path.unlink()
-    compact(data, last, LIMITS)
+    made(data, last)
     state, held = from_snapshot(data)
     assert view(state) == view(expected) and held == documents
     assert first == 0
@@ -138,11 +138,11 @@ def test_segments_before_the_snapshot_are_not_needed_and_do_no_harm(data: Path) 
 
 def test_what_is_covered_already_is_not_read_again(data: Path) -> None:
     last = segments(data)[-1]
-    compact(data, last, LIMITS)
+    made(data, last)
     before = stored(data)
     for path in (data / "journal").iterdir():
         path.unlink()
-    assert compact(data, last, LIMITS)["entries"] == before.seq
+    assert made(data, last)["entries"] == before.seq
     assert stored(data) == before
 
 
@@ -153,21 +153,46 @@ def test_damage_in_a_segment_keeps_it_from_being_compacted(data: Path) -> None:
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(DamageError, match=name):
-        compact(data, segments(data)[-1], LIMITS)
+        made(data, segments(data)[-1])
     assert not (data / "snapshot" / "state.ws").exists()
+
+
+def test_a_journal_that_the_node_did_not_write_is_not_laundered_by_a_snapshot_of_it(data: Path) -> None:
+    """Somebody without a key changes a sealed segment under a running node, with all checksums right."""
+    last = segments(data)[-1]
+    genuine = written_before(data, last)
+    path = sorted((data / "journal").iterdir())[1]
+    header, frames = taken_apart(path.read_bytes())
+    frames[0] = frames[0].with_payload(frames[0].payload.replace(b"/user/a\nmain", b"/user/b\nmain"))
+    rechained(data / "journal", path, put_together(header, frames))
+    assert written_before(data, last) != genuine
+    with pytest.raises(DamageError, match="not the one that the node has written"):
+        made(data, last, genuine)
+
+
+def test_a_snapshot_that_the_node_did_not_sign_is_not_gone_on_from(data: Path) -> None:
+    middle, last = segments(data)[3], segments(data)[-1]
+    made(data, middle)
+    with pytest.raises(DamageError, match="not the one that the node has signed"):
+        compact(data, (last, written_before(data, last)), LIMITS, bytes(32))
 
 
 def test_a_group_that_the_journal_does_not_reach_is_an_error(data: Path) -> None:
     with pytest.raises(DamageError, match="the journal ends before group 999"):
-        compact(data, 999, LIMITS)
+        made(data, 999)
 
 
 def test_as_a_process_of_its_own(data: Path) -> None:
     group = segments(data)[-1]
     limits = ["--session-records", str(LIMITS[0]), "--session-bytes", str(LIMITS[1])]
     argv = [sys.executable, "-P", "-m", "weftos.compact", "--data", str(data), *limits]
+    argv += ["--checksum", written_before(data, group).hex()]
     done = subprocess.run([*argv, "--group", str(group)], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["group"] == stored(data).group == group
+    said = json.loads(done.stdout)
+    assert not (data / "snapshot" / "state.ws").exists(), "it is the node that puts it in its place"
+    place_snapshot(data / "snapshot", Disk(), bytes.fromhex(said["digest"]), b"note")
+    assert said["group"] == stored(data).group == group
+    (data / "snapshot" / "state.ws").unlink()
     failed = subprocess.run([*argv, "--group", "999"], capture_output=True, text=True, timeout=60)
     assert failed.returncode == 1 and "ends before group 999" in failed.stderr

@@ -13,7 +13,6 @@ import pytest
 
 import weftos.compaction
 from chain.errors import LedgerUnavailable
-from chain.frame import segment_name
 from chain.ledger import StateChange
 from kernel.helper import HelperLost
 from kernel.record_forms import ERASING
@@ -23,7 +22,10 @@ from tests.chain.ledgers import open_ledger
 from weftos.compaction import Child, Compaction, CompactionError, run_child
 from weftos.erasing import Erasing
 
-COVER = 'import sys; print(\'{"group": %s, "entries": 3, "bytes": 9}\' % sys.argv[-1])'
+COVER = (
+    "import sys; from json import dumps; "
+    "print(dumps({'group': int(sys.argv[sys.argv.index('--group') + 1]), 'entries': 3, 'digest': '0d'}))"
+)
 
 
 class TwinLedger:
@@ -34,6 +36,8 @@ class TwinLedger:
         self.looks = 0
         self.calls: list[Any] = []
         self.faults: dict[str, int] = {}
+        self.present = (5, b"c" * 32)
+        self.snapshot_digest = b""
 
     def _note(self, name: str, *arguments: Any) -> None:
         if self.faults.get(name):
@@ -50,8 +54,15 @@ class TwinLedger:
         self._note("roll")
         return 5
 
+    @property
+    def segment(self) -> tuple[int, bytes]:
+        return self.present
+
     async def publish(self) -> None:
         self._note("publish")
+
+    async def place_snapshot(self, group: int, digest: bytes) -> None:
+        self._note("place_snapshot", group, digest)
 
     async def drop_before(self, group: int) -> int:
         self._note("drop_before", group)
@@ -91,11 +102,11 @@ async def until(look: Any) -> None:
 def test_a_snapshot_comes_before_anything_is_removed(tmp_path: Path) -> None:
     async def run() -> None:
         ledger, log = TwinLedger(), Log()
-        await compaction(ledger, tmp_path, log).run_to(7)
-        assert ledger.calls == [("publish",), ("drop_before", 7)]
+        await compaction(ledger, tmp_path, log).run_to(5)
+        assert ledger.calls == [("publish",), ("place_snapshot", 5, b"\r"), ("drop_before", 5)]
         [(level, event, fields)] = log.lines
         assert (level, event) == ("info", "journal compacted")
-        assert (fields["group"], fields["entries"], fields["segments_removed"]) == (7, 3, 2)
+        assert (fields["group"], fields["entries"], fields["segments_removed"]) == (5, 3, 2)
 
     asyncio.run(run())
 
@@ -105,14 +116,16 @@ def test_without_a_snapshot_nothing_is_removed(tmp_path: Path) -> None:
         ledger = TwinLedger()
         failing = "import sys; sys.stderr.write('journal damaged'); sys.exit(1)"
         with pytest.raises(CompactionError, match="journal damaged"):
-            await compaction(ledger, tmp_path, Log(), failing).run_to(7)
+            await compaction(ledger, tmp_path, Log(), failing).run_to(5)
         with pytest.raises(CompactionError, match="ended with status 3"):
-            await compaction(ledger, tmp_path, Log(), "import sys; sys.exit(3)").run_to(7)
+            await compaction(ledger, tmp_path, Log(), "import sys; sys.exit(3)").run_to(5)
         assert ledger.calls == [("publish",)] * 2
-        for step in ("publish", "drop_before"):
+        for step in ("publish", "place_snapshot", "drop_before"):
             ledger.faults = {step: 1}
             with pytest.raises(CompactionError, match=f"no {step}"):
-                await compaction(ledger, tmp_path, Log()).run_to(7)
+                await compaction(ledger, tmp_path, Log()).run_to(5)
+        with pytest.raises(CompactionError, match="begins with group 5, not yet with 6"):
+            await compaction(ledger, tmp_path, Log()).run_to(6)
 
     asyncio.run(run())
 
@@ -124,11 +137,8 @@ def test_it_runs_when_there_is_enough_and_again_after_a_failure(
     monkeypatch.setattr(weftos.compaction, "RETRY_S", 0.01)
 
     async def run() -> None:
-        (tmp_path / "journal").mkdir()
-        for group in (0, 4, 9):
-            (tmp_path / "journal" / segment_name(group)).touch()
-        (tmp_path / "journal" / "next.new").touch()
         ledger, log = TwinLedger(), Log()
+        ledger.present = (9, b"c" * 32)
         ledger.faults = {"publish": 2}
         made = compaction(ledger, tmp_path, log)
         made.start()
@@ -139,7 +149,7 @@ def test_it_runs_when_there_is_enough_and_again_after_a_failure(
         ledger.sealed = 100
         await until(lambda: "journal compacted" in log.events())
         assert log.events() == ["the journal could not be compacted"] * 2 + ["journal compacted"]
-        assert ledger.calls == [("publish",), ("drop_before", 9)]
+        assert ledger.calls == [("publish",), ("place_snapshot", 9, b"\r"), ("drop_before", 9)]
         await made.close()
 
     asyncio.run(run())
@@ -185,15 +195,16 @@ def test_erasing_goes_through_every_file_and_ends_when_nothing_is_left(tmp_path:
         assert erasing.progress() == {"step": "", "fault": ""}
         recorder.commit([StateChange(ERASING, "7", msgpack.packb([[1, 2], [4, 4]]))])
         recorder.commit([StateChange(ERASING, "9", msgpack.packb([[6, 6]]))])
-        ledger.faults = dict.fromkeys(("roll", "publish", "drop_before", "erase_bodies"), 1)
+        ledger.faults = dict.fromkeys(("roll", "publish", "place_snapshot", "drop_before", "erase_bodies"), 1)
         erasing.start()
         erasing.start()
         await until(lambda: not recorder.state.erasing)
-        assert log.events().count("erasing does not go on") == 5
+        assert log.events().count("erasing does not go on") == 6
         assert rebuilt == ["lost", "rebuild"]
-        assert ledger.calls[-4:] == [
+        assert ledger.calls[-5:] == [
             ("roll",),
             ("publish",),
+            ("place_snapshot", 5, b"\r"),
             ("drop_before", 5),
             ("erase_bodies", [(1, 2), (4, 4), (6, 6)]),
         ]
