@@ -195,7 +195,18 @@ class Kernel:
         self.processes.start_failed(pid, reason, why)
 
     def syscall(self, pid: int, call: CellCall) -> None:
-        """One syscall. The turn must be the open one of this process; its ordinal must be new to this incarnation."""
+        """One syscall. The turn must be the open one of this process; its ordinal must be new to this incarnation.
+
+        While the ledger takes nothing the call is held back, and made when it does: what is not recorded is not told.
+        """
+        try:
+            self._syscall(pid, call)
+        except LedgerUnavailable as error:
+            if not self.turns.held_back:
+                self.env.log("syscalls are held back", pid=pid, turn=call.turn, op=call.op, why=str(error))
+            self.turns.held_back.hold(lambda: self._syscall(pid, call))
+
+    def _syscall(self, pid: int, call: CellCall) -> None:
         process = self.live.get(pid)
         turn = self.state.turns.get(call.turn)
         if process is None or turn is None or process.turn != call.turn:
@@ -208,8 +219,6 @@ class Kernel:
                 return
             process.asked.add(ordinal)
             self._dispatch(process, turn, ordinal, call)
-        except LedgerUnavailable as error:
-            self._unrecorded(process, turn, f"{call.round}.{call.index}", call.op, error)
         except KernelError as error:
             self.env.log("syscall refused", pid=pid, turn=call.turn, op=call.op, why=str(error))
             self.processes.exit(pid, "crash", f"syscall refused: {error}")
@@ -241,16 +250,6 @@ class Kernel:
         outcome = turn.calls[ordinal].outcome
         assert outcome is not None
         self.turns.answer(turn, ordinal, outcome)
-
-    def _unrecorded(
-        self, process: LiveProcess, turn: Turn, ordinal: str, op: str, error: LedgerUnavailable
-    ) -> None:
-        """The ledger takes nothing just now. Nothing was done, and the caller is told so."""
-        text = f"the ledger cannot be written, so nothing was done: {error}"
-        if op == "tool":
-            self.turns.answer(turn, ordinal, {"status": "denied", "text": text, "truncated": False})
-        else:
-            self.turns.cut_short(process, "error", text)
 
     def turn_done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
         self.turns.done(pid, turn, result)
@@ -320,6 +319,7 @@ class Kernel:
     async def close(self) -> None:
         """Stop everything that runs; mail, turns and slots stay as they are for the next boot."""
         self.helpers.closing = True
+        self.turns.held_back.close()
         await self.remote.close()
         await self.processes.close()
         await self.model_calls.close()

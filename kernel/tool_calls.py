@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.errors import LedgerUnavailable
+from chain.group import Group
 from chain.ledger import PREVIOUS, Draft, StateChange, Ticket
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
@@ -211,11 +212,7 @@ class ToolCalls:
     ) -> None:
         turn, call, declaration = site.turn, site.turn.calls[site.ordinal], examined.declaration
         intent = ticket.entries[-1]
-        try:
-            group = await ticket.durable()
-        except LedgerUnavailable as error:
-            self._not_done(site, call, error)
-            return
+        group = await self._durable(ticket)
         work = WorkerCall(
             tool=declaration.name,
             arguments=examined.arguments,
@@ -246,14 +243,6 @@ class ToolCalls:
         await self._recorded([site.outcome(outcome, call.intent_seq)], durable=False)
         self._answer(site.turn, call)
 
-    def _not_done(self, site: CallSite, call: Call, error: LedgerUnavailable) -> None:
-        """The intent is not on the disk, so the call was not made. It may get there yet; then its outcome does."""
-        text = f"the ledger cannot be written, so nothing was done: {error}"
-        self._recorder.commit_later(
-            [site.outcome(self._outcome("denied", text, call.attempt), call.intent_seq)]
-        )
-        self._turns.answer(site.turn, site.ordinal, {"status": "denied", "text": text, "truncated": False})
-
     async def _recorded(self, drafts: Sequence[Draft], *, durable: bool) -> None:
         """Write what has happened, however long the disk refuses: it must not be told before it is recorded."""
         ticket = await self._committed(drafts, durable=durable)
@@ -267,11 +256,11 @@ class ToolCalls:
                 return self._recorder.commit(drafts, durable=durable)
             await asyncio.sleep(RETRY_S)
 
-    async def _durable(self, ticket: Ticket) -> None:
+    async def _durable(self, ticket: Ticket) -> Group:
+        """Wait until it is on the disk, however long that refuses."""
         while True:
             with contextlib.suppress(LedgerUnavailable):
-                await ticket.durable()
-                return
+                return await ticket.durable()
             await asyncio.sleep(RETRY_S)
 
     # -- in the node ---------------------------------------------------------------------------------------------

@@ -6,17 +6,18 @@ same message as the same turn, and what was recorded is answered from the record
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger import Draft, StateChange, Ticket
+from kernel.after_durable import AfterDurable
 from kernel.bounds import Bounds
 from kernel.capability import Rights, intersect
 from kernel.divergence import draft_divergence
 from kernel.errors import Invalid, KernelError
+from kernel.held_back import HeldBack
 from kernel.live import LiveProcess, LiveTable
 from kernel.record_forms import SESSION, remembered
 from kernel.recorder import Recorder
@@ -26,7 +27,6 @@ from kernel.values import cut_bytes, plain, sha256_hex, text_of
 from kernel.watch import Watchers
 
 STATUSES = ("ok", "error")
-RETRY_S = 0.5
 
 
 class CellPort(Protocol):
@@ -62,6 +62,8 @@ class Turns:
         self._cells = cells
         self._bounds = bounds
         self._watchers = watchers
+        self._after = AfterDurable(recorder.ledger)
+        self.held_back = HeldBack()
         self.bury: Callable[[str, str, tuple[Draft, ...]], object]
         self.replied: Replied
         self.settle: Callable[[Turn], list[Draft]]
@@ -71,29 +73,30 @@ class Turns:
     # -- opening -------------------------------------------------------------------------------------------------
 
     def pump(self, address: str) -> None:
-        """Hand the next message to the process at ``address``, when it is idle and there is one."""
+        """Hand the next message to the process at ``address``, when it is idle and there is one; while the ledger takes
+        nothing, later.
+        """
+        try:
+            self._pump(address)
+        except LedgerUnavailable:
+            self.held_back.hold(lambda: self._pump(address))
+
+    def _pump(self, address: str) -> None:
         process = self._live.at(address)
         if process is None or process.turn or process.draining or process.state is not ProcessState.RUNNING:
             return
         now_us = time.time_ns() // 1000
-        try:
-            while box := self._state.mail.get(address):
-                mail = next(iter(box.values()))
-                if (
-                    mail.deadline_us
-                    and mail.deadline_us < now_us
-                    and turn_id(mail.id) not in self._state.turns
-                ):
-                    self.bury(mail.id, "expired before it was delivered", ())
-                    continue
-                turn = self._state.turns.get(turn_id(mail.id))
-                if turn is not None and turn.diverged:
-                    process.on(ProcessEvent.SUSPEND)
-                    return
-                self._open(process, mail)
+        while box := self._state.mail.get(address):
+            mail = next(iter(box.values()))
+            turn = self._state.turns.get(turn_id(mail.id))
+            if mail.deadline_us and mail.deadline_us < now_us and turn is None:
+                self.bury(mail.id, "expired before it was delivered", ())
+                continue
+            if turn is not None and turn.diverged:
+                process.on(ProcessEvent.SUSPEND)
                 return
-        except LedgerUnavailable:
-            asyncio.get_running_loop().call_later(RETRY_S, self.pump, address)
+            self._open(process, mail)
+            return
 
     def _open(self, process: LiveProcess, mail: Mail) -> None:
         ident = turn_id(mail.id)
@@ -173,6 +176,15 @@ class Turns:
         return checked
 
     def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
+        try:
+            self._record_end(process, turn, status, reply, remember)
+        except LedgerUnavailable:
+            again = (process.pid, turn.id, status, reply, remember)
+            self.held_back.hold(lambda: self._end_again(*again))
+
+    def _record_end(
+        self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]
+    ) -> None:
         records: list[Draft | StateChange] = [
             *self.settle(turn),
             self._ended(turn, process.pid, status, reply),
@@ -188,14 +200,12 @@ class Turns:
         try:
             ticket = self._recorder.commit(records, durable=True)
         except LedgerUnavailable:
-            again = (process.pid, turn.id, status, reply, remember)
-            asyncio.get_running_loop().call_later(RETRY_S, self._end_again, *again)
-            return
+            raise
         except ChainError as error:
             if not remember:
                 raise
             why = f"what the behaviour came to cannot be recorded: {error}"
-            self._end(process, turn, "error", why, [])
+            self._record_end(process, turn, "error", why, [])
             return
         process.turn = ""
         process.asked = set()
@@ -212,7 +222,7 @@ class Turns:
     def _end_again(self, pid: int, ident: str, status: str, reply: str, remember: list[Any]) -> None:
         process, turn = self._live.get(pid), self._state.turns.get(ident)
         if process is not None and turn is not None and process.turn == ident:
-            self._end(process, turn, status, reply, remember)
+            self._record_end(process, turn, status, reply, remember)
 
     def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:
         kept, _ = cut_bytes(reply, self._bounds.reply_bytes)
@@ -222,18 +232,9 @@ class Turns:
         )
 
     def _tell(self, turn: Turn, ticket: Ticket, status: str, reply: str) -> None:
+        """Tell the end to whoever waits for it once it is on the disk, however long that refuses: it is told once."""
         end = {"status": status, "reply": reply, "turn": turn.id}
-
-        async def when_durable() -> None:
-            try:
-                await ticket.durable()
-            except LedgerUnavailable as error:
-                end["status"], end["reply"] = "error", f"answered, but not on the disk yet: {error}"
-            self._watchers.ended(turn.mail.id, end)
-
-        task = asyncio.get_running_loop().create_task(when_durable())
-        _KEEP.add(task)
-        task.add_done_callback(_KEEP.discard)
+        self._after.do(lambda: self._watchers.ended(turn.mail.id, end), ticket)
 
     def cut_short(self, process: LiveProcess, status: str, why: str) -> bool:
         """End the open turn of a process from outside (``cancelled``, ``error``); its message is acknowledged."""
@@ -265,6 +266,3 @@ class Turns:
 
     def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:
         self.bury(turn.mail.id, why, (*self.settle(turn), self._ended(turn, pid, status, why)))
-
-
-_KEEP: set[asyncio.Task[None]] = set()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
-from chain.disk import Disk
 from chain.ledger import Draft
+from kernel.cell_events import CellCall
 from kernel.errors import NotFound
 from kernel.tools.arguments import canonical_json, hash_text
 from kernel.tools.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
-from tests.kernel.kernel_twin import Twin
+from tests.kernel.disks import FullDisk, SlowDisk
+from tests.kernel.kernel_twin import LIMIT_S, Twin
 from tests.kernel.test_turns import on_twin
 
 
@@ -449,29 +449,6 @@ def test_an_intent_of_a_turn_that_is_cut_short_gets_an_outcome(tmp_path: Path) -
     on_twin(tmp_path, body)
 
 
-class FullDisk(Disk):
-    """A disk that can be told to refuse."""
-
-    full = False
-
-    def write(self, handle: int, offset: int, data: bytes) -> None:
-        if self.full:
-            raise OSError(28, "No space left on device")
-        super().write(handle, offset, data)
-
-
-class SlowDisk(Disk):
-    """A disk whose syncs take until ``ready`` is set."""
-
-    def __init__(self) -> None:
-        self.ready = threading.Event()
-        self.ready.set()
-
-    def sync(self, handle: int) -> None:
-        self.ready.wait()
-        super().sync(handle)
-
-
 def test_callers_wait_while_the_disk_is_behind(tmp_path: Path) -> None:
     disk = SlowDisk()
 
@@ -500,18 +477,49 @@ def test_without_a_writable_journal_nothing_with_effects_runs(tmp_path: Path) ->
         at = await turn_of_ada(twin)
         await twin.ledger.barrier()
         disk.full = True
-        first = await twin.call_tool(at, "pay", {"amount": 5})
-        assert first["status"] == "denied"
-        second = await twin.call_tool(at, "pay", {"amount": 6}, 1)
-        assert second["status"] == "denied"
-        assert not twin.workers.calls
-        assert twin.ledger.read_only is not None
-        disk.full = False
-        async with asyncio.timeout(10):
-            while twin.ledger.read_only is not None:
+        twin.ask_tool(at, "pay", {"amount": 5})  # takes its place in the ledger before the disk refuses
+        async with asyncio.timeout(LIMIT_S):
+            while twin.ledger.read_only is None:
                 await asyncio.sleep(0.01)
-        assert (await twin.call_tool(at, "pay", {"amount": 7}, 2))["status"] == "ok"
-        assert [json.loads(call.arguments) for call in twin.workers.calls] == [{"amount": 7}]
+        twin.ask_tool(at, "pay", {"amount": 6}, 1)  # finds the ledger closed
+        twin.ask_tool(at, "launch", {}, 2)
+        twin.kernel.syscall(at.pid, CellCall(at.turn, 3, 0, "now", {}))
+        twin.ask_model(at, [{"role": "user", "content": "?"}], 4)
+        assert [len(twin.kernel.turns.held_back), twin.workers.calls, twin.gateway.asked] == [4, [], []]
+        disk.full = False
+        told = {}
+        for _ in range(5):
+            _, _, ordinal, outcome = await asyncio.wait_for(twin.cells.results.get(), LIMIT_S)
+            told[ordinal] = outcome.get("status", "value")
+        assert told == {"0.0": "ok", "1.0": "ok", "2.0": "denied", "3.0": "value", "4.0": "ok"}
+        assert {json.loads(call.arguments)["amount"] for call in twin.workers.calls} == {5, 6}
+        twin.crash(at)  # what was told is what a resumed turn is told
+        again = await twin.delivery()
+        for round_, arguments in enumerate(({"amount": 5}, {"amount": 6})):
+            assert (await twin.call_tool(again, "pay", arguments, round_))["status"] == "ok"
+        assert (await twin.call_tool(again, "launch", {}, 2))["status"] == "denied"
+        assert len(twin.workers.calls) == 2
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_call_that_is_held_back_is_not_made_when_its_turn_has_ended(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        await twin.ledger.barrier()
+        disk.full = True
+        twin.ledger.commit([Draft("message.refused", {"to": "", "sender": "", "why": ""})], durable=True)
+        async with asyncio.timeout(LIMIT_S):
+            while twin.ledger.read_only is None:
+                await asyncio.sleep(0.01)
+        twin.ask_tool(at, "pay", {"amount": 5})
+        twin.crash(at)
+        disk.full = False
+        again = await twin.delivery()
+        assert (await twin.call_tool(again, "calculator", {"expression": "1+1"}))["text"] == "2"
+        assert (twin.workers.calls, len(twin.kernel.turns.held_back)) == ([], 0)
 
     on_twin(tmp_path, body, disk=disk)
 

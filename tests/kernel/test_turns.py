@@ -13,7 +13,8 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.cell_events import CellCall
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
-from tests.kernel.kernel_twin import Twin, kernel_twin
+from tests.kernel.disks import FullDisk, SlowDisk
+from tests.kernel.kernel_twin import LIMIT_S, Twin, kernel_twin
 
 
 def on_twin(tmp_path: Path, body: Callable[[Twin], Awaitable[None]], **options: Any) -> None:
@@ -41,6 +42,51 @@ def test_a_message_is_handled_answered_and_recorded(tmp_path: Path) -> None:
         assert twin.kernel.state.in_flight == 0
 
     on_twin(tmp_path, body)
+
+
+def test_the_end_of_a_turn_is_told_when_it_is_on_the_disk_and_not_before(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        end = twin.kernel.watchers.wait(mail.id)
+        await twin.ledger.barrier()
+        disk.ready.clear()
+        try:
+            twin.finish(at, "good day")
+            for _ in range(100):  # rounds of the loop: whoever would tell without waiting has told by then
+                await asyncio.sleep(0)
+            assert not end.done()
+        finally:
+            disk.ready.set()
+        assert (await asyncio.wait_for(end, LIMIT_S))["reply"] == "good day"
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_the_end_of_a_turn_is_told_as_it_was_however_long_the_disk_refuses(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        await twin.ledger.barrier()
+        end = twin.kernel.watchers.wait(mail.id)
+        disk.full = True
+        twin.finish(at, "good day")
+        async with asyncio.timeout(LIMIT_S):
+            while twin.ledger.read_only is None:
+                await asyncio.sleep(0.01)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not end.done()
+        disk.full = False
+        assert await asyncio.wait_for(end, LIMIT_S) == {"status": "ok", "reply": "good day", "turn": at.turn}
+
+    on_twin(tmp_path, body, disk=disk)
 
 
 def test_one_turn_at_a_time_in_the_order_of_acceptance(tmp_path: Path) -> None:
