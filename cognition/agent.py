@@ -110,7 +110,7 @@ class Agent:
             return ()
         [result] = await sys.call_tools([call])
         if result.status != "ok":
-            sys.log(f"recall: {result.status}: {shortened(result.text, 500)}")
+            sys.log(f"recall: {result.status}")
         return recall_records(call, result, self._config.recall_tokens)
 
     async def _run(self, calls: tuple[ToolCall, ...], sys: Syscalls) -> list[ToolResult]:

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,7 +39,12 @@ from kernel.values import canonical, clean
 
 START_WAIT_S = 75.0
 MAX_SESSION = 64
-LONG_ARGUMENTS = ("text",)  # their length is recorded; the message.accepted that follows holds the rest
+CONTENT = ("text", "title")  # their length is recorded: the entry that follows holds them, and can be erased
+
+
+def measured(text: str) -> str:
+    """What stands for a text in a command's entry."""
+    return f"{len(text)} characters"
 
 
 class SpawnRequest(Protocol):
@@ -120,10 +125,7 @@ class Control:
 
     def _command(self, op: Mapping[str, object], operation: str, **arguments: Any) -> tuple[int, bytes]:
         """Record who asked for what. Returns the entry's sequence and a new trace."""
-        shown = {
-            key: value if key not in LONG_ARGUMENTS else f"{len(value)} characters"
-            for key, value in arguments.items()
-        }
+        shown = {key: value if key not in CONTENT else measured(value) for key, value in arguments.items()}
         body = {
             "uid": op["uid"],
             "os_pid": op["os_pid"],
@@ -234,7 +236,11 @@ class Control:
         spec = self._spec(request, parent)
         self._kernel.processes.check_spawn(spec, parent)
         self._make_workspace(spec)
-        seq, trace = record("spawn", {"name": spec.name, "under": parent, "spec": spec.to_json()})
+        config = {
+            key: value if key != "system_prompt" else measured(value) for key, value in spec.config.items()
+        }
+        told = replace(spec, config=config).to_json()
+        seq, trace = record("spawn", {"name": spec.name, "under": parent, "spec": told})
         processes = self._kernel.processes
         with ledger_errors():
             draft = processes.draft_spawn(spec, parent, 0, trace, seq)

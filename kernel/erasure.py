@@ -7,6 +7,7 @@ for the node to say.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -29,7 +30,10 @@ MOST_SEQS = 10_000
 _READS_MEMORY = ("memory_search", "memory_read", "knowledge_base")
 _DOCUMENT = re.compile(r'"id":"(d[0-9]+)"').findall
 _OF_TURN = ("turn", "model", "sys", "tool")
-_CAUSED = ("message.accepted", "message.sent", "message.replied", "memory.written")
+_CAUSED = ("message.accepted", "message.sent", "message.replied", "memory.written", "process.exited")
+_COMMANDS = ("operator.command", "peer.command")
+_SPAWNED = "process.spawned"
+_MEASURED = re.compile(r"[0-9]+ characters").fullmatch
 
 
 class Entries(Protocol):
@@ -73,8 +77,11 @@ class Selection:
 @dataclass(slots=True)
 class Plan:
     """``ranges``: first and last of each row of entries. ``turns``: those they are part of, that asked for them, or
-    that were given a document of theirs. ``left``: entries of these turns that are not erased, seq and kind, the first
-    :data:`MOST_LEFT` of ``left_count``; ``kept``: how many of the selected are never erased, by kind.
+    that were given a document of theirs, that caused them, and those of processes that they started. ``left``: entries
+    of these turns that are not erased, and what else repeats what they say, seq and kind, the first
+    :data:`MOST_LEFT` of ``left_count``; ``kept``: how many of the selected are never erased, by kind. ``pids``: whose
+    turns they are. ``logs``: files of the log that may repeat it, and how many lines of these PIDs, -1 where nobody can
+    say.
     """
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -86,11 +93,15 @@ class Plan:
     left: list[tuple[int, str]] = field(default_factory=list)
     left_count: int = 0
     kept: dict[str, int] = field(default_factory=dict)
+    pids: list[int] = field(default_factory=list)
+    logs: list[tuple[str, int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Plan:
         """What ``asdict`` made, after a way as JSON."""
-        pairs = {name: [tuple(pair) for pair in value[name]] for name in ("ranges", "sessions", "left")}
+        pairs = {
+            name: [tuple(pair) for pair in value[name]] for name in ("ranges", "sessions", "left", "logs")
+        }
         return cls(**{**value, **pairs})
 
 
@@ -111,6 +122,9 @@ class _Finder:
         self._seqs = frozenset(selection.seqs)
         self.selected: set[int] = set()
         self._turns: set[str] = set()  # whose entries are all meant
+        self._said: set[str] = set()  # of which an entry is selected
+        self._causes: set[int] = set()
+        self._repeating: set[int] = set()  # no part of a turn, and says what is erased
         self._concerned: set[str] = set()
         self._messages: set[str] = set()
         self._sessions: set[tuple[str, str]] = set()
@@ -172,23 +186,29 @@ class _Finder:
         self.selected.add(record.entry.seq)
         turn = _turn_of(record)
         if turn:
+            self._said.add(turn)
             self._concerned.add(turn)
+        if kind in _CAUSED or (kind == "process.started" and self._selection.pid is not None):
+            self._causes.add(record.entry.cause)
         body = record.body
         if kind == "memory.written":
             self._documents.append(body["id"])
         elif kind in ("message.accepted", "message.sent"):
             self._messages.add(body["id"])
-            asker = body["reply_to"].partition(":")[0]
-            if asker and "@" not in asker:  # a turn of this node, which has the answer
-                self._concerned.add(asker)
+            if (
+                body["reply_to"] and "@" not in body["reply_to"]
+            ):  # an ask of this node: its turn has the answer
+                self._concerned.add(body["reply_to"].partition(":")[0])
         elif kind == "message.replayed":
             self._concerned.add(turn_id(body["as"]))
 
     # -- what else they concern ----------------------------------------------------------------------------------
 
     def plan(self) -> Plan:
+        self._concerned.update(self._causing())
         if self._documents:
             self._concerned.update(self._quoting())
+        self._concerned.update(self._of_children())
         for turn in self._concerned:
             self._messages.add(_message_of(turn))
             self._sessions.update(self._session_of(turn))
@@ -203,7 +223,56 @@ class _Finder:
             left=left[:MOST_LEFT],
             left_count=len(left),
             kept=self._kept,
+            pids=sorted(self._pids()),
         )
+
+    def _causing(self) -> Iterator[str]:
+        """Turns that caused what is selected, and so hold its text as they gave it. Notes commands that repeat it."""
+        causes = self._causes - self.selected - {-1}
+        spawns: list[EntryRecord] = []
+        for record in self._ledger.entries(min(causes, default=self._ledger.size)):
+            if record.entry.seq not in causes:
+                continue
+            if record.entry.kind == _SPAWNED:
+                spawns.append(record)
+                if _prompt(record.body["spec"]):
+                    self._repeating.add(record.entry.seq)
+            yield from self._turn_or_command(record)
+        for spawned in spawns:
+            if spawned.entry.cause >= 0:
+                yield from self._turn_or_command(self._ledger.entry(spawned.entry.cause))
+
+    def _turn_or_command(self, record: EntryRecord) -> Iterator[str]:
+        if record.entry.kind in _COMMANDS:
+            if not record.erased and _repeats(record.body["arguments"]):
+                self._repeating.add(record.entry.seq)
+        elif turn := _turn_of(record):
+            yield turn
+
+    def _of_children(self) -> Iterator[str]:
+        """Turns of processes that were started in turns of which something is erased: their prompts say it too."""
+        members: set[int] = set()
+        children: set[str] = set()
+        for record in self._ledger.entries(min(map(_seq_of, self._said), default=self._ledger.size)):
+            entry = record.entry
+            if _turn_of(record) in self._said:
+                members.add(entry.seq)
+            elif record.erased:
+                continue
+            elif entry.kind == _SPAWNED and entry.cause in members:
+                children.add(record.body["address"])
+            elif entry.kind == "turn.started" and record.body["address"] in children:
+                yield entry.subject
+
+    def _pids(self) -> set[int]:
+        """Who handled the turns concerned, and the process that was chosen."""
+        start = min(map(_seq_of, self._concerned), default=self._ledger.size)
+        found = {
+            record.entry.pid
+            for record in self._ledger.entries(start)
+            if record.entry.kind == "turn.started" and record.entry.subject in self._concerned
+        }
+        return found | ({self._selection.pid} if self._selection.pid is not None else set())
 
     def _quoting(self) -> Iterator[str]:
         """Turns that were given a document of which the entry goes: by a tool that reads memory, recall included."""
@@ -222,11 +291,13 @@ class _Finder:
 
     def _left(self) -> Iterator[tuple[int, str]]:
         """Entries of the turns concerned, and what these caused, that are not selected and still have a body."""
-        start = min(map(_seq_of, self._concerned), default=self._ledger.size)
+        starts = [*map(_seq_of, self._concerned), *self._repeating]
         members: set[int] = set()
-        for record in self._ledger.entries(start):
+        for record in self._ledger.entries(min(starts, default=self._ledger.size)):
             entry = record.entry
-            if _turn_of(record) in self._concerned or (entry.kind in _CAUSED and entry.cause in members):
+            if entry.seq in self._repeating or (entry.kind == _SPAWNED and entry.cause in members):
+                yield entry.seq, entry.kind
+            elif _turn_of(record) in self._concerned or (entry.kind in _CAUSED and entry.cause in members):
                 members.add(entry.seq)
                 if entry.seq not in self.selected and not record.erased and entry.kind not in PROTECTED:
                     yield entry.seq, entry.kind
@@ -241,6 +312,17 @@ def _turn_of(record: EntryRecord) -> str:
     if noun not in _OF_TURN or (noun == "tool" and record.erased):
         return ""
     return entry.subject if noun != "tool" else str(record.body["turn"])
+
+
+def _repeats(arguments: str) -> bool:
+    """Whether a command's arguments hold a title or a prompt, as those of older nodes do."""
+    told = json.loads(arguments)
+    prompt = _prompt(told["spec"]) if "spec" in told else ""
+    return any(text and not _MEASURED(text) for text in (told.get("title", ""), prompt))
+
+
+def _prompt(spec: str) -> str:
+    return str(json.loads(spec).get("config", {}).get("system_prompt", ""))
 
 
 def _message_of(turn: str) -> str:

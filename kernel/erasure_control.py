@@ -91,6 +91,7 @@ class ErasureControl:
             "kept": plan.kept,
             "left": [list(pair) for pair in plan.left],
             "left_count": plan.left_count,
+            "logs": [list(pair) for pair in plan.logs],
         }
 
     async def status(self) -> dict[str, Any]:

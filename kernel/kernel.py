@@ -220,7 +220,7 @@ class Kernel:
             process.asked.add(ordinal)
             self._dispatch(process, turn, ordinal, call)
         except KernelError as error:
-            self.env.log("syscall refused", pid=pid, turn=call.turn, op=call.op, why=str(error))
+            self.env.log("syscall refused", pid=pid, turn=call.turn, op=call.op)
             self.processes.exit(pid, "crash", f"syscall refused: {error}")
 
     def _dispatch(self, process: LiveProcess, turn: Turn, ordinal: str, call: CellCall) -> None:
@@ -255,7 +255,9 @@ class Kernel:
         self.turns.done(pid, turn, result)
 
     def crashed(self, pid: int, turn: str | None, detail: str) -> None:
-        self.env.log("process crashed", pid=pid, turn=turn or "", detail=detail)
+        self.env.log(
+            "process crashed", pid=pid, turn=turn or ""
+        )  # process.exited says of what, and can be erased
         self.processes.exit(pid, "crash", detail, told=True)
 
     def exited(self, pid: int, reason: str) -> None:

@@ -287,7 +287,9 @@ class Processes:
         process.on(ProcessEvent.EXIT)
         self._live.remove(process.pid)
         body = {"address": process.address, "pid": process.pid, "reason": reason, "detail": detail[:500]}
-        draft = Draft("process.exited", body, process.pid, str(process.pid), b"", -1)
+        turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
+        cause = turn.started_seq if turn is not None else -1
+        draft = Draft("process.exited", body, process.pid, str(process.pid), b"", cause)
         self._recorder.commit_later([draft])
         self.on_exit(process, reason)
 

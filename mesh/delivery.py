@@ -24,6 +24,7 @@ sender: its data is older than what it sent (restored from a copy), and the mess
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ MAX_OPEN = 4 * WINDOW
 """Decisions kept for one peer; more than a window, since a sender that restarts forgets its places."""
 
 MAX_ID_CHARS = 64
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 MAX_WHY_CHARS = 512
 MAX_NUMBER = 2**63 - 1
 MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -347,6 +349,8 @@ def _number_and_id(op: Mapping[str, Any]) -> tuple[int, str]:
     number, id_ = op.get("n"), op.get("id")
     if type(number) is not int or not 0 <= number <= MAX_NUMBER:
         raise DeliveryError(f"message number is {_brief(number)}, must be from 0 to {MAX_NUMBER}")
-    if type(id_) is not str or not 0 < len(id_) <= MAX_ID_CHARS or not id_.isascii():
-        raise DeliveryError(f"message id is {_brief(id_)}, must be 1 to {MAX_ID_CHARS} ASCII characters")
+    if type(id_) is not str or not _ID(id_):
+        raise DeliveryError(
+            f"message id is {_brief(id_)}, must be 1 to {MAX_ID_CHARS} ASCII letters, digits, _ . or -"
+        )
     return number, id_

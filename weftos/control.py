@@ -132,7 +132,8 @@ class ErasureControl(Protocol):
         self, op: Operator, seqs: list[int], pid: int | None, target: str, session: str, reason: str
     ) -> Json:
         """seq of the erase entry, entries (how many), ranges [[first, last]], sessions [[address, session]] and
-        documents that went with them, kept {kind: how many}, left [[seq, kind]] (of the same turns) and left_count."""
+        documents that went with them, kept {kind: how many}, left [[seq, kind]] (of the same turns, and what
+        else repeats them), left_count, logs [[file, lines of the processes concerned, -1 for unknown]]."""
 
     async def status(self) -> Json:
         """erasing (seqs of the erase entries whose work is not done), step, fault."""

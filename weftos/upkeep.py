@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from kernel.erasure_control import Erasures
 from kernel.errors import Invalid, KernelError, NotFound, Refused, Unavailable
 from kernel.recorder import Recorder
 from weftos.compaction import Compaction, CompactionError, Log, run_child
+from weftos.erased_logs import logged
 from weftos.erasing import Erasing
 from weftos.helper_commands import compact_child, selection_child
 from weftos.settings import Settings
@@ -35,6 +37,7 @@ class Upkeep:
         self._compaction = Compaction(ledger, data, child, settings.ledger.compact_bytes, log)
         self._erasing = Erasing(recorder, ledger, self._compaction, archive, log)
         self._reader = selection_child(data, runtime)
+        self._logs = data / "logs"
 
     @property
     def erasures(self) -> Erasures:
@@ -49,7 +52,9 @@ class Upkeep:
             raise Unavailable(f"the ledger could not be read: {error}") from error
         if "error" in said:
             raise _ERRORS.get(said["error"]["code"], Unavailable)(said["error"]["message"])
-        return Plan.of(said)
+        plan = Plan.of(said)
+        plan.logs = await asyncio.to_thread(logged, self._logs, frozenset(plan.pids))
+        return plan
 
     def start(self) -> None:
         """Begin, and go on with what the last run left undone."""

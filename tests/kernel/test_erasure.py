@@ -10,20 +10,25 @@ import msgpack
 import pytest
 
 from chain.disk import Disk
+from chain.ledger import Draft
 from chain.reader import EntryRecord, read_records
 from kernel.bounds import Bounds
 from kernel.control import Control
+from kernel.documents import NewDocument, draft_document
 from kernel.erasure import PROTECTED, Plan, Selection, as_json, plan_erasure, ranges_of
 from kernel.erasure_control import check_unused
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused
+from kernel.mail import Outgoing
 from kernel.recorder import replay_into
 from kernel.state import State
 from kernel.state_snapshot import encode_state
 from tests.kernel.journal_entries import JournalEntries
 from tests.kernel.kernel_twin import MEMORY, Delivery, Twin
 from tests.kernel.test_control import OP, erasures_of, on_control
+from weftos.control import SpawnRequest
 
 SECRET = "the heron nests at noon"
+ORIGIN = "weftos-" + "a" * 26
 TOOLS = (*MEMORY, "ask", "send_message", "calculator")
 
 
@@ -355,3 +360,126 @@ def test_a_plan_and_a_selection_survive_the_way_to_another_process(tmp_path: Pat
 def test_ranges() -> None:
     assert ranges_of([]) == []
     assert ranges_of([5, 1, 2, 3, 7, 6]) == [(1, 3), (5, 7)]
+
+
+@pytest.mark.parametrize("ident", ["m1:2", "a:b", "t5", "m5.0:x", ":"])
+def test_a_message_of_a_peer_is_erased_whatever_its_id(tmp_path: Path, ident: str) -> None:
+    """Ledgers hold such ids: they were taken once."""
+
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        sender = f"/user/eve@{ORIGIN}"
+        out = Outgoing(
+            sender=sender,
+            target="/user/ada",
+            text=SECRET,
+            session=f"s@{ORIGIN}",
+            trace=bytes(16),
+            cause=-1,
+            wants_reply=True,
+            reply_to=f"{ident}@{ORIGIN}",
+        )
+        twin.kernel.post.accept(out)
+        await answer(twin, await twin.delivery(), f"said {SECRET}")
+        erased = await control.erasure.erase(OP, [], None, "ada", f"s@{ORIGIN}", "why")
+        rest = saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
+        assert not rest
+        assert SECRET.encode() not in encode_state(twin.kernel.state)
+
+    on_control(tmp_path, body)
+
+
+def unsaid(twin: Twin, answer: dict[str, Any]) -> dict[int, str]:
+    """Entries that still say it, and are neither erased nor listed."""
+    listed = {seq for seq, _ in answer["left"]}
+    return {
+        seq: kind
+        for seq, kind in saying(twin.directory, SECRET, seqs_of(answer["ranges"])).items()
+        if seq not in listed
+    }
+
+
+def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada", SECRET)
+        at = await twin.delivery()
+        twin.kernel.crashed(at.pid, at.turn, f"ValueError: {SECRET}")
+        await answer(twin, await twin.delivery(), "done")
+        await twin.ledger.barrier()
+        assert "process.exited" in saying(twin.directory, SECRET).values()
+        erased = await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        assert not saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
+        assert not any(SECRET in str(fields) for _, fields in twin.log)
+
+    on_control(tmp_path, body)
+
+
+def test_the_prompt_of_a_child_is_listed_with_what_its_turns_say(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada", tools=("spawn_agent",))
+        await twin.send("ada", "start one")
+        at = await twin.delivery()
+        child = {"name": "kid", "tools": [], "system_prompt": SECRET}
+        await twin.call_tool(at, "spawn_agent", child)
+        await answer(twin, at, "done")
+        await twin.send("/user/ada/kid", "hello", session="other")
+        kid = await twin.delivery()
+        twin.ask_model(kid, [{"role": "system", "content": SECRET}, {"role": "user", "content": "hello"}])
+        await twin.result()
+        await answer(twin, kid, f"I am told: {SECRET}")
+        erased = await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        assert "process.spawned" in dict(map(reversed, erased["left"]))
+        assert {"model.asked", "turn.ended"} <= {kind for _, kind in erased["left"]}
+        assert ["/user/ada/kid", "other"] in erased["sessions"]
+        assert not unsaid(twin, erased)
+
+    on_control(tmp_path, body)
+
+
+def test_a_persons_prompt_and_title_stand_in_no_command_and_the_prompt_is_listed(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        request = SpawnRequest(name="ada", system_prompt=SECRET)
+        pid = (await control.spawn(OP, request))["pid"]
+        await control.memory.add(OP, "a text", SECRET, "shared")
+        await twin.ledger.barrier()
+        assert set(saying(twin.directory, SECRET).values()) == {"process.spawned", "memory.written"}
+        erased = await control.erasure.erase(OP, [], pid, "", "", "why")
+        assert [kind for _, kind in erased["left"]] == ["process.spawned"]
+        document = (await twin.entries("memory.written"))[0].entry.seq
+        erased = await control.erasure.erase(OP, [document], None, "", "", "why")
+        assert erased["left"] == []
+        assert set(saying(twin.directory, SECRET, seqs_of(erased["ranges"])).values()) == {"process.spawned"}
+
+    on_control(tmp_path, body)
+
+
+def test_commands_of_older_nodes_that_hold_a_prompt_or_a_title_are_listed(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        add = {"uid": 1, "os_pid": 1, "operation": "memory_add", "arguments": json.dumps({"title": SECRET})}
+        command = twin.kernel.recorder.commit([Draft("operator.command", add)]).entries[0].entry.seq
+        new = NewDocument("operator", "shared", SECRET, "a text", 1, b"", command)
+        seq = twin.ledger.next_seq
+        _, records = draft_document(new, twin.kernel.state.documents, Bounds(), seq)
+        twin.kernel.recorder.commit(records)
+        erased = await control.erasure.erase(OP, [seq], None, "", "", "why")
+        assert erased["left"] == [[command, "operator.command"]]
+        assert not unsaid(twin, erased)
+
+    on_control(tmp_path, body)
+
+
+def test_the_turn_that_gave_a_text_is_named_when_only_its_receiver_is_erased(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name, tools=TOOLS)
+        await talk(twin, "ada", SECRET)
+        erased = await control.erasure.erase(OP, [], None, "bob", "/user/ada", "why")
+        assert ["/user/ada", "main"] in erased["sessions"]
+        assert "tool.proposed" in {kind for _, kind in erased["left"]}
+        assert not unsaid(twin, erased)
+        document = (await twin.entries("memory.written"))[0].entry.seq
+        erased = await control.erasure.erase(OP, [document], None, "", "", "why")
+        assert "tool.proposed" in {kind for _, kind in erased["left"]}
+
+    on_control(tmp_path, body)

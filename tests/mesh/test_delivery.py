@@ -197,7 +197,8 @@ DEEP: Any = msgpack.unpackb(b"\x91" * 1000 + b"\xc0")  # more than Python can pr
 @pytest.mark.parametrize(
     "change",
     [
-        {"n": -1}, {"n": "1"}, {"n": True}, {"n": 2**63}, {"id": ""}, {"id": "x" * 65}, {"id": "é"}, {"id": b"m"},
+        {"n": -1}, {"n": "1"}, {"n": True}, {"n": 2**63}, {"id": ""}, {"id": "m1:2"},
+        {"id": "m1@n"}, {"id": "m 1"}, {"id": "x" * 65}, {"id": "é"}, {"id": b"m"},
         {"n": DEEP}, {"id": DEEP}, {"settled": DEEP}, {"settled": 9}, {"settled": -2}, {"settled": None},
         {"body": "text"}, {"body": bytes(2**21 + 1)},
     ],

@@ -103,6 +103,7 @@ class TwinErasure:
         return {
             "seq": 9, "entries": 1, "ranges": [[7, 7]], "sessions": [["/user/ada", "main"]], "documents": ["d7"],
             "kept": {"process.spawned": 1}, "left": [[8, "turn.ended"]], "left_count": 1,
+            "logs": [["logs/node.jsonl", 2], ["logs/cells.log", -1]],
         }  # fmt: skip
 
     async def status(self) -> Any:

@@ -44,6 +44,8 @@ def test_it_says_what_went_and_what_did_not_once_it_is_done(shell: Shell, servic
         "kept: 1 of kind process.spawned, which is never erased",
         "not erased: 1 entry of turns that had it, which may repeat it:",
         "  8  turn.ended",
+        "not erased: logs/node.jsonl holds 2 lines of the processes concerned; delete it if they say it",
+        "not erased: logs/cells.log holds what tools and behaviours print; delete it if they say it",
     ]
     assert "tried again: archive: not running" in err and "it goes on" in err
     assert service[0].erasure.looks == -1

@@ -82,3 +82,6 @@ def _say_more(out: Output, answer: Json) -> None:
             out.line(f"  {seq}  {kind}")
         if answer["left_count"] > _SHOWN:
             out.line(f"  and {answer['left_count'] - _SHOWN} more")
+    for name, lines in answer["logs"]:
+        held = "what tools and behaviours print" if lines < 0 else f"{lines} lines of the processes concerned"
+        out.line(f"not erased: {name} holds {held}; delete it if they say it")
