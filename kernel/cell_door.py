@@ -1,7 +1,8 @@
 """The node's door for cells: who dials in stays a visitor until it has shown a token that is expected.
 
 A token opens the door once. A visitor may send one small frame, and has ``hello_s`` to do so, a handshake included;
-only so many visitors may stand there at a time. At the Unix socket it must be of the node's own user; over TCP
+only so many visitors may stand there at a time, each address has a share of that, and one that comes is never turned
+away for those who came before (:mod:`mesh.strangers`). At the Unix socket it must be of the node's own user; over TCP
 (:mod:`kernel.cell_entrance`) the frame comes inside a Noise handshake, and nothing else is known of the visitor.
 """
 
@@ -13,6 +14,7 @@ import os
 import signal
 import socket
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,12 @@ from kernel.abi import ABI_VERSION
 from kernel.cell.frames import FrameError, FrameLink
 from kernel.cell_table import CellLimits
 from kernel.errors import Invalid
+from kernel.rate import Bucket
+from mesh.strangers import Strangers, neighbourhood
 
 log = logging.getLogger(__name__)
 MAX_SOCKET_PATH_BYTES = 107
+TOLD_AT_ONCE, TOLD_PER_S = 50, 1.0  # refusals that the log tells one by one; of the others it tells how many
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -53,8 +58,11 @@ class Visitor:
         self.link = link
         self.os_pid = 0
 
-    def identify(self) -> None:
-        """See who dialled. Raises :class:`FrameError` when it may not be here."""
+    def identify(self) -> str:
+        """Where it dialled from. Raises :class:`FrameError` when it may not be here."""
+        assert self.link.transport is not None
+        peer = self.link.transport.get_extra_info("peername")
+        return neighbourhood(peer[0]) if isinstance(peer, tuple) else ""
 
     def take(self, os_pid: int) -> None:
         """Its hello was good. Raises :class:`FrameError` when ``os_pid`` is not true."""
@@ -72,8 +80,10 @@ class LocalVisitor(Visitor):
         super().__init__(link)
         self._handle = -1
 
-    def identify(self) -> None:
-        """Read the peer's credentials. Raises :class:`FrameError` when it is of another user, or gone."""
+    def identify(self) -> str:
+        """Read the peer's credentials; its process is its address. Raises :class:`FrameError` when it is of another
+        user, or gone.
+        """
         assert self.link.transport is not None
         peer: socket.socket = self.link.transport.get_extra_info("socket")
         credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -81,6 +91,7 @@ class LocalVisitor(Visitor):
         if uid != os.getuid():
             raise FrameError(f"a process of user {uid} dialled, this node is of user {os.getuid()}")
         self.os_pid = os_pid
+        return f"process {os_pid}"
 
     def take(self, os_pid: int) -> None:
         """Hold on to the peer's process, so that it can be killed and no other."""
@@ -112,7 +123,9 @@ class Door:
         self._limits = limits
         self._admit = admit
         self._tokens: dict[str, str] = {}
-        self._visitors: set[FrameLink] = set()
+        self._visitors: Strangers[FrameLink] = Strangers(limits.visitors, limits.visitors_per_address)
+        self._told = Bucket(TOLD_AT_ONCE, TOLD_PER_S)
+        self._untold = 0
 
     def expect(self, token: str, cell: str) -> None:
         self._tokens[token] = cell
@@ -121,7 +134,7 @@ class Door:
         self._tokens.pop(token, None)
 
     def close(self) -> None:
-        for link in tuple(self._visitors):
+        for link in self._visitors:
             link.abort(FrameError("the node closes"))
 
     def visitor(self, make: Callable[[FrameLink], Visitor] = LocalVisitor) -> FrameLink:
@@ -138,16 +151,19 @@ class Door:
 
     def _opened(self, visitor: Visitor) -> None:
         link = visitor.link
-        self._visitors.add(link)
         try:
-            if len(self._visitors) > self._limits.visitors:
-                raise FrameError(
-                    f"{len(self._visitors)} connections without a hello, limit {self._limits.visitors}"
-                )
-            visitor.identify()
+            address = visitor.identify()
         except FrameError as error:
             link.abort(error)
             return
+        if (pushed := self._visitors.enter(link, address)) is not None:
+            limits = self._limits
+            pushed.abort(
+                FrameError(
+                    f"it had no hello yet when another one came; there is room for {limits.visitors}, "
+                    f"{limits.visitors_per_address} of one address"
+                )
+            )
         asyncio.get_running_loop().call_later(self._limits.hello_s, self._check_greeted, link)
 
     def _check_greeted(self, link: FrameLink) -> None:
@@ -169,9 +185,15 @@ class Door:
             )
         visitor.take(os_pid)
         del self._tokens[token]
-        self._visitors.discard(visitor.link)
+        self._visitors.leave(visitor.link)
         self._admit(cell, visitor)
 
     def _left(self, link: FrameLink, error: Exception | None) -> None:
-        self._visitors.discard(link)
-        log.warning("a visitor at the door for cells was refused: %s", error or "it left without a hello")
+        self._visitors.leave(link)
+        if not self._told.take(time.monotonic()):
+            self._untold += 1
+            return
+        why, more, self._untold = error or "it left without a hello", self._untold, 0
+        log.warning(
+            "a visitor at the door for cells was refused: %s%s", why, f"; and {more} more" * bool(more)
+        )

@@ -35,7 +35,8 @@ class CellLimits:
     lease_s: float = 5.0
     beat_s: float = 1.0
     open_calls: int = 256
-    visitors: int = 64
+    visitors: int = 256
+    visitors_per_address: int = 64
     hello_frame_bytes: int = 4096
     detail_chars: int = 1000
     log_chars: int = 8192

@@ -21,8 +21,10 @@ class MeshBounds:
 
     handshake_timeout_s: float = 5.0
     """From the first frame to the verdict; after that a half-open session is dropped."""
-    half_open_sessions: int = 64
-    """Handshakes under way at once, over all links. One more is not answered."""
+    half_open_sessions: int = 256
+    """Handshakes under way at once, over all links. With one more, the one that has taken longest is dropped."""
+    half_open_per_address: int = 64
+    """Of these, from one address."""
     peers: int = 256
     """Names in the allow list."""
     tokens: int = 1000

@@ -3,7 +3,8 @@
 Who decides what:
 
 - A frame from a connection that nobody knows begins a session or is answered with a reset. No more than
-  ``half_open_sessions`` of strangers are under way at once, none longer than ``handshake_timeout_s``.
+  ``half_open_sessions`` of strangers are under way at once, none longer than ``handshake_timeout_s``; each address has
+  a share of these, and a newcomer is never turned away for those who came before (:mod:`mesh.strangers`).
 - The session says who the peer is; :meth:`LinkEvents.admit` says whether it may come in. Of two links with one
   peer :func:`membership.keeps_new_link` says which stays.
 - Anything heard is a sign of life; a link with nothing to say sends an empty message each ``heartbeat_s`` and is
@@ -33,6 +34,7 @@ from mesh.session import (
     Session,
     begins_session,
 )
+from mesh.strangers import Strangers
 from mesh.tokens import JoinClaim
 from mesh.transport import Dial, LinkEvents, Wire
 
@@ -71,7 +73,7 @@ class Links:
         self._links: dict[int, Link] = {}
         self._up: dict[str, Link] = {}
         self._targets: dict[str, _Target] = {}
-        self._half_open = 0
+        self._half_open: Strangers[Link] = Strangers(bounds.half_open_sessions, bounds.half_open_per_address)
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -182,11 +184,13 @@ class Links:
                 self._wire.send(conn, RESET_FRAME)
             self._wire.close(conn)
             return None
-        if self._half_open >= self._bounds.half_open_sessions or self._closed:
+        if self._closed:
             self._wire.close(conn)
             return None
-        self._half_open += 1
-        return self._new_link(conn, None)
+        link = self._new_link(conn, None)
+        if (pushed := self._half_open.enter(link, self._wire.address(conn))) is not None:
+            self._end(pushed, "it was not done with its handshake when another one came")
+        return link
 
     def _new_link(self, conn: int, dial: Dial | None) -> Link:
         session = Session(dial is not None, self._me, self._budget)
@@ -262,8 +266,7 @@ class Links:
         if not self._keeps(link, peer):
             self._end(link, SECOND_LINK, say=True)
             return
-        if link.dial is None:
-            self._half_open -= 1
+        self._half_open.leave(link)
         if (target := self._targets.get(peer.origin)) is not None:
             target.failures = 0
         link.open, link.origin = True, peer.origin
@@ -295,8 +298,7 @@ class Links:
         else:
             link.abandon()
         self._wire.close(link.conn)
-        if link.dial is None and not link.open:
-            self._half_open -= 1
+        self._half_open.leave(link)
         target = self._targets.get(link.dial.origin if link.dial is not None else link.origin)
         if target is not None and target.link is link:
             target.link = None

@@ -52,6 +52,17 @@ class TcpConnection:
                 return 0
         return int.from_bytes(info[_BYTES_RECEIVED_AT:_TCP_INFO_BYTES], "little")
 
+    def host(self) -> str:
+        """Where the other side is, empty when the connection is gone."""
+        duplicate = self._duplicate()
+        if duplicate is None:
+            return ""
+        with duplicate:
+            try:
+                return str(duplicate.getpeername()[0])
+            except OSError:
+                return ""
+
     def cut(self) -> None:
         """End it in both directions; ZeroMQ then notices by itself, and its close is a reset.
 

@@ -116,6 +116,9 @@ class Wire(Protocol):
         A frame for a connection that has ended is taken and lost.
         """
 
+    def address(self, conn: int) -> str:
+        """Where the other side dialled from, as far as strangers are told apart by it; empty when nobody knows."""
+
     def trust(self, conn: int) -> None:
         """The other side is a peer now: the limits for strangers no longer hold."""
 

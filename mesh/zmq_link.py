@@ -54,9 +54,15 @@ class ZmqWire:
         connection = self._connections.get(conn)
         return connection is None or connection.send(frame)
 
+    def address(self, conn: int) -> str:
+        connection = self._connections.get(conn)
+        return connection.address if isinstance(connection, AcceptedConnection) else ""
+
     def trust(self, conn: int) -> None:
         connection = self._connections.get(conn)
-        if connection is not None:
+        if isinstance(connection, AcceptedConnection):
+            connection.trust()
+        elif connection is not None:
             connection.meter.trusted = True
 
     def close(self, conn: int) -> None:

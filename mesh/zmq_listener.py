@@ -14,13 +14,14 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from mesh.errors import TransportError
+from mesh.strangers import Strangers, neighbourhood
 from mesh.tcp import Meter, TcpConnection
 from mesh.transport import WireEvents
 from mesh.zmq_socket import LoopSocket, new_socket
 
 GRACE_S = 0.2
-STRANGERS = 256
-"""Connections that may be open and not trusted; one more is cut at once."""
+STRANGERS, STRANGERS_PER_ADDRESS = 512, 128
+"""Connections that may be open and not trusted; with one more, the oldest of the greediest address is cut."""
 _WATCHED = zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED
 
 
@@ -31,6 +32,7 @@ class AcceptedConnection:
         self.number = 0
         self.route = b""
         self.meter = Meter(tcp, now_s)
+        self.address = neighbourhood(tcp.host()) if tcp is not None else ""
         self.full = False
         self.closing = False
         self._listener = listener
@@ -38,6 +40,10 @@ class AcceptedConnection:
     def send(self, frame: bytes) -> bool:
         """Whether there was room."""
         return self._listener.send(self, frame)
+
+    def trust(self) -> None:
+        """The other side is a peer: the limits for strangers no longer hold."""
+        self._listener.trust(self)
 
     def cut(self) -> None:
         """End it at once."""
@@ -70,6 +76,7 @@ class Listener:
         self._by_route: dict[bytes, AcceptedConnection] = {}
         self._by_fd: dict[int, AcceptedConnection] = {}
         self._ended: list[AcceptedConnection] = []
+        self._strangers: Strangers[AcceptedConnection] = Strangers(STRANGERS, STRANGERS_PER_ADDRESS)
         socket = new_socket(context, zmq.ROUTER, address)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         monitor = socket.get_monitor_socket(_WATCHED)
@@ -100,6 +107,22 @@ class Listener:
             taken = True
         connection.full = not taken
         return taken
+
+    def trust(self, connection: AcceptedConnection) -> None:
+        """It is a peer's."""
+        connection.meter.trusted = True
+        self._strangers.leave(connection)
+
+    def _enter(self, fd: int) -> AcceptedConnection:
+        """A connection from anywhere; another one that nobody trusts may have to go for it."""
+        if (before := self._by_fd.get(fd)) is not None:
+            self._strangers.leave(before)
+        connection = AcceptedConnection(self, TcpConnection.of(fd), self._loop.time())
+        self._by_fd[fd] = connection
+        if (pushed := self._strangers.enter(connection, connection.address)) is not None:
+            pushed.cut()
+            self._events.on_gone(pushed.number, "it was not known yet when another one came")
+        return connection
 
     def close(self, linger_ms: int) -> None:
         self._zmq.disable_monitor()
@@ -132,8 +155,7 @@ class Listener:
         self._monitor.read_all()
         connection = self._by_fd.get(fd)
         if connection is None or connection.number:
-            connection = AcceptedConnection(self, TcpConnection.of(fd), self._loop.time())
-            self._by_fd[fd] = connection
+            connection = self._enter(fd)
         connection.route = route
         connection.number = self._numbered(connection)
         self._by_route[route] = connection
@@ -153,10 +175,8 @@ class Listener:
         event = parse_monitor_message([self._monitor.receive(), self._monitor.receive()])
         fd = event["value"]
         if event["event"] == zmq.Event.ACCEPTED:
-            connection = AcceptedConnection(self, TcpConnection.of(fd), self._loop.time())
-            self._by_fd[fd] = connection
-            if sum(not known.meter.trusted for known in self._by_fd.values()) > STRANGERS:
-                connection.cut()
+            self._enter(fd)
         elif (ended := self._by_fd.pop(fd, None)) is not None:
+            self._strangers.leave(ended)
             self._ended.append(ended)
             self._socket.look_again()

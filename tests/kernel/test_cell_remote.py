@@ -371,7 +371,7 @@ def test_a_slow_handshake_and_a_crowd_are_sent_away(caplog: pytest.LogCaptureFix
         crowd = [await case.dial() for _ in range(3)]
         for dialer in (*crowd, slow):
             await dialer.refused()
-        assert "connections without a hello, limit 2" in caplog.text
+        assert "when another one came; there is room for 2" in caplog.text
         assert "no hello within 0.3 s" in caplog.text
 
     with_door(body, hello_s=0.3, visitors=2)

@@ -110,8 +110,8 @@ class MemoryNetwork:
         self._proxies: dict[str, MemoryProxy] = {}
         self._ports = itertools.count(1)
 
-    def wire(self, bounds: MeshBounds = DEFAULT_BOUNDS) -> MemoryWire:
-        return MemoryWire(self)
+    def wire(self, bounds: MeshBounds = DEFAULT_BOUNDS, host: str = "memory") -> MemoryWire:
+        return MemoryWire(self, host)
 
     def free_address(self) -> str:
         return f"tcp://memory:{next(self._ports)}"
@@ -127,9 +127,10 @@ class MemoryNetwork:
 
 
 class MemoryWire:
-    """The twin of ``ZmqWire``."""
+    """The twin of ``ZmqWire``. ``host``: where it dials from."""
 
-    def __init__(self, network: MemoryNetwork) -> None:
+    def __init__(self, network: MemoryNetwork, host: str) -> None:
+        self.host = host
         self.events: WireEvents
         self.pipes: dict[int, _Pipe] = {}
         self._network = network
@@ -173,6 +174,10 @@ class MemoryWire:
         pipe.frames.append(frame)
         pipe.flow_soon()
         return True
+
+    def address(self, conn: int) -> str:
+        pipe = self.pipes.get(conn)
+        return pipe.sink.host if pipe is not None else ""
 
     def trust(self, conn: int) -> None:
         pass
