@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kernel.errors import StateError
 from kernel.spec import ProcessSpec
 from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 
@@ -11,7 +12,8 @@ from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 @dataclass(slots=True)
 class LiveProcess:
     """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn;
-    ``config`` is the JSON of what the node's configuration told it.
+    ``draining``: told to end, at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
+    configuration told it.
     """
 
     pid: int
@@ -23,6 +25,7 @@ class LiveProcess:
     asked: set[str] = field(default_factory=set)
     rights: frozenset[str] = frozenset()
     draining: bool = False
+    draining_s: float = 0.0
     config: str = ""
 
     def on(self, event: ProcessEvent) -> None:
@@ -31,19 +34,26 @@ class LiveProcess:
 
 
 class LiveTable:
-    """Live processes by PID and by address (one incarnation at a time)."""
+    """Live processes by PID and by address: one address has at most one."""
 
     def __init__(self) -> None:
         self._by_pid: dict[int, LiveProcess] = {}
         self._by_address: dict[str, LiveProcess] = {}
 
     def add(self, process: LiveProcess) -> None:
+        """Raises StateError when its address or its PID is taken."""
+        present = self._by_address.get(process.address) or self._by_pid.get(process.pid)
+        if present is not None:
+            raise StateError(
+                f"PID {process.pid} would be a second process at {process.address}, where PID {present.pid} runs: "
+                "a fault in weftos, please report it"
+            )
         self._by_pid[process.pid] = process
         self._by_address[process.address] = process
 
     def remove(self, pid: int) -> LiveProcess | None:
         process = self._by_pid.pop(pid, None)
-        if process is not None and self._by_address.get(process.address) is process:
+        if process is not None:
             del self._by_address[process.address]
         return process
 

@@ -4,15 +4,20 @@ The rules are in ``kernel/supervision.py``; here its effects are carried out, on
 that an effect which causes the next event never runs inside the handling of the last one. Every address that has
 children has a supervisor: a real one (a slot of type supervisor, with a PID and no cell) or, for a worker with
 children, one that shares the worker's address and parks what fails too often.
+
+Ending. What is ended is ended to its last leaf: first the children, in the reverse of the order in which they started
+and each after what is below it, then the process itself. All of them learn at once that they are ending (they *drain*:
+a turn that is open may end, no other begins), so a whole tree takes no longer than one process may. A supervisor whose
+children have ended is not gone before what is below those is; what it ends with is *held* until then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chain.ledger import Draft, StateChange
@@ -20,14 +25,16 @@ from kernel.address import ROOT, ancestors, is_below, join, name_of
 from kernel.address import parent as parent_of
 from kernel.bounds import Bounds
 from kernel.capability import Rights, child_of
-from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused
+from kernel.clock import Clock, LoopClock, Timer
+from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, StateError, Unavailable
 from kernel.live import LiveProcess, LiveTable
 from kernel.pids import ROOT_PID, Pids, first_pids, resume_pids, take
 from kernel.recorder import Recorder
 from kernel.spec import ProcessSpec
 from kernel.state import Slot
-from kernel.states import CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState
+from kernel.states import CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
 from kernel.supervision import (
+    INFINITY,
     Add,
     ChildSpec,
     Dropped,
@@ -36,6 +43,7 @@ from kernel.supervision import (
     Exited,
     Flags,
     GiveUp,
+    Phase,
     RestartDue,
     Shutdown,
     SlotChanged,
@@ -53,6 +61,7 @@ from kernel.supervision import (
 )
 
 USER = "/user"
+TERM_S = 5.0  # what a process that is ended may take for the turn it is in
 
 
 def open_pids(recorder: Recorder) -> Pids:
@@ -73,24 +82,44 @@ class Launcher(Protocol):
         """The process is dead to the node: see that its cell knows."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a worker is to exit once nothing is left below it. ``hard``: without waiting for its turn."""
+
+    reason: str
+    detail: str
+    hard: bool
+
+
 class Processes:
     """The tree. ``on_running(address)`` after a start, ``on_exit(process, reason)`` after an exit was recorded,
     ``bury(address, why)`` when a slot will not take its mail any more.
     """
 
-    def __init__(self, recorder: Recorder, live: LiveTable, pids: Pids, launcher: Launcher, bounds: Bounds):
+    def __init__(
+        self,
+        recorder: Recorder,
+        live: LiveTable,
+        pids: Pids,
+        launcher: Launcher,
+        bounds: Bounds,
+        clock: Clock | None = None,
+    ) -> None:
         self._recorder = recorder
         self._state = recorder.state
         self._live = live
         self._pids = pids
         self._launcher = launcher
         self._bounds = bounds
+        self._clock = clock or LoopClock()
         self._supervisors: dict[str, Supervisor] = {}
         self._queue: deque[tuple[str, Effect]] = deque()
         self._busy = False
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._timers: set[Timer] = set()
         self._starts: dict[str, list[asyncio.Future[int]]] = {}
-        self._ending: dict[str, str] = {}
+        self._endings: dict[str, Ending] = {}
+        self._held: dict[str, str] = {}  # reasons of supervisors that wait for what is below their children
+        self._dropping: dict[str, str] = {}  # why; of slots that go once nothing is left below them
         self.on_running: Callable[[str], None]
         self.on_exit: Callable[[LiveProcess, str], None]
         self.bury: Callable[[str, str], None]
@@ -110,7 +139,7 @@ class Processes:
     def boot(self) -> None:
         """Start the root and, below it, everything that was meant to run."""
         flags = Flags(intensity=20, on_exceed="park")
-        root = LiveProcess(ROOT_PID, ROOT, ProcessSpec("root", type="supervisor"), time.monotonic())
+        root = LiveProcess(ROOT_PID, ROOT, ProcessSpec("root", type="supervisor"), self._clock.now_s())
         self._live.add(root)
         root.on(ProcessEvent.STARTED)
         if USER not in self._state.slots:
@@ -122,16 +151,22 @@ class Processes:
         self._carry_out(ROOT, effects)
 
     def _child_spec(self, slot: Slot) -> ChildSpec:
-        shutdown_s = float("inf") if slot.spec.type == "supervisor" else 5.0
+        shutdown_s = INFINITY if slot.spec.type == "supervisor" else TERM_S
         return ChildSpec(name_of(slot.address), slot.spec.restart, shutdown_s, slot.spec.type)
 
-    def _begin_children(self, address: str) -> None:
-        """Give ``address`` its supervisor, with the children its slots say."""
+    def _begin_children(self, address: str, without: str = "") -> None:
+        """Give ``address`` its supervisor, with the children its slots say, but for the one that is to be added."""
+        if address in self._supervisors:
+            raise StateError(f"{address} has a supervisor already: a fault in weftos, please report it")
         slot = self._state.slots[address]
         shared = slot.spec.type == "worker" or address == USER
         restarts, period_s = slot.spec.intensity
         flags = Flags(restarts, period_s, "park" if shared else "shutdown")
-        below = [(self._child_spec(child), SlotState(child.state)) for child in self._state.children(address)]
+        below = [
+            (self._child_spec(child), SlotState(child.state))
+            for child in self._state.children(address)
+            if child.address != without
+        ]
         self._supervisors[address], effects = begin(flags, below)
         self._carry_out(address, effects)
 
@@ -161,9 +196,23 @@ class Processes:
         return address
 
     def _check_up(self, parent: str) -> None:
+        """A child begins below what runs, up to the root."""
+        if self.closing:
+            raise Unavailable("the node is stopping")
         down = self._state.down(parent)
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; start it first")
+        for address in (parent, *ancestors(parent)):
+            if self._live.at(address) is None:
+                raise Busy(f"{address} is being restarted; try again when weftos ps shows it running")
+            if self._is_ending(address):
+                raise Busy(f"{address} is ending; try again when weftos ps shows it running")
+
+    def _is_ending(self, address: str) -> bool:
+        """Whether what runs at ``address`` was told to end, it or what is below it."""
+        process, supervisor = self._live.at(address), self._supervisors.get(address)
+        closing = supervisor is not None and supervisor.closing is not None
+        return closing or (process is not None and process.draining)
 
     def _check_rights(self, spec: ProcessSpec, parent: str) -> None:
         """Rights shrink below an agent, whoever asks: supervisors in between hold none and pass them on."""
@@ -180,15 +229,18 @@ class Processes:
         return Draft("process.spawned", body, pid, "", trace, cause)
 
     def begin(self, address: str) -> None:
-        """Start a slot that was just written."""
-        slot = self._state.slots[address]
-        if slot.parent not in self._supervisors:
-            self._begin_children(slot.parent)
-            if address in [
-                join(slot.parent, child.spec.id) for child in self._supervisors[slot.parent].children
-            ]:
-                return
-        self._event(slot.parent, Add(self._child_spec(slot)))
+        """Start a slot that was just written. One whose parent does not run just now starts with it."""
+        slot = self._state.slots.get(address)
+        if slot is None:
+            return
+        parent = slot.parent
+        if self._live.at(parent) is None or self._is_ending(parent):
+            self._fail_starts(address, f"{parent} does not run just now: it starts when that does")
+            return
+        if parent not in self._supervisors:
+            self._begin_children(parent, without=address)
+        if name_of(address) not in self._supervisors[parent].table:
+            self._event(parent, Add(self._child_spec(slot)))
 
     def when_started(self, address: str) -> asyncio.Future[int]:
         """A future of the next PID that runs at ``address``; fails with Refused when the start fails."""
@@ -216,16 +268,16 @@ class Processes:
         self._event(slot.parent, Start(name_of(address)))
 
     def kill(self, address: str, signal: str) -> None:
-        """Send an exit signal: ``term`` lets the open turn end, ``kill`` does not. The supervisor then decides."""
+        """Send an exit signal to a process and all below it: ``term`` lets open turns end, ``kill`` does not. The
+        supervisor of ``address`` then decides what becomes of it; what comes back does so with its children.
+        """
         process = self._live.at(address)
         if process is None:
             raise NotFound(f"{address} has no process just now")
-        if process.spec.type == "supervisor":
-            self._event(address, Shutdown(KILLED if signal == "kill" else SHUTDOWN))
-        elif signal == "kill":
-            self.exit(process.pid, KILLED, "killed by an operator")
+        if signal == "kill":
+            self._end(process, KILLED, 0.0, "killed by an operator")
         else:
-            self._end_softly(process, SHUTDOWN, 5.0)
+            self._end(process, SHUTDOWN, TERM_S)
 
     def _slot(self, address: str) -> Slot:
         if address == USER or address not in self._state.slots:
@@ -254,11 +306,26 @@ class Processes:
         process = self._live.get(pid)
         if process is None:
             return
+        address, parent = process.address, parent_of(process.address)
         self._gone(process, reason, detail)
-        for future in self._starts.pop(process.address, []):
+        why = f"{address} did not start: {detail}"
+        if not is_blameless(reason):
+            self._fail_starts(address, why)
+        self._event(parent, StartFailed(name_of(address), reason, batch))
+        if not self._comes_back(address):
+            self._fail_starts(address, why)
+
+    def _comes_back(self, address: str) -> bool:
+        """Whether the supervisor of ``address`` is about to start it."""
+        supervisor = self._supervisors.get(parent_of(address))
+        child = supervisor.table.get(name_of(address)) if supervisor is not None else None
+        return child is not None and child.phase in (Phase.STARTING, Phase.WAITING)
+
+    def _fail_starts(self, address: str, why: str) -> None:
+        """Tell those who wait for a start of ``address`` that it does not come."""
+        for future in self._starts.pop(address, []):
             if not future.done():
-                future.set_exception(Refused(f"{process.address} did not start: {detail}"))
-        self._event(parent_of(process.address), StartFailed(name_of(process.address), reason, batch))
+                future.set_exception(Refused(why))
 
     def exit(
         self, pid: int, reason: str, detail: str = "", batch: str | None = None, told: bool = False
@@ -286,6 +353,7 @@ class Processes:
     def _gone(self, process: LiveProcess, reason: str, detail: str) -> None:
         process.on(ProcessEvent.EXIT)
         self._live.remove(process.pid)
+        self._endings.pop(process.address, None)
         body = {"address": process.address, "pid": process.pid, "reason": reason, "detail": detail[:500]}
         turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
         cause = turn.started_seq if turn is not None else -1
@@ -303,7 +371,12 @@ class Processes:
         supervisor = self._supervisors.get(address)
         if supervisor is None:
             return
-        self._supervisors[address], effects = step(supervisor, event, time.monotonic(), random.random())
+        after, effects = step(supervisor, event, self._clock.now_s(), random.random())
+        self._supervisors[address] = after
+        if supervisor.closing is None and after.closing is not None:
+            for below in self._tree_below(address):
+                if below != address:
+                    self._drain(below)
         self._carry_out(address, effects)
 
     def _carry_out(self, address: str, effects: tuple[Effect, ...]) -> None:
@@ -333,56 +406,121 @@ class Processes:
                 self._gave_up(supervisor, reason)
 
     def _later(self, delay_s: float, call: Callable[[], None]) -> None:
+        if self.closing:
+            return
+
         def due() -> None:
-            self._timers.discard(handle)
+            self._timers.discard(timer)
             call()
 
-        handle = asyncio.get_running_loop().call_later(delay_s, due)
-        self._timers.add(handle)
+        timer = self._clock.later(delay_s, due)
+        self._timers.add(timer)
 
     def _start_child(self, address: str) -> None:
         slot = self._state.slots.get(address)
         if slot is None or self.closing:
             return
-        process = LiveProcess(self.next_pid(), address, slot.spec, time.monotonic())
+        process = LiveProcess(self.next_pid(), address, slot.spec, self._clock.now_s())
+        process.draining = any(self._is_ending(above) for above in ancestors(address))
         self._live.add(process)
         if slot.spec.type == "supervisor":
             self._begin_children(address)
             self.started(process.pid, "node")
             return
+        self._resume_children(address)
+        self._launcher.place(process)
+
+    def _resume_children(self, address: str) -> None:
+        """Start again what is below a worker, unless it runs, or has not ended yet."""
         if address not in self._supervisors and self._state.children(address):
             self._begin_children(address)
-        self._launcher.place(process)
+
+    # -- ending --------------------------------------------------------------------------------------------------
 
     def _stop_child(self, address: str, reason: str, timeout_s: float) -> None:
         process = self._live.at(address)
-        if process is None:
-            return
-        if process.spec.type == "supervisor":
-            self._event(address, Shutdown(reason))
-        elif timeout_s <= 0:
-            self.exit(process.pid, KILLED)
-        else:
-            self._end_softly(process, reason, timeout_s)
+        if process is not None:
+            self._end(process, reason, timeout_s)
 
-    def _end_softly(self, process: LiveProcess, reason: str, timeout_s: float) -> None:
-        """Let the open turn end, then exit; kill after ``timeout_s``."""
-        if not process.turn or process.state is ProcessState.STARTING:
-            self.exit(process.pid, reason)
-            return
-        if not process.draining:
-            process.draining = True
-            process.on(ProcessEvent.STOP)
-            self._ending[process.address] = reason
-            self._later(
-                timeout_s, lambda: self.exit(process.pid, KILLED, f"did not stop within {timeout_s:g} s")
-            )
+    def _end(self, process: LiveProcess, reason: str, timeout_s: float, detail: str = "") -> None:
+        """End a process after all that is below it. Open turns have ``timeout_s`` to end, counted from when they were
+        first told; 0 or less: nothing is waited for.
+        """
+        address, hard = process.address, timeout_s <= 0
+        known = self._endings.get(address)
+        if known is None or (hard and not known.hard):
+            self._endings[address] = Ending(reason, detail, hard)
+        if not hard:
+            self._drain(address)
+        self._shut(address, KILLED if hard else reason)
+        self._finish(address)
+        if not hard and timeout_s < INFINITY and self._live.get(process.pid) is not None:
+            left_s = max(0.0, process.draining_s + timeout_s - self._clock.now_s())
+            self._later(left_s, lambda: self._overdue(process.pid, timeout_s))
 
-    def drained(self, pid: int) -> None:
-        """The last turn of a stopping process has ended."""
+    def _overdue(self, pid: int, timeout_s: float) -> None:
         process = self._live.get(pid)
         if process is not None:
-            self.exit(pid, self._ending.pop(process.address, SHUTDOWN))
+            self._end(process, KILLED, 0.0, f"did not stop within {timeout_s:g} s")
+
+    def _drain(self, address: str) -> None:
+        """No new turn for the worker at ``address``; how an open one ends is its own business."""
+        process = self._live.at(address)
+        if process is None or process.draining or process.spec.type == "supervisor":
+            return
+        process.draining, process.draining_s = True, self._clock.now_s()
+        if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
+            process.on(ProcessEvent.STOP)
+
+    def _shut(self, address: str, reason: str) -> None:
+        """End what is below ``address``."""
+        self._event(address, Shutdown(reason))
+        if address in self._held:
+            for below in self._late(address):
+                self._shut(below, reason)
+
+    def _late(self, address: str) -> list[str]:
+        """Children, the last first, below which something has not ended yet."""
+        below = reversed(self._state.children(address))
+        return [child.address for child in below if child.address in self._supervisors]
+
+    def _finish(self, address: str) -> None:
+        """Exit a worker that is ending, when nothing is below it any more and its turn has ended."""
+        ending, process = self._endings.get(address), self._live.at(address)
+        if ending is None or process is None or address in self._supervisors:
+            return
+        if ending.hard or not process.turn or process.state is ProcessState.STARTING:
+            self.exit(process.pid, ending.reason, ending.detail)
+
+    def drained(self, pid: int) -> None:
+        """The last turn of an ending process has ended."""
+        process = self._live.get(pid)
+        if process is not None:
+            self._finish(process.address)
+
+    def _gave_up(self, address: str, reason: str) -> None:
+        """The supervisor at ``address`` has no child any more that runs."""
+        late = self._late(address)
+        if late:
+            self._held[address] = reason
+            for below in late:
+                self._shut(below, reason)
+            return
+        self._supervisors.pop(address, None)
+        for waited in [waited for waited in self._starts if parent_of(waited) == address]:
+            self._fail_starts(waited, f"{address} has ended: {waited} starts when that does")
+        process = self._live.at(address)
+        if address in self._dropping:
+            self._forget_tree(address, self._dropping.pop(address))
+        elif process is not None and process.spec.type == "supervisor":
+            self.exit(process.pid, reason)
+        elif address in self._endings:
+            self._finish(address)
+        elif process is not None and not process.draining:
+            self._resume_children(address)
+        above = parent_of(address)
+        if above in self._held and not self._late(above):
+            self._gave_up(above, self._held.pop(above))
 
     def _slot_changed(self, address: str, state: SlotState, why: str) -> None:
         slot = self._state.slots.get(address)
@@ -391,6 +529,7 @@ class Processes:
         body = {"address": address, "state": str(state), "why": why[:200]}
         self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
         if state in (SlotState.STOPPED, SlotState.PARKED) and self._live.at(address) is None:
+            self._fail_starts(address, f"{address} is {state}: {why}")
             self._leave(slot)
 
     def _leave(self, slot: Slot) -> None:
@@ -401,8 +540,8 @@ class Processes:
         for address in self._tree_below(slot.address):
             if self._live.at(address) is None:
                 self.bury(address, f"{slot.address} is {slot.state}")
-        if slot.spec.type == "worker" and slot.address in self._supervisors:
-            self._event(slot.address, Shutdown(SHUTDOWN))
+        if slot.spec.type == "worker":
+            self._shut(slot.address, SHUTDOWN)
 
     def _tree_below(self, address: str) -> Iterator[str]:
         """``address`` and every one below it."""
@@ -411,29 +550,26 @@ class Processes:
             yield from self._tree_below(child.address)
 
     def _drop(self, address: str, why: str) -> None:
-        """A slot that is no more, and all below it."""
-        for below in [slot for slot in self._state.slots.values() if is_below(slot.address, address)]:
-            process = self._live.at(below.address)
-            if process is not None:
-                self.exit(process.pid, SHUTDOWN)
-            self._forget(below.address, f"{address} was removed")
-        self._supervisors.pop(address, None)
-        self._forget(address, why)
+        """A slot that is no more, and all below it; what runs there is killed."""
+        self._dropping[address] = why
+        if address in self._supervisors:
+            self._shut(address, KILLED)
+        else:
+            self._forget_tree(address, self._dropping.pop(address))
+
+    def _forget_tree(self, address: str, why: str) -> None:
+        """Leaves first, so that what is kept is a tree at any moment."""
+        for below in reversed(list(self._tree_below(address))):
+            self._forget(below, why if below == address else f"{address} was removed")
 
     def _forget(self, address: str, why: str) -> None:
         slot = self._state.slots.get(address)
         if slot is None:
             return
-        self._supervisors.pop(address, None)
+        self._fail_starts(address, f"{address} was removed: {why}")
         self.bury(address, f"{address} was removed: {why}")
         body = {"address": address, "state": "removed", "why": why[:200]}
         self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
-
-    def _gave_up(self, address: str, reason: str) -> None:
-        self._supervisors.pop(address, None)
-        process = self._live.at(address)
-        if process is not None and process.spec.type == "supervisor":
-            self.exit(process.pid, reason)
 
     # -- losses --------------------------------------------------------------------------------------------------
 
@@ -454,7 +590,7 @@ class Processes:
 
     def tree(self) -> list[dict[str, Any]]:
         """Slots and live processes, parents before children: what ``ps`` shows."""
-        now = time.monotonic()
+        now = self._clock.now_s()
         rows = []
         for slot in sorted(self._state.slots.values(), key=lambda slot: slot.address):
             process = self._live.at(slot.address)

@@ -26,6 +26,7 @@ from kernel.spec import ProcessSpec
 from kernel.values import canonical
 
 REMEMBERED_PIDS = 100_000
+DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
 CRASH_REASONS = ("crash", "timeout")
 
 
@@ -293,8 +294,10 @@ class State:
             self.pids.popitem(last=False)
         slot = self.slots.get(body["address"])
         if slot is not None:
-            slot.pid, slot.state, slot.why = body["pid"], "running", ""
+            slot.pid = body["pid"]
             slot.restarts += 1
+            if slot.state not in DOWN:  # a stop that crossed the start holds
+                slot.state, slot.why = "running", ""
 
     def _exited(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         slot = self.slots.get(body["address"])
@@ -326,7 +329,7 @@ class State:
         """The nearest slot, at ``address`` or above it, that is down until somebody starts it."""
         for at in (address, *ancestors(address)):
             slot = self.slots.get(at)
-            if slot is not None and slot.state in ("stopped", "parked"):
+            if slot is not None and slot.state in DOWN:
                 return slot
         return None
 

@@ -27,10 +27,12 @@ is charged; the one that exceeds the intensity is not done, and ``on_exceed`` sa
               with its cell or node (states.is_blameless) is not charged. The child that exceeds is parked.
 
 A child that was added and does not start is dropped; one that was started again by name and does not start
-is stopped; as in OTP, who asked gets the error. Stop sets the slot at once and not when the exit comes, so
-that a node that crashes in between keeps to it. When a whole supervisor ends, slots keep their state:
-:func:`begin` starts again what was running or restarting, leaves what was parked or stopped, and drops
-temporary children.
+is stopped; as in OTP, who asked gets the error. That is so for a start that failed by itself: one that was
+lost with its cell, or that a shutdown of the whole overtook, is made up for as its restart type says. A
+shutdown with reason ``killed`` kills the children instead of stopping them, also when it overtakes an orderly
+one. Stop sets the slot at once and not when the exit comes, so that a node that crashes in between keeps to
+it. When a whole supervisor ends, slots keep their state: :func:`begin` starts again what was running or
+restarting, leaves what was parked or stopped, and drops temporary children.
 """
 
 from __future__ import annotations
@@ -40,7 +42,16 @@ from dataclasses import replace
 from typing import assert_never
 
 from kernel.errors import SupervisionError, SupervisionWord
-from kernel.states import SHUTDOWN, SLOT_TABLE, SlotEvent, SlotState, advance, is_blameless, is_orderly
+from kernel.states import (
+    KILLED,
+    SHUTDOWN,
+    SLOT_TABLE,
+    SlotEvent,
+    SlotState,
+    advance,
+    is_blameless,
+    is_orderly,
+)
 from kernel.supervisor import (
     INFINITY,
     Add,
@@ -135,7 +146,7 @@ def step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
         case Remove():
             return _remove(sup, event.id)
         case Shutdown():
-            return (sup, ()) if sup.closing is not None else _close(sup, event.reason)
+            return _shutdown(sup, event.reason)
         case Started():
             return _started(sup, event, now_s)
         case StartFailed() | Exited():
@@ -222,7 +233,8 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
         return sup, ()
     phase, was_fresh = child.phase, child.fresh
     child = replace(child, phase=Phase.NONE, pid=None, fresh=False)
-    if child.spec.restart == "temporary" or was_fresh:
+    never_ran = was_fresh and sup.closing is None and not is_blameless(event.reason)
+    if child.spec.restart == "temporary" or never_ran:
         sup, effects = _drop(sup, child, event.reason)
     elif phase is Phase.STOPPING or sup.closing is not None:
         sup, effects = _put(sup, child), ()
@@ -244,7 +256,7 @@ def _fits(child: Child, event: StartFailed | Exited) -> bool:
 
 
 def _is_over(child: Child, phase: Phase, reason: str) -> bool:
-    if phase is Phase.STARTING:
+    if phase is Phase.STARTING and not is_blameless(reason):
         return child.slot is SlotState.RUNNING  # the start was asked for, and who asked is told
     return child.spec.restart == "transient" and is_orderly(reason)
 
@@ -308,6 +320,15 @@ def _backoff_s(flags: Flags, row: int, jitter: float) -> float:
 # The end of the whole
 
 
+def _shutdown(sup: Supervisor, reason: str) -> Result:
+    """``killed`` overtakes a shutdown that is under way, as a kill does; nothing else does."""
+    if sup.closing is None:
+        return _close(sup, reason)
+    if reason != KILLED or sup.closing == KILLED:
+        return sup, ()
+    return _close_on(replace(sup, closing=reason), ())
+
+
 def _close(sup: Supervisor, reason: str) -> Result:
     """Stop the children one after the other in reverse order, then give up."""
     for child in sup.children:
@@ -330,9 +351,12 @@ def _close_on(sup: Supervisor, effects: tuple[Effect, ...]) -> Result:
     else:
         return replace(sup, closed=at, ended=True), (*effects, GiveUp(sup.closing))
     sup = replace(sup, closed=at)
-    if child.phase is Phase.STOPPING:
+    if sup.closing == KILLED:
+        stop = StopChild(child.spec.id, KILLED, 0.0)
+    elif child.phase is Phase.STOPPING:
         return sup, effects
-    stop = StopChild(child.spec.id, SHUTDOWN, child.spec.shutdown_s)
+    else:
+        stop = StopChild(child.spec.id, SHUTDOWN, child.spec.shutdown_s)
     return _put(sup, replace(child, phase=Phase.STOPPING)), (*effects, stop)
 
 

@@ -8,9 +8,21 @@ from pathlib import Path
 import pytest
 
 from kernel.bounds import Bounds
-from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, SupervisionError
+from kernel.errors import (
+    Busy,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+    StateError,
+    SupervisionError,
+    Unavailable,
+)
+from kernel.live import LiveProcess, LiveTable
+from kernel.spec import ProcessSpec
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
+from tests.kernel.tree_twin import Tree
 
 
 async def placed(twin: Twin) -> int:
@@ -222,6 +234,173 @@ def test_stop_lets_the_open_turn_end_and_kill_does_not(tmp_path: Path) -> None:
         assert reasons == ["shutdown", "killed"]
 
     on_twin(tmp_path, body)
+
+
+async def up(twin: Twin, address: str) -> int:
+    return await asyncio.wait_for(twin.kernel.processes.when_started(address), 10)
+
+
+def test_a_spawn_below_a_supervisor_in_back_off_is_refused_and_nothing_runs_twice(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        processes = twin.kernel.processes
+        await twin.spawn("team", type="supervisor", tools=())
+        await twin.spawn("ada", parent="/user/team")
+        for _ in range(2):  # the second restart waits
+            processes.kill("/user/team", "kill")
+        assert twin.kernel.live.at("/user/team") is None
+        with pytest.raises(Busy, match="/user/team is being restarted; try again"):
+            await twin.spawn("bob", parent="/user/team")
+        with pytest.raises(Busy, match="/user/team is being restarted; try again"):
+            processes.start("/user/team/ada")
+        await up(twin, "/user/team/ada")
+        await twin.spawn("bob", parent="/user/team")
+        live = [process.address for process in twin.kernel.live.all()]
+        assert sorted(live) == ["/", "/user", "/user/team", "/user/team/ada", "/user/team/bob"]
+
+    on_twin(tmp_path, body)
+
+
+def test_one_address_takes_one_process_and_no_second() -> None:
+    live, spec = LiveTable(), ProcessSpec("ada")
+    live.add(LiveProcess(7, "/user/ada", spec, 0.0))
+    for pid, address in ((8, "/user/ada"), (7, "/user/bob")):
+        with pytest.raises(StateError, match="where PID 7 runs: a fault in weftos"):
+            live.add(LiveProcess(pid, address, spec, 0.0))
+    assert [process.pid for process in live.all()] == [7]
+
+
+def test_a_stop_reaches_the_grandchild_in_the_middle_of_its_turn_and_it_begins_no_other(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        last = await twin.spawn("grandkid", parent="/user/boss/kid")
+        first, second = await twin.send("grandkid", "one"), await twin.send("grandkid", "two")
+        at = await twin.delivery()
+        twin.kernel.processes.stop("/user/boss")
+        assert (twin.kernel.state.slots["/user/boss"].state, at.pid) == ("stopped", last)
+        twin.finish(at)
+        assert (await twin.end_of(first))["status"] == "ok"
+        assert (await twin.end_of(second))["reply"] == "/user/boss is stopped"
+        exits = [r.body["address"] for r in await twin.entries("process.exited")]
+        assert exits == ["/user/boss/kid/grandkid", "/user/boss/kid", "/user/boss"]
+        assert [process.address for process in twin.kernel.live.all()] == ["/", "/user"]
+        twin.kernel.processes.start("/user/boss")
+        assert await up(twin, "/user/boss/kid/grandkid") > last
+
+    on_twin(tmp_path, body)
+
+
+def test_a_kill_reaches_the_grandchild_and_all_come_back(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        last = await twin.spawn("grandkid", parent="/user/boss/kid")
+        await twin.send("grandkid")
+        at = await twin.delivery()
+        twin.kernel.processes.kill("/user/boss", "kill")
+        again = await twin.delivery()
+        assert (again.turn, again.pid > last) == (at.turn, True)
+        exits = [(r.body["address"], r.body["reason"]) for r in await twin.entries("process.exited")]
+        assert exits == [
+            ("/user/boss/kid/grandkid", "killed"),
+            ("/user/boss/kid", "killed"),
+            ("/user/boss", "killed"),
+        ]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_first_child_that_is_temporary_runs_like_any_other(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        pid = await twin.spawn("kid", parent="/user/boss", restart="temporary")
+        assert twin.kernel.live.get(pid) is not None
+
+    on_twin(tmp_path, body)
+
+
+def test_a_first_child_whose_start_fails_leaves_no_slot_like_any_other(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        twin.cells.refuse = lambda placement: "no module named nowhere" if placement.name == "kid" else ""
+        with pytest.raises(Refused, match="no module named nowhere"):
+            await twin.spawn("kid", parent="/user/boss")
+        assert "/user/boss/kid" not in twin.kernel.state.slots
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize("restart", ["permanent", "transient"])
+def test_a_child_that_spawn_agent_said_was_spawned_outlives_the_loss_of_its_cell(
+    tmp_path: Path, restart: str
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("other", parent="/user/boss")
+        await twin.send("boss")
+        at = await twin.delivery()
+        placed, place = [], twin.kernel.cells.place
+        twin.kernel.cells.place = placed.append  # type: ignore[method-assign, assignment]  # it stays on its way
+        said = await twin.call_tool(at, "spawn_agent", {"name": "kid", "restart": restart})
+        assert said["text"] == "spawned /user/boss/kid"
+        twin.kernel.cells.place = place  # type: ignore[method-assign]
+        twin.kernel.cell_lost("c1", 0, [placed[0].pid], "its machine is gone")
+        assert await up(twin, "/user/boss/kid") > placed[0].pid
+
+    on_twin(tmp_path, body)
+
+
+def test_who_waits_for_a_start_waits_on_when_the_cell_is_lost_and_is_told_when_it_does_not_come(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        twin.kernel.cells.place = lambda placement: None  # type: ignore[method-assign, assignment]
+        spawning = asyncio.create_task(twin.spawn("ada"))
+        await asyncio.sleep(0)
+        first = twin.kernel.live.at("/user/ada")
+        assert first is not None
+        twin.kernel.cell_lost("c1", 0, [first.pid], "its machine is gone")
+        second = twin.kernel.live.at("/user/ada")
+        assert second is not None and second.pid > first.pid
+        twin.kernel.processes.started(second.pid, "c1")
+        assert await asyncio.wait_for(spawning, 10) == second.pid
+        lost = asyncio.create_task(twin.spawn("bob"))
+        await asyncio.sleep(0)
+        twin.kernel.processes.stop("/user/bob")
+        with pytest.raises(Refused, match="/user/bob did not start"):
+            await asyncio.wait_for(lost, 10)
+
+    on_twin(tmp_path, body)
+
+
+def test_nothing_starts_and_no_timer_fires_once_the_tree_is_closed() -> None:
+    async def body() -> None:
+        tree = Tree()
+        ada, bob = tree.spawn("ada"), tree.spawn("bob")
+        tree.open_turn(bob)
+        tree.processes.stop(bob)  # a timer that would kill it
+        for _ in range(2):  # and one that would start it
+            tree.up()
+            tree.crash(ada)
+        waits = tree.processes.when_started(ada)
+        carl = tree.spawn("carl")
+        assert tree.clock.waiting == 2
+        entries = len(tree.journal.drafts)
+        await tree.processes.close()
+        assert waits.cancelled()
+        assert tree.clock.waiting == 0
+        tree.clock.wind(100.0)
+        assert (tree.live.at(ada), len(tree.journal.drafts)) == (None, entries)
+        tree.crash(carl)
+        assert (tree.live.at(carl), tree.placed, tree.clock.waiting) == (None, [], 0)
+        tree.processes.cell_lost("c1", 0, [tree.pid(bob)], "the node stops")
+        assert tree.clock.waiting == 0
+        with pytest.raises(Unavailable, match="stopping"):
+            tree.spawn("dora")
+
+    asyncio.run(body())
 
 
 def test_the_administration_of_slots_refuses_in_otps_words(tmp_path: Path) -> None:

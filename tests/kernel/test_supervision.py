@@ -1,5 +1,6 @@
 """Supervision by the rules of Erlang/OTP. Names of OTP's own cases are given where a test has one."""
 
+from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
@@ -748,7 +749,57 @@ def test_reports_of_unknown_children_are_ignored() -> None:
 def test_an_exit_before_the_report_of_the_start_is_a_start_that_failed() -> None:
     shell = Shell(manual=True)
     shell.add("a")
-    assert shell.do(Exited("a", 1, "cell_lost", "cell 1")) == [Dropped("a", "cell_lost")]
+    assert shell.do(Exited("a", 1, "crash", "cell 1")) == [Dropped("a", "crash")]
+
+
+@pytest.mark.parametrize("reason", ["cell_lost", "noconnection"])
+@pytest.mark.parametrize("report", [StartFailed, Exited])
+def test_a_child_that_is_lost_before_it_ever_ran_and_without_blame_is_brought_back(
+    report: Callable[..., Event], reason: str
+) -> None:
+    for restart in ("permanent", "transient"):
+        shell = Shell(PARK, manual=True)
+        shell.add("a", restart=restart)
+        lost = StartFailed("a", reason) if report is StartFailed else Exited("a", 1, reason)
+        assert shell.do(lost) == [SlotChanged("a", SlotState.RESTARTING, reason), StartChild("a")]
+        assert shell.do(Started("a", 2)) == [SlotChanged("a", SlotState.RUNNING, "started")]
+    shell = Shell(PARK, manual=True)
+    shell.add("a", restart="temporary")
+    assert shell.do(StartFailed("a", reason)) == [Dropped("a", reason)]
+
+
+def test_a_start_by_name_that_is_lost_without_blame_is_made_again() -> None:
+    shell = Shell(manual=True)
+    shell.add("a")
+    for event in (Started("a", 1), Stop("a"), Exited("a", 1, "shutdown"), Start("a")):
+        shell.do(event)
+    assert shell.do(StartFailed("a", "cell_lost"))[-1] == StartChild("a")
+    assert shell["a"].slot is SlotState.RESTARTING
+
+
+def test_a_child_that_a_shutdown_overtook_before_it_ran_keeps_its_slot() -> None:
+    shell = Shell(manual=True)
+    shell.add("a")
+    assert shell.do(Shutdown()) == [StopChild("a", "shutdown", 5.0)]
+    assert shell.do(StartFailed("a", "shutdown")) == [GiveUp("shutdown")]
+    assert shell["a"].slot is SlotState.RUNNING
+
+
+def test_a_kill_of_the_whole_kills_the_children_and_overtakes_an_orderly_end() -> None:
+    shell = Shell()
+    shell.add("a", "b")
+    shell.stubborn.update("ab")
+    assert shell.do(Shutdown("killed")) == [StopChild("b", "killed", 0.0)]
+    assert shell.exit("b", "killed") == [StopChild("a", "killed", 0.0)]
+    assert shell.exit("a", "killed") == [GiveUp("killed")]
+    shell = Shell()
+    shell.add("a", "b")
+    shell.stubborn.update("ab")
+    assert shell.do(Shutdown()) == [StopChild("b", "shutdown", 5.0)]
+    assert shell.do(Shutdown("killed")) == [StopChild("b", "killed", 0.0)]
+    assert shell.do(Shutdown("killed")) == [] == shell.do(Shutdown())
+    assert shell.exit("b", "killed") == [StopChild("a", "killed", 0.0)]
+    assert shell.exit("a", "killed") == [GiveUp("killed")]
 
 
 def test_a_stop_during_the_start_waits_for_its_end_whichever_way_it_comes() -> None:

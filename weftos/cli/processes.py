@@ -220,7 +220,7 @@ def _fields(value: Json, above: str = "") -> list[tuple[str, Any]]:
 
 
 def stop(target: Target, data: Data = None, as_json: AsJson = False) -> None:
-    """Stop a child through its supervisor, to stay stopped.
+    """Stop a child and all that is below it through its supervisor, to stay stopped.
 
     weftos start starts it again.
     """
@@ -255,7 +255,7 @@ def kill(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send a process an exit signal.
+    """Send a process, and all that is below it, an exit signal.
 
     Its supervisor then does what the restart type says.
     """
