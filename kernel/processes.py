@@ -234,10 +234,11 @@ class Processes:
         if slot is None:
             return
         parent = slot.parent
-        if self._live.at(parent) is None or self._is_ending(parent):
+        begun = parent in self._supervisors  # also while a worker waits for its restart
+        if self._is_ending(parent) or not (begun or self._live.at(parent)):
             self._fail_starts(address, f"{parent} does not run just now: it starts when that does")
             return
-        if parent not in self._supervisors:
+        if not begun:
             self._begin_children(parent, without=address)
         if name_of(address) not in self._supervisors[parent].table:
             self._event(parent, Add(self._child_spec(slot)))
