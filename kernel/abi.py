@@ -161,7 +161,8 @@ class ToolDeclaration:
 
     effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``.
     idempotent: doing it twice with the same arguments equals doing it once.
-    on_doubt: what happens to a call whose effect is unknown after a crash: ``ask`` a person, ``retry``, or ``lost``.
+    on_doubt: what happens to a call whose effect is unknown, after a crash or at its deadline: ``ask`` a person,
+    ``retry``, or ``lost``.
     sandbox: ``node`` (in the node itself; only built-ins whose whole effect is journal records), ``archive`` (answered
     by the archive process; only built-ins that read), ``builtin`` or ``thirdparty`` (a worker process).
     parameters: JSON Schema of the arguments object.

@@ -470,15 +470,16 @@ class Control:
     async def doubts(self) -> list[dict[str, Any]]:
         return [
             {
-                "id": f"{turn.id}:{call.ordinal}",
-                "tool": call.name,
-                "arguments": call.arguments,
-                "address": turn.address,
-                "turn": turn.id,
-                "attempt": call.attempt,
-                "intent_seq": call.intent_seq,
+                "id": doubt.id,
+                "tool": doubt.call.name,
+                "arguments": doubt.call.arguments,
+                "address": doubt.address,
+                "turn": doubt.turn,
+                "turn_open": doubt.turn in self._state.turns,
+                "attempt": doubt.call.attempt,
+                "intent_seq": doubt.call.intent_seq,
             }
-            for turn, call in self._state.doubts()
+            for doubt in self._state.doubts()
         ]
 
     async def resolve(self, op: Mapping[str, object], id: str, resolution: str) -> dict[str, Any]:

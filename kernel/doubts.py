@@ -1,22 +1,25 @@
-"""Doubt: an intent without an outcome, after a crash of the worker or of the node.
+"""Doubt: an intent without an outcome, after a crash of the worker or of the node, or a deadline.
 
 The tool's own policy decides: done again (``retry``), given up (``lost``), or put before a person (``ask``). What has
-no effects is done again. Nothing is done again more than twice; then a person decides, or it is lost.
+no effects is done again. Nothing is done again more than twice, nor when its turn has ended; then a person decides, or
+it is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from chain.ledger import Draft
+from chain.ledger import PREVIOUS, Draft
 from kernel.abi import OnDoubt, ToolDeclaration
 from kernel.errors import NotFound, Refused
 from kernel.live import LiveTable
+from kernel.open_intents import OpenIntent
 from kernel.recorder import Recorder
 from kernel.state import Call, State, Turn
 from kernel.states import ProcessEvent, ProcessState
-from kernel.tool_records import CallSite, Outcome
+from kernel.tool_records import Outcome
 
 MAX_ATTEMPTS = 3
 RESOLUTIONS = {
@@ -24,49 +27,56 @@ RESOLUTIONS = {
     "lost": ("lost", "not done: a person said so"),
 }
 
+Drafter = Callable[[OpenIntent, str, dict[str, Any], int], Draft]
 
-def policy_of(declaration: ToolDeclaration | None, attempt: int) -> OnDoubt:
+
+def policy_of(declaration: ToolDeclaration | None, attempt: int, *, turn_open: bool = True) -> OnDoubt:
     """What to do about a doubtful call. A tool that is not configured any more has no policy: a person decides."""
     if declaration is None:
         return "ask"
+    again = turn_open and attempt < MAX_ATTEMPTS
     if declaration.effects == "none":
-        return "retry" if attempt < MAX_ATTEMPTS else "lost"
-    if declaration.on_doubt == "retry" and attempt >= MAX_ATTEMPTS:
+        return "retry" if again else "lost"
+    if declaration.on_doubt == "retry" and not again:
         return "ask"
     return declaration.on_doubt
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A person's word, recorded: the call, and whether it is to be done again."""
+    """A person's word, recorded: the call, its turn when it is still open, and whether it is to be done again."""
 
-    turn: Turn
+    turn: Turn | None
     call: Call
     again: bool
 
 
 class Doubts:
-    """Records doubt, and a person's word on it. ``site(turn, call)`` tells where a recorded call stands."""
+    """Records doubt, and a person's word on it.
 
-    def __init__(
-        self, recorder: Recorder, live: LiveTable, site: Callable[[Turn, Call], CallSite], limit_bytes: int
-    ) -> None:
+    ``draft(intent, kind, body, cause)`` drafts an entry about a call; ``cause`` is a sequence number.
+    """
+
+    def __init__(self, recorder: Recorder, live: LiveTable, draft: Drafter, limit_bytes: int) -> None:
         self._recorder = recorder
         self._state: State = recorder.state
         self._live = live
-        self._site = site
+        self._draft = draft
         self._limit_bytes = limit_bytes
 
-    def draft(self, turn: Turn, call: Call, policy: OnDoubt) -> Draft:
-        """The outcome that says so: ``lost`` or ``in_doubt``."""
+    def draft(self, intent: OpenIntent, policy: OnDoubt, why: str) -> Draft:
+        """The outcome that says so: ``lost`` or ``in_doubt``; ``why`` it is not known what became of the call."""
         if policy == "lost":
-            status, text = "lost", f"{call.name} was lost in a crash; it is not known to be done"
-        else:
-            status, text = "in_doubt", "it is not known whether this was done; a person must say"
-        return self._site(turn, call).outcome(self._outcome(call, status, text), call.intent_seq)
+            return self.outcome(intent, "lost", f"{why}; it is not known to be done")
+        return self.outcome(
+            intent, "in_doubt", f"{why}; it is not known whether this was done, a person must say"
+        )
 
-    def _outcome(self, call: Call, status: str, text: str) -> Outcome:
-        return Outcome(status, text, call.attempt, self._limit_bytes)
+    def outcome(self, intent: OpenIntent, status: str, text: str, cause: int | None = None) -> Draft:
+        """An outcome that no tool gave. Caused by the intent, unless ``cause`` says otherwise."""
+        call = intent.call
+        body = Outcome(status, text, call.attempt, self._limit_bytes).body()
+        return self._draft(intent, "tool.outcome", body, call.intent_seq if cause is None else cause)
 
     def suspend(self, turn: Turn) -> None:
         """The process that runs the turn waits for a person."""
@@ -76,21 +86,30 @@ class Doubts:
 
     async def resolve(self, ident: str, resolution: str, by: str) -> Resolved:
         """Record a person's word on a doubt (``turn:ordinal``). Raises NotFound or Refused."""
-        turn_id, _, ordinal = ident.partition(":")
-        turn = self._state.turns.get(turn_id)
-        call = turn.calls.get(ordinal) if turn is not None else None
-        if turn is None or call is None or not call.doubt:
+        intent = self._state.intents.get(ident)
+        if intent is None or not intent.call.doubt:
             raise NotFound(f"no doubt {ident}; weftos doubts list shows them")
         if resolution != "retry" and resolution not in RESOLUTIONS:
             raise Refused(f"resolution {resolution!r} is none of retry, {', '.join(RESOLUTIONS)}")
-        site = self._site(turn, call)
-        records = [site.draft("tool.resolved", {"resolution": resolution, "by": by}, call.intent_seq)]
+        turn, call = self._state.turns.get(intent.turn), intent.call
+        if resolution == "retry" and turn is None:
+            raise Refused(
+                f"turn {intent.turn} has ended, so nobody would hear of another attempt: say done or lost, and ask "
+                f"{intent.address} again"
+            )
+        records = [
+            self._draft(intent, "tool.resolved", {"resolution": resolution, "by": by}, call.intent_seq)
+        ]
         if resolution != "retry":
-            records.append(site.outcome(self._outcome(call, *RESOLUTIONS[resolution])))
+            records.append(self.outcome(intent, *RESOLUTIONS[resolution], PREVIOUS))
         ticket = self._recorder.commit(records, durable=True)
         await ticket.durable()
+        if turn is not None:
+            self._wake(turn)
+        return Resolved(turn, call, resolution == "retry")
+
+    def _wake(self, turn: Turn) -> None:
         process = self._live.at(turn.address)
         waits = process is not None and process.turn == turn.id and process.state is ProcessState.SUSPENDED
         if process is not None and waits and not any(other.doubt for other in turn.calls.values()):
             process.on(ProcessEvent.RESUME)
-        return Resolved(turn, call, resolution == "retry")

@@ -158,6 +158,12 @@ def check_unused(plan: Plan, state: State) -> None:
                 f"turn {turn.id} of {_process(turn.address, state)} is open and holds what is to be erased: "
                 f"wait for it, or weftos cancel {_pid(turn.address, state)}"
             )
+    for intent in state.intents:
+        if intent.turn in turns:
+            raise Refused(
+                f"call {intent.id} of {_process(intent.address, state)}, {intent.call.name}, has no outcome yet: wait "
+                "for it, or decide it when weftos doubts list shows it"
+            )
     for ident in plan.messages:
         mail = state.find_mail(ident)
         if mail is not None:

@@ -37,6 +37,7 @@ from kernel.recorder import Recorder
 from kernel.remote import Remote, RemoteParts
 from kernel.spec import Isolation
 from kernel.state import DeadLetter, Mail, Turn, turn_id
+from kernel.states import KILLED, SHUTDOWN
 from kernel.tool_calls import ToolCalls, ToolParts
 from kernel.tools.registry import Registry
 from kernel.tools.workers import Workers
@@ -301,6 +302,10 @@ class Kernel:
             if turn.crashes >= self.env.bounds.turn_attempts:
                 with contextlib.suppress(LedgerUnavailable):  # not now; after its next crash, then
                     self.turns.poison(turn, process.pid)
+            elif reason == KILLED or reason.startswith(
+                SHUTDOWN
+            ):  # on purpose: what it was about to do is not done
+                self.tool_calls.withdraw(turn, f"process {process.pid} was ended ({reason})")
 
     def _died_letter(self, letter: DeadLetter) -> None:
         mail = letter.mail

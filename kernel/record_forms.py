@@ -59,6 +59,10 @@ def _number(value: Any) -> bool:
     return type(value) is int and 0 <= value < NUMBER_LIMIT
 
 
+def _given(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
 def _spec(value: Any) -> bool:
     ProcessSpec.from_json(value)
     return True
@@ -106,10 +110,10 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "model.asked": {**_CALL, "call_hash": str, "provider": Later(str, ""), "model": Later(str, ""),
                     "tools": Later(_texts, []), "asked": Later(str, "")},
     "model.answered": {**_CALL, "status": str, "answer": str, "input_tokens": int, "output_tokens": int},
-    "sys.value": {**_CALL, "call_hash": str, "op": str},
+    "sys.value": {**_CALL, "call_hash": str, "op": str, "value": _given},
     "tool.proposed": {**_CALL, "call_hash": str, "tool": str, "arguments": str},
     "tool.intent": {**_CALL, "attempt": int},
-    "tool.outcome": {**_CALL, "status": str, "result": str, "truncated": bool},
+    "tool.outcome": {**_CALL, "status": str, "result": str, "truncated": bool, "attempt": int},
     "tool.resolved": {**_CALL, "resolution": str},
     "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int},
     "memory.forgotten": _ID,

@@ -9,7 +9,7 @@ nothing; what one must be like says :mod:`kernel.record_forms`, which is asked b
 A **slot** is a place in the supervision tree, named by its address; an **incarnation** of it has a PID. A **mail** is
 an accepted message that is neither answered nor dead; it stays in its mailbox until its turn has ended. A **turn** is
 open from its first delivery to ``turn.ended``, over any number of incarnations; its **calls** hold what was recorded
-of each syscall, by ordinal.
+of each syscall, by ordinal. An **open intent** outlives its turn, until its outcome is recorded.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from kernel.address import ancestors
 from kernel.crossings import Crossings
 from kernel.documents import Documents
+from kernel.open_intents import OpenIntent, OpenIntents, call_id
 from kernel.record_forms import ERASING, INBOX, PIDS, Change, check_entry, read_change
 from kernel.spec import ProcessSpec
 from kernel.values import canonical
@@ -83,7 +84,8 @@ class Mail:
 @dataclass(slots=True)
 class Call:
     """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say.
-    ``intent_seq``: the intent of the attempt that may be under way, -1 when there is none.
+    ``intent_seq``: the intent of the attempt that may be under way, -1 when there is none. ``unsettled``: an earlier
+    attempt than that may have been carried out.
     """
 
     ordinal: str
@@ -96,6 +98,7 @@ class Call:
     attempt: int = 0
     outcome: dict[str, Any] | None = None
     doubt: bool = False
+    unsettled: bool = False
 
 
 @dataclass(slots=True)
@@ -193,7 +196,7 @@ class State:
         self.documents = Documents()
         self.crossings = Crossings()
         self.erasing: dict[str, bytes] = {}
-        self.doubtful: set[str] = set()  # turns that had a doubt
+        self.intents = OpenIntents()
         self._handlers = {
             "node.booted": self._booted,
             "process.spawned": self._spawned,
@@ -421,7 +424,7 @@ class State:
     def _turn_ended(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         turn = self.turns.pop(body["turn"], None)
         for ordinal in () if turn is None else turn.calls:
-            self.crossings.ended(f"{body['turn']}:{ordinal}")
+            self.crossings.ended(call_id(body["turn"], ordinal))
         if turn is not None and body["status"] in ("ok", "error", "cancelled") and self._take(turn.mail.id):
             self.tally.acknowledged += 1
 
@@ -448,12 +451,16 @@ class State:
         turn = self.turns.get(body["turn"])
         return None if turn is None else turn.calls.get(body["ordinal"])
 
-    def _model_asked(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+    def _add_call(self, body: dict[str, Any], call: Call) -> None:
         turn = self.turns.get(body["turn"])
         if turn is not None:
-            call = Call(body["ordinal"], body["call_hash"], "model", seq, arguments=body.get("asked", ""))
-            call.name = resolved_name(body.get("provider", ""), body.get("model", ""), body.get("tools", []))
-            turn.calls[body["ordinal"]] = call
+            turn.calls[call.ordinal] = call
+            self.intents.settle(call_id(turn.id, call.ordinal))
+
+    def _model_asked(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        call = Call(body["ordinal"], body["call_hash"], "model", seq, arguments=body.get("asked", ""))
+        call.name = resolved_name(body.get("provider", ""), body.get("model", ""), body.get("tools", []))
+        self._add_call(body, call)
 
     def _model_answered(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
@@ -463,58 +470,56 @@ class State:
             self.turns[body["turn"]].last_answer_seq = seq
 
     def _value(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        turn = self.turns.get(body["turn"])
-        if turn is not None:
-            call = Call(body["ordinal"], body["call_hash"], body["op"], seq, outcome={"value": body["value"]})
-            turn.calls[body["ordinal"]] = call
+        outcome = {"value": body["value"]}
+        self._add_call(body, Call(body["ordinal"], body["call_hash"], body["op"], seq, outcome=outcome))
 
     # -- tools ---------------------------------------------------------------------------------------------------
 
     def _proposed(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        turn = self.turns.get(body["turn"])
-        if turn is not None:
-            turn.calls[body["ordinal"]] = Call(
-                body["ordinal"],
-                body["call_hash"],
-                "tool",
-                seq,
-                name=body["tool"],
-                arguments=body["arguments"],
-            )
+        name, arguments = body["tool"], body["arguments"]
+        call = Call(body["ordinal"], body["call_hash"], "tool", seq, name=name, arguments=arguments)
+        self._add_call(body, call)
 
     def _intent(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
-        if call is not None:
-            call.intent_seq, call.attempt = seq, body["attempt"]
-            call.doubt = False
+        if call is None or call.op != "tool" or call.outcome is not None:
+            return
+        turn = self.turns[body["turn"]]
+        call.unsettled = call.unsettled or call.intent_seq >= 0
+        call.intent_seq, call.attempt = seq, body["attempt"]
+        call.doubt = False
+        self.intents.hold(OpenIntent(turn.id, turn.address, turn.mail.trace, call))
+
+    def _intended(self, body: dict[str, Any]) -> Call | None:
+        """The call of an entry that may come when its turn has ended."""
+        intent = self.intents.get(call_id(body["turn"], body["ordinal"]))
+        return self._call(body) if intent is None else intent.call
 
     def _outcome(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        call = self._call(body)
-        if call is None or call.outcome is not None:  # what was told once stands
+        """The first outcome of a call stands, and only the newest attempt can give it."""
+        call = self._intended(body)
+        if call is None or call.op != "tool" or call.outcome is not None or call.attempt != body["attempt"]:
             return
-        call.doubt = body["status"] == "in_doubt"
-        if call.doubt:
-            self.doubtful.add(body["turn"])
-        else:
-            call.outcome = {
-                "status": body["status"],
-                "result": body["result"],
-                "truncated": body["truncated"],
-            }
-            self.crossings.ended(f"{body['turn']}:{body['ordinal']}")
+        if body["status"] == "in_doubt":
+            call.doubt = call.intent_seq >= 0
+            return
+        call.doubt = False
+        call.outcome = {"status": body["status"], "result": body["result"], "truncated": body["truncated"]}
+        self.intents.settle(call_id(body["turn"], body["ordinal"]))
+        self.crossings.ended(call_id(body["turn"], body["ordinal"]))
 
     def _resolved(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        call = self._call(body)
-        if call is not None:
-            call.doubt = False
-            if body["resolution"] == "retry":
-                call.intent_seq = -1  # that attempt is settled; the next one has an intent of its own
+        call = self._intended(body)
+        if call is None:
+            return
+        call.doubt = False
+        if body["resolution"] == "retry":  # that attempt is settled; the next one has an intent of its own
+            call.intent_seq, call.unsettled = -1, False
+            self.intents.settle(call_id(body["turn"], body["ordinal"]))
 
-    def doubts(self) -> list[tuple[Turn, Call]]:
-        """Calls that wait for a person."""
-        self.doubtful &= self.turns.keys()
-        turns = [self.turns[ident] for ident in sorted(self.doubtful)]
-        return [(turn, call) for turn in turns for call in turn.calls.values() if call.doubt]
+    def doubts(self) -> list[OpenIntent]:
+        """Calls that wait for a person, oldest first."""
+        return self.intents.doubts()
 
     # -- memory --------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,16 @@ import msgpack
 from chain.errors import DamageError, ForeignDataError
 from kernel.documents import Fact
 from kernel.errors import Invalid
+from kernel.open_intents import OpenIntent
 from kernel.spec import ProcessSpec
 from kernel.state import Call, DeadLetter, Mail, Session, Slot, State, Tally, Turn, turn_id
 
 FORMAT = 2
-_SINCE_2 = ["", 0, ""]  # config, result_bytes and diverged of a turn that was open under format 1
+_CALL_SINCE_2 = [False]  # unsettled
+_TURN_SINCE_2 = ["", 0, ""]  # config, result_bytes and diverged
 PARTS = (
     "format", "slots", "mail", "turns", "dead", "sessions", "pids", "pids_reserved", "boots", "tally", "documents",
-    "outbox", "questions", "inbox", "erasing",
+    "outbox", "questions", "inbox", "erasing", "intents",
 )  # fmt: skip
 
 _PLACE = "snapshot/state.ws"
@@ -53,9 +55,17 @@ def encode_state(state: State) -> bytes:
         "inbox": [[origin, number, *kept]
                   for origin, box in crossings.inbox.items() for number, kept in box.items()],
         "erasing": [list(item) for item in state.erasing.items()],
+        "intents": [[one.turn, one.address, one.trace, _row(one.call)]
+                    for one in state.intents if not _in_its_turn(state, one)],
     }  # fmt: skip
     packed: bytes = msgpack.packb(parts)
     return packed
+
+
+def _in_its_turn(state: State, intent: OpenIntent) -> bool:
+    """Whether it can be derived from the calls of an open turn."""
+    turn = state.turns.get(intent.turn)
+    return turn is not None and turn.calls.get(intent.call.ordinal) is intent.call
 
 
 def _turns(kept: Session) -> list[list[Any]]:
@@ -76,9 +86,13 @@ def restore_state(state: State, data: bytes) -> None:
     found = parts.get("format") if isinstance(parts, dict) else None
     if type(found) is int and found > FORMAT:
         raise ForeignDataError(f"the state in {_PLACE} has format {found}, this version knows {FORMAT}")
+    if found == 1 and "intents" not in parts:
+        parts["intents"] = []
     if found not in (1, FORMAT) or set(parts) != set(PARTS):
         raise _damage("its parts are not those of a state")
     try:
+        if found == 1:
+            parts["turns"] = [_turn_since_2(row) for row in _rows(parts, "turns")]
         _restore(state, parts)
     except (KeyError, ValueError, TypeError, RecursionError, msgpack.UnpackException, Invalid) as error:
         raise _damage(f"{type(error).__name__}: {error}") from error
@@ -90,7 +104,7 @@ def _restore(state: State, parts: dict[str, Any]) -> None:
     for row in _rows(parts, "mail"):
         state.hold(_made(Mail, row))
     for ident, *row in _rows(parts, "turns"):
-        _restore_turn(state, _text(ident), row + _SINCE_2 if parts["format"] == 1 else row)
+        _restore_turn(state, _text(ident), row)
     for row in _rows(parts, "dead"):
         letter = _made(DeadLetter, row)
         state.dead[letter.mail.id] = letter
@@ -108,6 +122,19 @@ def _restore(state: State, parts: dict[str, Any]) -> None:
     _restore_crossings(state, parts)
     for key, value in _rows(parts, "erasing"):
         state.erasing[_text(key)] = _bytes(value)
+    for turn, address, trace, row in _rows(parts, "intents"):
+        state.intents.hold(OpenIntent(_text(turn), _text(address), _bytes(trace), _made(Call, row)))
+
+
+def _turn_since_2(row: list[Any]) -> list[Any]:
+    """The row of a turn as format 1 had it, with what format 2 knows besides."""
+    *before, calls, last_answer_seq = row
+    return [
+        *before,
+        [[*_list(call), *_CALL_SINCE_2] for call in _list(calls)],
+        last_answer_seq,
+        *_TURN_SINCE_2,
+    ]
 
 
 def _restore_turn(state: State, message: str, row: list[Any]) -> None:
@@ -116,8 +143,9 @@ def _restore_turn(state: State, message: str, row: list[Any]) -> None:
         raise ValueError(f"the message {message!r:.80} of a turn is in no mailbox, or in two turns")
     turn = _made(Turn, row, mail=mail)
     state.turns[turn.id] = turn
-    if any(call.doubt for call in turn.calls.values()):
-        state.doubtful.add(turn.id)
+    for call in turn.calls.values():
+        if call.op == "tool" and call.outcome is None and call.intent_seq >= 0:
+            state.intents.hold(OpenIntent(turn.id, turn.address, mail.trace, call))
 
 
 def _restore_crossings(state: State, parts: dict[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 One call is four entries: ``tool.proposed`` (what was asked), ``tool.verdict`` (what was decided and why),
 ``tool.intent`` (signed and on the disk before anything with effects happens) and ``tool.outcome``. Refusals are data
-for whoever asked, never exceptions. What becomes of an intent without an outcome is in ``doubts.py``.
+for whoever asked, never exceptions. What becomes of an intent without an outcome is in ``doubts.py``; no outcome is a
+guess: that nothing was done is said only of what was not handed over.
 
 Pure built-ins run in the node. Built-ins whose whole effect is journal records (``send_message``, ``ask``,
 ``spawn_agent``, ``memory_write``) are written in one unit with their outcome, so they are never in doubt. What reads
@@ -13,14 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.group import Group
 from chain.ledger import PREVIOUS, Draft, StateChange, Ticket
-from kernel.abi import ToolDeclaration
+from kernel.abi import OnDoubt, ToolDeclaration
+from kernel.attempts import Attempt, Attempts
 from kernel.bounds import Bounds
 from kernel.divergence import shown
 from kernel.doubts import Doubts, policy_of
@@ -29,12 +31,20 @@ from kernel.gates import Proposal, Verdict, judge
 from kernel.live import LiveProcess, LiveTable
 from kernel.memory_tools import MemoryTools
 from kernel.node_tools import Done, NodeTools, Pending
+from kernel.open_intents import OpenIntent, call_id
 from kernel.recorder import Recorder
 from kernel.state import Call, Turn
-from kernel.tool_records import CallSite, Outcome, for_cell
+from kernel.tool_records import CallSite, Outcome, follow_up, for_cell
 from kernel.tools.arguments import ArgumentsError, canonical_json, parse_arguments
 from kernel.tools.registry import Registry
-from kernel.tools.workers import WorkerCall, WorkerLost, Workers, WorkerUnavailable
+from kernel.tools.workers import (
+    WorkerCall,
+    WorkerLost,
+    WorkerResult,
+    Workers,
+    WorkerUnavailable,
+    WorkerWithdrawn,
+)
 from kernel.turns import Turns
 from kernel.values import call_hash, clean, cut_bytes
 
@@ -75,15 +85,16 @@ class ToolCalls:
         self.registry = registry
         self._parts = parts
         self._bounds = parts.bounds
-        self.doubts = Doubts(recorder, live, self._site_of, parts.bounds.tool_record_bytes)
-        self._running: dict[tuple[str, str], object] = {}  # call -> the mark of the attempt that runs
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self.doubts = Doubts(recorder, live, self._follow_up, parts.bounds.tool_record_bytes)
+        self._attempts = Attempts()
+        self._closing = False
 
     # -- the syscall ---------------------------------------------------------------------------------------------
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
         """A cell asks for a tool. Everything in ``args`` is hostile."""
+        if self._closing:  # the turn is taken up again at the next boot
+            return
         name, text = clean(args["name"])[:64], clean(args["arguments"])
         hashed = call_hash("tool", name, text)
         call = turn.calls.get(ordinal)
@@ -109,6 +120,11 @@ class ToolCalls:
         pid = slot.pid if slot is not None else 0
         return CallSite(turn, call.ordinal, call.name, pid, self._subject(call.name))
 
+    def _follow_up(self, intent: OpenIntent, kind: str, body: dict[str, Any], cause: int) -> Draft:
+        slot = self._state.slots.get(intent.address)
+        pid = slot.pid if slot is not None else 0
+        return follow_up(intent, pid, self._subject(intent.call.name), kind, body, cause)
+
     def _propose(self, process: LiveProcess, site: CallSite, hashed: str, text: str) -> None:
         examined = self._examine(process, site.tool, text)
         if isinstance(examined, Examined):
@@ -129,7 +145,10 @@ class ToolCalls:
         """Run a recorded proposal (again): judged anew, since rights and registry may have changed. Whoever comes
         second, the cell that asks or the person that resolves, finds it running, settled or in doubt anew.
         """
-        if (turn.id, call.ordinal) in self._running or call.outcome is not None or call.doubt:
+        if self._attempts.get(turn.id, call.ordinal) or call.outcome is not None or call.doubt:
+            return
+        if call.name == "ask" and call.intent_seq >= 0:  # the question was sent, with the intent
+            self._await_reply((turn.id, call.ordinal), self._bounds.ask_timeout_s)
             return
         site = self._site_of(turn, call)
         examined = self._examine(process, call.name, call.arguments)
@@ -140,9 +159,9 @@ class ToolCalls:
                 return
         else:
             verdict, status = Verdict("deny", (examined,)), "error"
-        outcome = self._outcome(status, "; ".join(verdict.reasons), call.attempt)
-        self._recorder.commit([site.outcome(outcome, call.seq)])
-        self._answer(turn, call)
+        draft = self._undone(site, call, status, "; ".join(verdict.reasons), again=True)
+        self._recorder.commit([draft])
+        self._conclude(turn, call)
 
     def _examine(self, process: LiveProcess, name: str, text: str) -> Examined | str:
         """Parse once and validate against the tool's schema; a string says why not."""
@@ -172,6 +191,25 @@ class ToolCalls:
             outcome = for_cell(call.outcome, turn.result_bytes or self._bounds.tool_result_bytes)
             self._turns.answer(turn, call.ordinal, outcome)
 
+    def _conclude(self, turn: Turn, call: Call) -> None:
+        """What was recorded of a call, told to whoever runs its turn: its outcome, or to wait for a person."""
+        if call.doubt:
+            self.doubts.suspend(turn)
+        self._answer(turn, call)
+
+    def _undone(self, site: CallSite, call: Call, status: str, text: str, *, again: bool = False) -> Draft:
+        """The outcome of an attempt of which it is known that it was not made; ``again``: the next one after the
+        recorded one. When an earlier one may have been, that is not the outcome of the call: then it is in doubt.
+        """
+        intent = self._state.intents.get(call_id(*site.key))
+        entry = self.registry.get(call.name)
+        harmless = entry is not None and entry.declaration.effects == "none"
+        if intent is None or harmless or not (call.unsettled or again):
+            cause = call.intent_seq if call.intent_seq >= 0 else call.seq
+            return site.outcome(self._outcome(status, text, call.attempt), cause)
+        policy = policy_of(entry.declaration if entry else None, call.attempt, turn_open=False)
+        return self.doubts.draft(intent, policy, f"{text}; but an earlier attempt may have been made")
+
     # -- execution -----------------------------------------------------------------------------------------------
 
     def _execute(self, process: LiveProcess, site: CallSite, before: list[Draft], examined: Examined) -> None:
@@ -188,72 +226,85 @@ class ToolCalls:
             return
         if declaration.sandbox == "archive":
             self._recorder.commit(records)
-            self._spawn(site, self._run_in_archive(site, examined, process.address))
+            self._attempts.run(
+                *site.key, lambda _: self._run_in_archive(site, examined, process.address), begun=True
+            )
             return
         ticket = self._recorder.commit(records, durable=True)
-        self._spawn(site, self._run_in_worker(site, examined, ticket, process.spec.workspace))
-
-    def _spawn(self, site: CallSite, work: Coroutine[Any, Any, None]) -> None:
-        mark = self._running[site.key] = object()
-
-        async def guarded() -> None:
-            try:
-                await work
-            finally:
-                if self._running.get(site.key) is mark:  # else the next attempt runs already
-                    del self._running[site.key]
-
-        task = asyncio.get_running_loop().create_task(guarded())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        workspace = process.spec.workspace
+        self._attempts.run(
+            *site.key, lambda attempt: self._run_in_worker(site, examined, ticket, workspace, attempt)
+        )
 
     async def _run_in_worker(
-        self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str
+        self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str, attempt: Attempt
     ) -> None:
-        turn, call, declaration = site.turn, site.turn.calls[site.ordinal], examined.declaration
+        call, declaration = site.turn.calls[site.ordinal], examined.declaration
         intent = ticket.entries[-1]
-        group = await self._durable(ticket)
-        work = WorkerCall(
-            tool=declaration.name,
-            arguments=examined.arguments,
-            receipt=group.receipt(intent).encode(),
-            salt=intent.salt,
-            body=intent.body,
-            workspace=workspace,
-            timeout_s=declaration.timeout_s,
-        )
         try:
-            result = await self._parts.workers.run(work)
+            group = await self._durable(ticket)
+            work = WorkerCall(
+                tool=declaration.name,
+                arguments=examined.arguments,
+                receipt=group.receipt(intent).encode(),
+                salt=intent.salt,
+                body=intent.body,
+                workspace=workspace,
+                timeout_s=declaration.timeout_s,
+                effects=declaration.effects != "none",
+            )
+            result = await self._parts.workers.run(work, lambda: self._begin(site, attempt))
         except WorkerUnavailable as error:
-            outcome = self._outcome("error", f"the tool could not be started: {error}", call.attempt)
-        except WorkerLost:
-            await self._in_doubt(turn, call, declaration)
+            draft = self._undone(site, call, "error", f"the tool could not be started: {error}")
+        except (WorkerWithdrawn, asyncio.CancelledError):
+            if self._closing or not attempt.withdrawn:
+                return
+            draft = self._withdrawn(site, call, attempt)
+        except WorkerLost as error:
+            await self._in_doubt(site, call, declaration, str(error))
             return
         else:
-            status = "denied" if result.status == "refused" else result.status
-            outcome = self._outcome(status, result.text, call.attempt, result.full_hash, result.truncated)
-        await self._recorded([site.outcome(outcome, intent.entry.seq)], durable=declaration.effects != "none")
-        self._answer(turn, call)
+            draft = self._result(site, call, result)
+        await self._recorded(call, draft, durable=declaration.effects != "none")
+        self._conclude(site.turn, call)
+
+    def _begin(self, site: CallSite, attempt: Attempt) -> bool:
+        """The last look before a call is handed over; from then on it may have been done."""
+        if site.turn.id not in self._state.turns:
+            attempt.withdraw("its turn has ended")
+        attempt.begun = not (attempt.withdrawn or self._closing)
+        return attempt.begun
+
+    def _withdrawn(self, site: CallSite, call: Call, attempt: Attempt) -> Draft:
+        text = f"{attempt.withdrawn}, and the call had not begun: nothing was done"
+        return self._undone(site, call, "killed", text)
+
+    def _result(self, site: CallSite, call: Call, result: WorkerResult) -> Draft:
+        if result.status == "refused":
+            return self._undone(site, call, "denied", result.text)
+        outcome = self._outcome(result.status, result.text, call.attempt, result.full_hash, result.truncated)
+        return site.outcome(outcome, call.intent_seq)
 
     async def _run_in_archive(self, site: CallSite, examined: Examined, reader: str) -> None:
         """A built-in that only reads memory. It has no effects, so its intent waits for no disk."""
         call = site.turn.calls[site.ordinal]
         done = await self._parts.memory_tools.run(examined.declaration, examined.parsed, reader)
         outcome = self._outcome(done.status, done.text, call.attempt)
-        await self._recorded([site.outcome(outcome, call.intent_seq)], durable=False)
+        await self._recorded(call, site.outcome(outcome, call.intent_seq), durable=False)
         self._answer(site.turn, call)
 
-    async def _recorded(self, drafts: Sequence[Draft], *, durable: bool) -> None:
-        """Write what has happened, however long the disk refuses: it must not be told before it is recorded."""
-        ticket = await self._committed(drafts, durable=durable)
-        if durable:
-            await self._durable(ticket)
+    async def _recorded(self, call: Call, draft: Draft, *, durable: bool) -> None:
+        """Write what has happened, however long the disk refuses: it must not be told before it is recorded.
 
-    async def _committed(self, drafts: Sequence[Draft], *, durable: bool) -> Ticket:
-        """Commit as soon as the ledger takes it; when it does at once, nothing else runs in between."""
-        while True:
+        Committed as soon as the ledger takes it; when it does at once, nothing else runs in between. What has an
+        outcome meanwhile (it was withdrawn, and its turn has ended) keeps that.
+        """
+        while call.outcome is None:
             with contextlib.suppress(LedgerUnavailable):
-                return self._recorder.commit(drafts, durable=durable)
+                ticket = self._recorder.commit([draft], durable=durable)
+                if durable:
+                    await self._durable(ticket)
+                return
             await asyncio.sleep(RETRY_S)
 
     async def _durable(self, ticket: Ticket) -> Group:
@@ -279,7 +330,7 @@ class ToolCalls:
             done.after()
             self._await_reply(site.key, done.deadline_s)
             return
-        outcome = self._outcome(done.status, done.text, 1)
+        outcome = self._outcome(done.status, done.text, records[-1].body["attempt"])
         unit: list[Draft | StateChange] = [*records, *done.records, site.outcome(outcome, seq - 1)]
         ticket = self._recorder.commit(unit, durable=bool(done.records))
         done.after()
@@ -292,16 +343,14 @@ class ToolCalls:
             await self._durable(ticket)
             self._answer(site.turn, call)
 
-        self._spawn(site, when_durable())
+        self._attempts.run(*site.key, lambda _: when_durable(), begun=True)
 
     def _await_reply(self, key: tuple[str, str], deadline_s: float) -> None:
-        self._running[key] = self
-        loop = asyncio.get_running_loop()
-        self._timers[key] = loop.call_later(deadline_s, self._reply_late, key, deadline_s)
+        self._attempts.wait(*key, deadline_s, lambda: self._reply_late(key, deadline_s))
 
     def _reply_late(self, key: tuple[str, str], deadline_s: float) -> None:
         try:
-            records, after = self.replied(":".join(key), "timeout", f"no reply within {deadline_s:g} s")
+            records, after = self.replied(call_id(*key), "timeout", f"no reply within {deadline_s:g} s")
             self._recorder.commit(records)
         except LedgerUnavailable:
             self._await_reply(key, RETRY_S)
@@ -319,83 +368,115 @@ class ToolCalls:
         outcome = self._outcome(status, reply, call.attempt)
 
         def after() -> None:
-            self._stop_waiting((turn.id, ordinal))
+            self._attempts.stop_waiting(turn.id, ordinal)
             self._answer(turn, call)
 
         return [self._site_of(turn, call).outcome(outcome, call.intent_seq)], after
 
-    def _stop_waiting(self, key: tuple[str, str]) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
-            self._running.pop(key, None)
-
     # -- doubt ---------------------------------------------------------------------------------------------------
 
-    async def _in_doubt(self, turn: Turn, call: Call, declaration: ToolDeclaration) -> None:
-        """The worker died with a call. It counts as running until the doubt is written, so nobody runs it meanwhile."""
-        open_ = turn.id in self._state.turns
-        policy = policy_of(declaration, call.attempt) if open_ else "lost"
-        process = self._live.at(turn.address)
+    async def _in_doubt(self, site: CallSite, call: Call, declaration: ToolDeclaration, why: str) -> None:
+        """The worker is gone with a call. It counts as under way until that is written: nobody makes it meanwhile."""
+        turn = site.turn
+        turn_open = turn.id in self._state.turns
+        policy = policy_of(declaration, call.attempt, turn_open=turn_open)
         if policy == "retry":
-            self._running.pop((turn.id, call.ordinal), None)
-            if process is not None and process.turn == turn.id and call.ordinal in process.asked:
-                self._again(process, turn, call)
+            self._attempts.release(*site.key)
+            self._retry(turn, call)
             return
-        ticket = await self._committed([self.doubts.draft(turn, call, policy)], durable=True)
-        self._running.pop((turn.id, call.ordinal), None)
-        await self._durable(ticket)
-        if call.doubt:
-            self.doubts.suspend(turn)
-        self._answer(turn, call)
+        intent = self._state.intents.get(call_id(*site.key))
+        if intent is not None:
+            await self._recorded(call, self.doubts.draft(intent, policy, why), durable=True)
+        self._conclude(turn, call)
 
     def recover(self) -> None:
         """After a replay, before anything listens: settle every intent without an outcome."""
-        for turn in list(self._state.turns.values()):
-            for call in list(turn.calls.values()):
-                if call.op != "tool" or call.outcome is not None or call.doubt or call.intent_seq < 0:
-                    continue
-                if call.name == "ask":
-                    self._await_reply((turn.id, call.ordinal), self._bounds.ask_timeout_s)
-                    continue
-                entry = self.registry.get(call.name)
-                policy = policy_of(entry.declaration if entry else None, call.attempt)
-                if policy != "retry":
-                    self._recorder.commit([self.doubts.draft(turn, call, policy)], durable=True)
+        for intent in self._state.intents:
+            call, turn_open = intent.call, intent.turn in self._state.turns
+            if call.doubt:
+                continue
+            if call.name == "ask" and turn_open:
+                self._await_reply((intent.turn, call.ordinal), self._bounds.ask_timeout_s)
+                continue
+            policy = self._policy(call, turn_open=turn_open)
+            if policy != "retry":
+                draft = self.doubts.draft(intent, policy, f"the node ended while {call.name} was under way")
+                self._recorder.commit([draft], durable=True)
+
+    def _policy(self, call: Call, *, turn_open: bool) -> OnDoubt:
+        entry = self.registry.get(call.name)
+        return policy_of(entry.declaration if entry else None, call.attempt, turn_open=turn_open)
 
     async def resolve(self, ident: str, resolution: str, by: str) -> str:
         """A person's word on a doubt (``turn:ordinal``). Returns the tool's name. Raises NotFound or Refused."""
         resolved = await self.doubts.resolve(ident, resolution, by)
         turn, call = resolved.turn, resolved.call
-        process = self._live.at(turn.address)
-        if not resolved.again:
+        if turn is None:
+            return call.name
+        if resolved.again:
+            self._retry(turn, call)
+        else:
             self._answer(turn, call)
-        elif process is not None and process.turn == turn.id and call.ordinal in process.asked:
-            self._again(process, turn, call)
         return call.name
 
-    def settle(self, turn: Turn) -> list[Draft]:
-        """Outcomes for the open intents of a turn that ends: nobody will ask for them again.
+    def _retry(self, turn: Turn, call: Call) -> None:
+        """Another attempt, when somebody asks for it now; otherwise it is made when the turn is resumed and asks."""
+        try:
+            self._retry_now(turn, call)
+        except LedgerUnavailable:
+            self._turns.held_back.hold(lambda: self._retry_now(turn, call))
 
-        A call that a worker still runs is left out: its outcome is recorded when it is known.
+    def _retry_now(self, turn: Turn, call: Call) -> None:
+        process = self._live.at(turn.address)
+        if process is not None and self._turns.asks(process, turn, call.ordinal):
+            self._again(process, turn, call)
+
+    # -- the end of a turn ---------------------------------------------------------------------------------------
+
+    def settle(self, turn: Turn) -> list[Draft]:
+        """Outcomes for the calls of a turn that ends, as far as they are known.
+
+        What was not handed over is withdrawn. What is under way stays open: its outcome is recorded when it is known.
+        So does what is in doubt, until a person says what became of it.
         """
+        drafts = [self._settled(turn, call) for call in turn.calls.values()]
+        return [draft for draft in drafts if draft is not None]
+
+    def _settled(self, turn: Turn, call: Call) -> Draft | None:
+        self._attempts.stop_waiting(turn.id, call.ordinal)
+        if call.op != "tool" or call.outcome is not None or call.doubt:
+            return None
+        attempt = self._attempts.get(turn.id, call.ordinal)
+        if attempt is not None:
+            taken_back = attempt.withdraw("the turn has ended")
+            return self._withdrawn(self._site_of(turn, call), call, attempt) if taken_back else None
+        intent = self._state.intents.get(call_id(turn.id, call.ordinal))
+        if intent is None:
+            return None
+        if call.name == "ask":
+            return self.doubts.outcome(intent, "lost", "the turn ended before there was a reply")
+        policy = self._policy(call, turn_open=False)
+        return self.doubts.draft(intent, policy, "the turn ended before this was known")
+
+    def withdraw(self, turn: Turn, why: str) -> None:
+        """Take back the calls of an open turn that were not handed over; their outcome is ``killed``."""
         for call in turn.calls.values():
-            self._stop_waiting((turn.id, call.ordinal))
-        return [
-            self._site_of(turn, call).outcome(
-                self._outcome("lost", "the turn ended before this was known", call.attempt), call.intent_seq
-            )
-            for call in turn.calls.values()
-            if call.op == "tool"
-            and call.outcome is None
-            and call.intent_seq >= 0
-            and (turn.id, call.ordinal) not in self._running
-        ]
+            attempt = self._attempts.get(turn.id, call.ordinal)
+            if attempt is not None and call.outcome is None:
+                attempt.withdraw(why)
 
     async def close(self) -> None:
-        """Stop waiting for replies; running calls end with their workers."""
-        for timer in self._timers.values():
-            timer.cancel()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Stop waiting for replies. Calls under way end with their workers, and are found open at the next boot; those
+        that were not handed over are made then.
+        """
+        self._closing = True
+        for ident in self._attempts.not_begun():
+            intent = self._state.intents.get(ident)
+            if intent is None or intent.call.unsettled:
+                continue
+            body = {"resolution": "retry", "by": "node: it had not begun when the node stopped"}
+            with contextlib.suppress(LedgerUnavailable):  # then it is in doubt at the next boot
+                self._recorder.commit(
+                    [self._follow_up(intent, "tool.resolved", body, intent.call.intent_seq)]
+                )
+        await self._attempts.close()

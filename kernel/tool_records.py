@@ -7,8 +7,17 @@ from typing import Any
 
 from chain.ledger import PREVIOUS, Draft
 from kernel.gates import Verdict
+from kernel.open_intents import OpenIntent
 from kernel.state import Call, Turn
 from kernel.values import cut_bytes, sha256_hex
+
+
+def follow_up(
+    intent: OpenIntent, pid: int, subject: str, kind: str, body: dict[str, Any], cause: int
+) -> Draft:
+    """An entry about a call that has an intent, whether or not its turn is still open."""
+    head = {"turn": intent.turn, "ordinal": intent.call.ordinal, "tool": intent.call.name}
+    return Draft(kind, {**head, **body}, pid, subject, intent.trace, cause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,9 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     text, or JSON values.
 
     effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``. idempotent: twice
-    equals once. on_doubt: what to do when a crash leaves it unknown whether it ran: ``ask`` a person,
-    ``retry``, ``lost``.
+    equals once. on_doubt: what to do when a crash, or its deadline, leaves it unknown whether it ran:
+    ``ask`` a person, ``retry``, ``lost``. timeout_s: what has not ended by then is stopped: with effects, the worker
+    process is killed, which the calls of other tools of the same package in it share.
 
     Raises TypeError when the function cannot be described so.
     """

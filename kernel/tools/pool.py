@@ -1,9 +1,12 @@
-"""The worker process of one package: started on first use, restarted after a death, retired after a timeout.
+"""The worker process of one package: started on first use, restarted after a death, replaced after a deadline.
 
-At most ``calls_at_once`` calls are with the process; each of them has a thread there, so a call that was sent
-has begun and its time runs. Others wait here and have surely not run. A call that exceeds its time is
-answered; its process gets no more calls and is killed, with everything it started, as soon as its other calls
-are over, so what hangs can go on that long. The next process is started at once.
+At most ``calls_at_once`` calls are with the process; each of them has a thread there, so a call that was sent has begun
+and its time runs. Others wait here and have surely not run; before one is sent, its caller is asked once more.
+
+A call *with effects* that exceeds its time is stopped for real: its process is killed at once, with everything it
+started, and what had not been answered by then is lost, the other calls of that process too (each of them follows its
+own policy). A call *without effects* is answered with ``timeout``; its process gets no more calls and is killed when
+its other calls are over, so what hangs can go on that long. In both cases the next process is started at once.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +41,12 @@ class WorkerUnavailable(Unavailable):
     """No worker took the call: it has surely not run."""
 
 
+class WorkerWithdrawn(KernelError):
+    """Nobody wants the call any more, and it was not handed over: it has surely not run."""
+
+    code = "refused"
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
     """Limits of one worker process. ``calls_at_once`` is also its number of threads."""
@@ -52,7 +61,9 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorkerCall:
-    """One call. ``arguments`` canonical JSON; ``receipt``, ``salt`` and ``body`` prove its ``tool.intent``."""
+    """One call. ``arguments`` canonical JSON; ``receipt``, ``salt`` and ``body`` prove its ``tool.intent``.
+    ``effects``: whether its tool has any.
+    """
 
     tool: str
     arguments: str
@@ -61,6 +72,7 @@ class WorkerCall:
     body: bytes
     workspace: str
     timeout_s: float
+    effects: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +94,10 @@ def local_result(status: Status, text: str) -> WorkerResult:
 @dataclass(eq=False, slots=True)
 class _Job:
     call: WorkerCall
+    begin: Callable[[], bool]
     future: asyncio.Future[WorkerResult]
     timer: asyncio.TimerHandle | None = None
+    late: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -94,6 +108,7 @@ class _Process:
     jobs: set[_Job] = field(default_factory=set)
     retired: bool = False
     gone: bool = False
+    stopped: str = ""  # why, when the node killed it
 
 
 class WorkerPool:
@@ -112,7 +127,7 @@ class WorkerPool:
         self._setup = setup
         self._limits = limits
         self._on_process = on_process
-        self._queue: deque[_Job] = deque()
+        self._queue: OrderedDict[_Job, None] = OrderedDict()
         self._current: _Process | None = None
         self._processes: set[_Process] = set()
         self._starting: asyncio.Task[None] | None = None
@@ -122,8 +137,9 @@ class WorkerPool:
         self._not_before_s = 0.0
         self._closed = False
 
-    def submit(self, call: WorkerCall) -> asyncio.Future[WorkerResult]:
-        """Queue a call. The future fails with :class:`WorkerLost` or :class:`WorkerUnavailable`.
+    def submit(self, call: WorkerCall, begin: Callable[[], bool]) -> asyncio.Future[WorkerResult]:
+        """Queue a call. The future fails with :class:`WorkerLost`, :class:`WorkerUnavailable`, or, when ``begin()``
+        said False, :class:`WorkerWithdrawn`; that is asked immediately before the call is sent, and is the last word.
 
         Cancelling it takes the call out of the queue; one that was sent goes on, and its answer is dropped.
         """
@@ -131,8 +147,9 @@ class WorkerPool:
             raise WorkerUnavailable(_STOPPING)
         if len(self._queue) >= self._limits.waiting_calls:
             raise WorkerUnavailable(f"{len(self._queue)} calls wait for this worker already; try again later")
-        job = _Job(call, asyncio.get_running_loop().create_future())
-        self._queue.append(job)
+        job = _Job(call, begin, asyncio.get_running_loop().create_future())
+        self._queue[job] = None
+        job.future.add_done_callback(lambda _: self._queue.pop(job, None))
         self._pump()
         return job.future
 
@@ -166,9 +183,13 @@ class WorkerPool:
                 self._begin_start()
             return
         while self._queue and len(process.jobs) < self._limits.calls_at_once:
-            job = self._queue.popleft()
-            if not job.future.done():
+            job, _ = self._queue.popitem(last=False)
+            if job.future.done():
+                continue
+            if job.begin():
                 self._hand_over(process, job)
+            elif not job.future.done():
+                job.future.set_exception(WorkerWithdrawn(f"{job.call.tool}: nobody wants it any more"))
 
     def _hand_over(self, process: _Process, job: _Job) -> None:
         call = job.call
@@ -200,8 +221,7 @@ class WorkerPool:
             if result is not None:
                 job.future.set_result(result)
             else:
-                reason = error or "the worker's answer is not one"
-                job.future.set_exception(WorkerLost(f"{job.call.tool}: {reason}"))
+                job.future.set_exception(WorkerLost(_why_lost(process, job, error)))
         if error is None and result is None:
             self._lose(process)
             self._end(process)
@@ -210,15 +230,20 @@ class WorkerPool:
         self._pump()
 
     def _time_out(self, process: _Process, job: _Job) -> None:
-        process.jobs.discard(job)
-        if not job.future.done():
-            text = f"{job.call.tool} did not end within {job.call.timeout_s:g} s"
-            job.future.set_result(local_result("timeout", text))
+        text = f"{job.call.tool} did not end within {job.call.timeout_s:g} s"
         process.retired = True
         if self._current is process:
             self._vacate()
-        if not process.jobs:
+        if job.call.effects:  # what it sent before its death is still its answer
+            job.late = True
+            process.stopped = text
             self._end(process)
+        else:
+            process.jobs.discard(job)
+            if not job.future.done():
+                job.future.set_result(local_result("timeout", text))
+            if not process.jobs:
+                self._end(process)
         if not self._closed:
             self._begin_start()
 
@@ -267,7 +292,7 @@ class WorkerPool:
     def _failed(self, process: _Process, reason: str) -> WorkerUnavailable:
         self._end(process)
         self._back_off(0.0)
-        waiting, self._queue = self._queue, deque()
+        waiting, self._queue = self._queue, OrderedDict()
         for job in waiting:
             if not job.future.done():
                 job.future.set_exception(WorkerUnavailable(reason))
@@ -342,7 +367,7 @@ class WorkerPool:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
-        waiting, self._queue = self._queue, deque()
+        waiting, self._queue = self._queue, OrderedDict()
         for job in waiting:
             if not job.future.done():
                 job.future.set_exception(WorkerUnavailable(_STOPPING))
@@ -354,6 +379,15 @@ class WorkerPool:
         for process in processes:
             self._end(process)
         await asyncio.gather(*(process.helper.stop() for process in processes), return_exceptions=True)
+
+
+def _why_lost(process: _Process, job: _Job, error: BaseException | None) -> str:
+    if job.late:
+        limit_s = job.call.timeout_s
+        return f"{job.call.tool}: did not end within {limit_s:g} s, and its worker was stopped"
+    if process.stopped:
+        return f"{job.call.tool}: its worker was stopped, since {process.stopped}"
+    return f"{job.call.tool}: {error or 'the answer of its worker is not one'}"
 
 
 def _read_answer(value: Any) -> WorkerResult | None:

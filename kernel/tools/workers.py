@@ -25,6 +25,7 @@ from kernel.tools.pool import (
     WorkerPool,
     WorkerResult,
     WorkerUnavailable,
+    WorkerWithdrawn,
     local_result,
 )
 from kernel.tools.registry import BUILTIN_PACKAGE, RegistryError, ToolSource, builtin_declarations
@@ -36,6 +37,7 @@ __all__ = [
     "WorkerLost",
     "WorkerResult",
     "WorkerUnavailable",
+    "WorkerWithdrawn",
     "Workers",
     "worker_command",
 ]
@@ -126,12 +128,16 @@ class Workers:
             faults |= bad
         return Description(tuple(declarations), faults)
 
-    async def run(self, call: WorkerCall) -> WorkerResult:
-        """Run one call. Raises WorkerLost (in doubt) or WorkerUnavailable (surely not run). Each intent runs once."""
+    async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
+        """Run one call; each intent runs once. ``begin()`` is asked immediately before the call is handed to a worker:
+        False, and it is not.
+
+        Raises WorkerLost (in doubt), WorkerUnavailable or WorkerWithdrawn (surely not run).
+        """
         if not self._spent.claim(receipt_index(call.receipt)):
             text = "this intent was handed to a worker before, or has no readable receipt; each runs once"
             return local_result("refused", text)
-        return await self._pools[self._package_of.get(call.tool, BUILTIN_PACKAGE)].submit(call)
+        return await self._pools[self._package_of.get(call.tool, BUILTIN_PACKAGE)].submit(call, begin)
 
     async def close(self) -> None:
         """Kill every worker; calls under way are lost."""

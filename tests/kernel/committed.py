@@ -100,6 +100,7 @@ BY_NAME = {
     "status": st.sampled_from(["ok", "error", "in_doubt"]), "resolution": st.sampled_from(["retry", "done"]),
     "decision": st.sampled_from(["again", "accept"]), "recorded": st.just("{}"), "asked": st.just('{"op":"now"}'),
     "config": st.just("{}"), "result_bytes": NUMBERS, "tools": st.just(["a"]),
+    "value": NUMBERS,
 }  # fmt: skip
 BY_TYPE = {str: st.text(max_size=3), int: NUMBERS, bool: st.booleans()}
 GOOD = st.one_of(*BY_TYPE.values(), st.just([]), st.just(["a"]), st.just(None))

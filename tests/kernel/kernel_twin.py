@@ -30,7 +30,7 @@ from kernel.recorder import Recorder, replay_into
 from kernel.spec import ProcessSpec
 from kernel.state import Mail, State
 from kernel.tools.registry import Registry, ToolSource, builtin_declarations
-from kernel.tools.workers import WorkerCall, WorkerResult
+from kernel.tools.workers import WorkerCall, WorkerResult, WorkerWithdrawn
 
 LIMIT_S = 20.0
 EXTERNAL = ToolDeclaration("pay", "Pay somebody.", {"type": "object", "additionalProperties": True})
@@ -99,17 +99,29 @@ class TwinCells:
 
 
 class TwinWorkers:
-    """Runs nothing: answers with ``answer(call)``, which may raise; keeps every call."""
+    """Runs nothing: answers with ``answer(call)``, which may raise; keeps every call that was handed over.
+
+    ``free`` cleared: calls wait to be handed over. ``hold`` cleared: those that were handed over do not end.
+    """
 
     def __init__(self) -> None:
         self.calls: list[WorkerCall] = []
         self.answer: Callable[[WorkerCall], WorkerResult] = lambda call: WorkerResult(
             "ok", "done", False, "", 4
         )
-        self.hold = asyncio.Event()
+        self.waiting: list[WorkerCall] = []
+        self.free, self.hold = asyncio.Event(), asyncio.Event()
+        self.free.set()
         self.hold.set()
 
-    async def run(self, call: WorkerCall) -> WorkerResult:
+    async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
+        self.waiting.append(call)
+        try:
+            await self.free.wait()
+        finally:
+            self.waiting.remove(call)
+        if not begin():
+            raise WorkerWithdrawn("nobody wants it")
         self.calls.append(call)
         await self.hold.wait()
         return self.answer(call)

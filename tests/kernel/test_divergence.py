@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -195,7 +196,9 @@ def test_what_is_in_doubt_must_be_decided_before_it_can_be_forgotten(tmp_path: P
         twin.workers.hold.clear()
         at = await twin.delivery()
         twin.ask_tool(at, "pay", {"amount": 5})
-        await twin.entries()
+        async with asyncio.timeout(10):
+            while not twin.workers.calls:
+                await asyncio.sleep(0)
 
     async def after(twin: Twin) -> None:
         at = await twin.delivery()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from kernel.recorder import replay_into
 from kernel.spec import ProcessSpec
 from kernel.state import State
 from kernel.state_snapshot import FORMAT, KINDS, PARTS, encode_state, restore_state
+from kernel.tools.workers import WorkerCall, WorkerLost, WorkerResult
 from tests.kernel.kernel_twin import MEMORY, Twin
 from tests.kernel.test_turns import on_twin
 
@@ -47,14 +49,13 @@ def plain(value: Any) -> Any:
 
 
 def view(state: State) -> dict[str, Any]:
-    state.doubts()  # forgets what was in doubt and is over
     seen: dict[str, Any] = plain(state)
     for index in ("_children", "_named"):
         seen[index] = {key: list(slots) for key, slots in seen[index].items() if slots}
     seen["crossings"]["inbox"] = {key: box for key, box in seen["crossings"]["inbox"].items() if box}
     seen["order"] = {name: list(seen[name]) for name in ("slots", "dead", "mail")}
     seen["order"]["mail"] = sorted(seen["order"]["mail"])
-    seen["doubtful"] = sorted(turn.id for turn, _ in state.doubts())
+    seen["doubtful"] = [doubt.id for doubt in state.doubts()]
     return seen
 
 
@@ -128,8 +129,9 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "model.answered": {**call, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
             "tool.proposed": {**call, "call_hash": "h", "arguments": "{}"},
-            "tool.intent": {**call, "attempt": 1},
-            "tool.outcome": {**call, "status": ("ok", "in_doubt")[a % 2], "result": "r", "truncated": False},
+            "tool.intent": {**call, "attempt": b % 2},
+            "tool.outcome": {**call, "status": ("ok", "in_doubt")[a % 2], "result": "r", "truncated": False,
+                             "attempt": b % 2},
             "tool.resolved": {**call, "resolution": ("retry", "done")[a % 2]},
             "memory.written": {"id": f"d{b % 6}", "owner": who, "scope": "own", "bytes": seq},
             "memory.forgotten": {"id": f"d{b % 6}"},
@@ -184,12 +186,37 @@ async def _busy(twin: Twin) -> None:
         await twin.result()
         twin.finish(at, "done", [{"role": "user", "content": "x" * 900}])
         await twin.end_of(mail)
+    await _leave_open(twin)
     await twin.call_tool(await _asked(twin), "spawn_agent", {"name": "cy"})
     letter = await twin.send("/user/bob", "never")
     twin.crash(await twin.delivery())
     twin.kernel.post.bury(letter.id, "the test said so")
     await twin.send("/user/bob", "still there")
     await twin.ledger.barrier()
+
+
+async def _leave_open(twin: Twin) -> None:
+    """Of a turn that has ended: a call in doubt, and one that has begun."""
+    at = await _asked(twin)
+    lost = twin.workers.answer
+
+    def answer(call: WorkerCall) -> WorkerResult:
+        raise WorkerLost("died")
+
+    twin.workers.answer = answer
+    twin.ask_tool(at, "pay", {"amount": 1})
+    async with asyncio.timeout(10):
+        while not twin.kernel.state.doubts():
+            await asyncio.sleep(0)
+    twin.workers.answer = lost
+    twin.workers.hold.clear()
+    twin.ask_tool(at, "pay", {"amount": 2}, 1)
+    async with asyncio.timeout(10):
+        while len(twin.workers.calls) < 2:
+            await asyncio.sleep(0)
+    process = twin.kernel.live.get(at.pid)
+    assert process is not None
+    assert twin.kernel.turns.cut_short(process, "cancelled", "enough")
 
 
 async def _asked(twin: Twin) -> Any:
@@ -207,6 +234,7 @@ def test_a_real_run_cut_after_every_record(tmp_path: Path) -> None:
     assert (
         whole.sessions and whole.dead and whole.turns and len(whole.documents) == 4 and len(whole.slots) == 4
     )
+    assert [one.call.doubt for one in whole.intents if one.turn not in whole.turns] == [True, False]
     growing = State(bounds.session_records, bounds.session_bytes)
     for cut, record in enumerate(records):
         replay_into(growing, record)
@@ -240,7 +268,7 @@ def test_the_format_is_this_one() -> None:
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
-        "Call": "ordinal call_hash op seq name arguments intent_seq attempt outcome doubt",
+        "Call": "ordinal call_hash op seq name arguments intent_seq attempt outcome doubt unsettled",
         "DeadLetter": "mail why seq time_us",
         "Tally": "accepted acknowledged dead dropped",
         "Fact": "id owner scope bytes seq",
@@ -254,15 +282,19 @@ def test_a_later_format_is_refused() -> None:
 
 
 def test_the_format_before_is_read() -> None:
-    """Format 1 knew no parked turns, and not what an open turn was told."""
+    """Format 1 knew no parked turns, not what an open turn was told, and no intent without its turn."""
     state = example()
+    call = {"turn": "t1", "ordinal": "0.0"}
+    state.apply_entry("tool.proposed", {**call, "call_hash": "h", "tool": "x", "arguments": "{}"}, 5, 1, b"")
+    state.apply_entry("tool.intent", {**call, "attempt": 1}, 6, 1, b"")
     parts = msgpack.unpackb(encode_state(state))
-    parts["turns"] = [row[:-3] for row in parts["turns"]]
+    del parts["intents"]
+    parts["turns"] = [[*row[:-5], [call[:-1] for call in row[-5]], row[-4]] for row in parts["turns"]]
     old = State(*LIMITS)
     restore_state(old, msgpack.packb({**parts, "format": 1}))
     assert view(old) == view(state)
     with pytest.raises(DamageError, match="cannot be read"):
-        restore_state(State(*LIMITS), msgpack.packb({**parts, "format": 2}))
+        restore_state(State(*LIMITS), msgpack.packb({**parts, "intents": [], "format": 2}))
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if part != "format"])

@@ -164,7 +164,7 @@ def test_a_person_can_say_that_it_was_done_or_lost(tmp_path: Path, resolution: s
                 await asyncio.sleep(0)
 
     async def after(twin: Twin) -> None:
-        assert [call.name for _, call in twin.kernel.state.doubts()] == ["pay"]
+        assert [doubt.call.name for doubt in twin.kernel.state.doubts()] == ["pay"]
         at = await twin.delivery()
         twin.ask_tool(at, "pay", {"amount": 5})
         await twin.ledger.barrier()
@@ -189,8 +189,8 @@ async def leave_a_payment_open(twin: Twin) -> None:
 
 def test_a_retry_that_was_not_begun_when_the_node_died_is_no_new_doubt(tmp_path: Path) -> None:
     async def resolve(twin: Twin) -> None:
-        [(turn, call)] = twin.kernel.state.doubts()
-        await twin.kernel.tool_calls.resolve(f"{turn.id}:{call.ordinal}", "retry", "operator:0")
+        [doubt] = twin.kernel.state.doubts()
+        await twin.kernel.tool_calls.resolve(doubt.id, "retry", "operator:0")
 
     async def after(twin: Twin) -> None:
         assert not twin.kernel.state.doubts()

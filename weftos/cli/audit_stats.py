@@ -106,6 +106,6 @@ def _count(
     elif kind == "tool.outcome":
         doubts["arisen"] += body["status"] == "in_doubt"
     elif kind == "tool.resolved":
-        doubts["resolved"] += 1
+        doubts["resolved"] += not body["by"].startswith("node")
     else:
         tokens.update(input=body["input_tokens"], output=body["output_tokens"], answers=1)

@@ -63,12 +63,17 @@ class Mint:
         return encode_body({**fields, **changes})
 
     def call(
-        self, tool: str, arguments: dict[str, Any], workspace: str | Path = "", timeout_s: float = 30.0
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        workspace: str | Path = "",
+        timeout_s: float = 30.0,
+        effects: bool = True,
     ) -> WorkerCall:
         """A call with all that it needs to be run."""
         text = canonical_json(arguments)
         body = self.body(tool, text)
-        return WorkerCall(tool, text, self.receipt(body), SALT, body, str(workspace), timeout_s)
+        return WorkerCall(tool, text, self.receipt(body), SALT, body, str(workspace), timeout_s, effects)
 
 
 class Scene:

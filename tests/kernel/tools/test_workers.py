@@ -16,7 +16,14 @@ import pytest
 from kernel.tools.pool import WorkerPool
 from kernel.tools.registry import Registry, RegistryError, ToolSource, builtin_declarations
 from kernel.tools.worker import MAX_LOG_BYTES
-from kernel.tools.workers import WorkerLimits, WorkerLost, Workers, WorkerUnavailable, worker_command
+from kernel.tools.workers import (
+    WorkerLimits,
+    WorkerLost,
+    Workers,
+    WorkerUnavailable,
+    WorkerWithdrawn,
+    worker_command,
+)
 
 HOSTILE = '''
 import asyncio, os, signal, subprocess, sys, time
@@ -112,6 +119,14 @@ async def wait_async(path: str) -> str:
     return "seen"
 
 @tool
+def pay_late(go: str, effect: str) -> str:
+    """Wait until a file is there, then have an effect."""
+    while not Path(go).exists():
+        time.sleep(0.01)
+    Path(effect).write_text("paid")
+    return "paid"
+
+@tool
 def own_pid() -> int:
     """The worker's process id."""
     return os.getpid()
@@ -142,6 +157,7 @@ TOOLS = [
     "wait_for",
     "wait_async",
     "own_pid",
+    "pay_late",
     "flood",
 ]
 QUICK = WorkerLimits(backoff_base_s=0.01)
@@ -317,7 +333,9 @@ def test_a_tool_that_blocks_is_timed_out_and_killed_with_its_children(
     async def play(workers: Workers) -> None:
         first = await workers.run(scene.mint.call("own_pid", {}))
         started = scene.home / "started"
-        result = await workers.run(scene.mint.call("block", {"started": str(started)}, timeout_s=1.0))
+        result = await workers.run(
+            scene.mint.call("block", {"started": str(started)}, timeout_s=1.0, effects=False)
+        )
         assert (result.status, result.text) == ("timeout", "block did not end within 1 s")
         child = int(started.read_text())
         await until(lambda: gone(int(first.text)) and gone(child))
@@ -336,7 +354,8 @@ def test_a_retired_process_is_left_until_its_other_calls_are_over(
             asyncio.create_task(workers.run(scene.mint.call(tool, {"path": str(go)})))
             for tool in ("wait_for", "wait_async")
         ]
-        block = scene.mint.call("block", {"started": str(scene.home / "started")}, timeout_s=1.0)
+        started = str(scene.home / "started")
+        block = scene.mint.call("block", {"started": started}, timeout_s=1.0, effects=False)
         assert (await workers.run(block)).status == "timeout"
         second = await workers.run(scene.mint.call("own_pid", {}))
         assert second.text != first.text
@@ -349,11 +368,67 @@ def test_a_retired_process_is_left_until_its_other_calls_are_over(
     scene.run(play, hostile)
 
 
+def test_a_call_with_effects_is_stopped_for_real_at_its_deadline(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    """Told when its process has let go of the link, so what it waited for comes too late; its neighbours are lost."""
+
+    async def play(workers: Workers) -> None:
+        first = int((await workers.run(scene.mint.call("own_pid", {}))).text)
+        go, effect, started = (scene.home / name for name in ("go", "effect", "started"))
+        neighbour = asyncio.create_task(workers.run(scene.mint.call("wait_async", {"path": str(go)})))
+        child = asyncio.create_task(workers.run(scene.mint.call("block", {"started": str(started)})))
+        await until(lambda: started.exists() and bool(started.read_text()))
+        paying = scene.mint.call("pay_late", {"go": str(go), "effect": str(effect)}, timeout_s=1.0)
+        with pytest.raises(WorkerLost, match="pay_late: did not end within 1 s, and its worker was stopped"):
+            await workers.run(paying)
+        go.touch()
+        with pytest.raises(
+            WorkerLost, match="wait_async: its worker was stopped, since pay_late did not end"
+        ):
+            await neighbour
+        with pytest.raises(WorkerLost, match="block: its worker was stopped"):
+            await child
+        await until(lambda: gone(int(started.read_text())) and gone(first))
+        assert int((await workers.run(scene.mint.call("own_pid", {}))).text) != first
+        assert not effect.exists()
+
+    scene.run(play, hostile)
+
+
+def test_a_call_that_nobody_wants_any_more_is_not_handed_over(scene: Any, hostile: list[ToolSource]) -> None:
+    """Asked immediately before: it waited behind another one while its turn ended."""
+
+    async def play(workers: Workers) -> None:
+        go, effect = scene.home / "go", scene.home / "effect"
+        running = asyncio.create_task(workers.run(scene.mint.call("wait_for", {"path": str(go)})))
+        await until(lambda: len(scene.told) == 1)
+        asked: list[bool] = []
+
+        def begin() -> bool:
+            asked.append(go.exists())
+            return False
+
+        call = scene.mint.call("pay_late", {"go": str(go), "effect": str(effect)})
+        waiting = asyncio.create_task(workers.run(call, begin))
+        await asyncio.sleep(0)
+        go.touch()
+        assert (await running).status == "ok"
+        with pytest.raises(WorkerWithdrawn):
+            await waiting
+        assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
+        assert (asked, effect.exists()) == ([True], False)
+
+    scene.run(play, hostile, WorkerLimits(calls_at_once=1))
+
+
 def test_a_tool_that_blocks_the_loop_is_timed_out_by_the_node(scene: Any, hostile: list[ToolSource]) -> None:
     async def play(workers: Workers) -> None:
         started = str(scene.home / "started")
-        result = await workers.run(scene.mint.call("block_loop", {"started": started}, timeout_s=1.0))
-        assert result.status == "timeout"
+        with pytest.raises(
+            WorkerLost, match="block_loop: did not end within 1 s, and its worker was stopped"
+        ):
+            await workers.run(scene.mint.call("block_loop", {"started": started}, timeout_s=1.0))
         assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
 
     scene.run(play, hostile)
@@ -365,7 +440,9 @@ def test_calls_that_wait_behind_hanging_ones_run_in_the_next_process(
     async def play(workers: Workers) -> None:
         never = str(scene.home / "never")
         hanging = [
-            asyncio.create_task(workers.run(scene.mint.call("wait_for", {"path": never}, timeout_s=1.0)))
+            asyncio.create_task(
+                workers.run(scene.mint.call("wait_for", {"path": never}, timeout_s=1.0, effects=False))
+            )
             for _ in range(2)
         ]
         await asyncio.sleep(0)

@@ -1,0 +1,346 @@
+"""Tool calls whose turn ends before they do: withdrawn when they had not begun, otherwise kept until it is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernel.erasure import Plan
+from kernel.erasure_control import check_unused
+from kernel.errors import NotFound, Refused
+from kernel.tools.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
+from tests.kernel.kernel_twin import Delivery, Twin
+from tests.kernel.test_tool_calls import FullDisk, turn_of_ada
+from tests.kernel.test_turns import on_twin
+
+WRITE = {"path": "a", "content": "b"}
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def cut(twin: Twin, at: Delivery) -> None:
+    process = twin.kernel.live.get(at.pid)
+    assert process is not None
+    assert twin.kernel.turns.cut_short(process, "cancelled", "enough")
+
+
+def lost(call: WorkerCall) -> WorkerResult:
+    raise WorkerLost("its worker died")
+
+
+async def outcomes(twin: Twin) -> list[tuple[str, str]]:
+    return [(r.body["tool"], r.body["status"]) for r in await twin.entries("tool.outcome")]
+
+
+async def settled(twin: Twin) -> None:
+    """Another call has gone all the way: whatever was to be handed over before it has been."""
+    twin.workers.free.set()
+    await twin.spawn("eve")
+    await twin.send("eve")
+    eve = await twin.delivery()
+    assert (await twin.call_tool(eve, "ping", {}))["status"] == "ok"
+
+
+# -- what had not begun ----------------------------------------------------------------------------------------------
+
+
+def _cancel(twin: Twin, at: Delivery) -> None:
+    cut(twin, at)
+
+
+def _stop(twin: Twin, at: Delivery) -> None:
+    twin.kernel.processes.stop("/user/ada")
+    twin.kernel.processes.exit(at.pid, "killed", "did not stop within 5 s")
+
+
+def _return(twin: Twin, at: Delivery) -> None:
+    twin.finish(at)
+
+
+@pytest.mark.parametrize("end", [_cancel, _stop, _return])
+def test_what_was_not_handed_over_is_withdrawn_when_its_turn_ends(
+    tmp_path: Path, end: Callable[[Twin, Delivery], None]
+) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin, restart="temporary")
+        twin.workers.free.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.waiting)
+        end(twin, at)
+        await settled(twin)
+        assert [call.tool for call in twin.workers.calls] == ["ping"]
+        assert await outcomes(twin) == [("pay", "killed"), ("ping", "ok")]
+        assert not twin.kernel.state.doubts() and not len(twin.kernel.state.intents)
+
+    on_twin(tmp_path, body)
+
+
+def test_a_call_whose_intent_is_not_on_the_disk_yet_is_withdrawn_too(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.ask_tool(at, "pay", {"amount": 5})
+        cut(twin, at)
+        await settled(twin)
+        assert await outcomes(twin) == [("pay", "killed"), ("ping", "ok")]
+
+    on_twin(tmp_path, body)
+
+
+def test_who_is_killed_finds_that_nothing_was_done(tmp_path: Path) -> None:
+    """The turn goes on in the next incarnation, which is told so and may decide anew."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.free.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.waiting)
+        twin.kernel.processes.kill("/user/ada", "kill")
+        again = await twin.delivery()
+        assert again.turn == at.turn
+        twin.ask_tool(again, "pay", {"amount": 5})
+        told = await twin.result()
+        assert (told["status"], "nothing was done" in told["text"]) == ("killed", True)
+        await settled(twin)
+        assert [call.tool for call in twin.workers.calls] == ["ping"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_crash_withdraws_nothing(tmp_path: Path) -> None:
+    """It is an accident: the turn goes on, and so does what it asked for."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.free.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.waiting)
+        twin.crash(at)
+        again = await twin.delivery()
+        twin.ask_tool(again, "pay", {"amount": 5})
+        twin.workers.free.set()
+        assert (await twin.result())["status"] == "ok"
+        assert len(twin.workers.calls) == 1
+
+    on_twin(tmp_path, body)
+
+
+def test_a_withdrawal_is_recorded_once_when_the_disk_refuses_it_at_first(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.free.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.waiting)
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        cut(twin, at)
+        await until(lambda: not twin.workers.waiting)
+        assert twin.kernel.state.turns
+        disk.full = False
+        await until(lambda: at.turn not in twin.kernel.state.turns)
+        assert await outcomes(twin) == [("pay", "killed")]
+        assert not twin.workers.calls
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_call_that_had_not_begun_when_the_node_stopped_is_made_at_the_next_boot(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.free.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.waiting)
+
+    async def after(twin: Twin) -> None:
+        assert not twin.kernel.state.doubts()
+        at = await twin.delivery()
+        assert (await twin.call_tool(at, "pay", {"amount": 5}))["status"] == "ok"
+        assert len(twin.workers.calls) == 1
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+# -- what had begun --------------------------------------------------------------------------------------------------
+
+
+async def pay_and_cancel(twin: Twin) -> Delivery:
+    at = await turn_of_ada(twin)
+    twin.workers.hold.clear()
+    twin.ask_tool(at, "pay", {"amount": 5})
+    await until(lambda: twin.workers.calls)
+    cut(twin, at)
+    await until(lambda: at.turn not in twin.kernel.state.turns)
+    return at
+
+
+def test_a_cancelled_call_that_was_under_way_when_the_node_died_is_in_doubt(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        await pay_and_cancel(twin)
+
+    async def after(twin: Twin) -> None:
+        [doubt] = twin.kernel.state.doubts()
+        assert (doubt.call.name, doubt.address, doubt.turn in twin.kernel.state.turns) == (
+            "pay",
+            "/user/ada",
+            False,
+        )
+        with pytest.raises(Refused, match="has ended"):
+            await twin.kernel.tool_calls.resolve(doubt.id, "retry", "operator:0")
+        with pytest.raises(Refused, match="has no outcome yet"):
+            check_unused(Plan(turns=[doubt.turn]), twin.kernel.state)
+        await twin.kernel.tool_calls.resolve(doubt.id, "done", "operator:0")
+        assert await outcomes(twin) == [("pay", "in_doubt"), ("pay", "ok")]
+        assert not len(twin.kernel.state.intents)
+        check_unused(Plan(turns=[doubt.turn]), twin.kernel.state)
+        with pytest.raises(NotFound):
+            await twin.kernel.tool_calls.resolve(doubt.id, "done", "operator:0")
+
+    async def later(twin: Twin) -> None:
+        assert not twin.kernel.state.doubts()
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+    on_twin(tmp_path, later)
+
+
+def test_what_comes_of_a_call_after_its_turn_is_recorded(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await pay_and_cancel(twin)
+        assert await outcomes(twin) == []
+        twin.workers.hold.set()
+        await until(lambda: not len(twin.kernel.state.intents))
+        assert await outcomes(twin) == [("pay", "ok")]
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "status"),
+    [("pay", {"amount": 5}, "in_doubt"), ("file_write", WRITE, "in_doubt"), ("ping", {}, "lost")],
+)
+def test_a_worker_lost_after_the_turn_leaves_what_the_tool_says(
+    tmp_path: Path, tool: str, arguments: dict[str, object], status: str
+) -> None:
+    """Nothing is done again for a turn that is over."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, tool, arguments)
+        await until(lambda: twin.workers.calls)
+        cut(twin, at)
+        twin.workers.answer = lost
+        twin.workers.hold.set()
+        await until(lambda: not any(not one.call.doubt for one in twin.kernel.state.intents))
+        assert await outcomes(twin) == [(tool, status)]
+        assert [doubt.call.name for doubt in twin.kernel.state.doubts()] == [tool] * (status == "in_doubt")
+        assert len(twin.workers.calls) == 1
+
+    on_twin(tmp_path, body)
+
+
+def test_a_doubt_outlives_the_cancelling_of_its_turn(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.answer = lost
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(twin.kernel.state.doubts)
+        cut(twin, at)
+        [doubt] = twin.kernel.state.doubts()
+        await twin.kernel.tool_calls.resolve(doubt.id, "lost", "operator:0")
+        assert await outcomes(twin) == [("pay", "in_doubt"), ("pay", "lost")]
+        twin.workers.answer = lambda call: WorkerResult("ok", "done", False, "", 4)
+        await twin.send("ada")
+        assert (await twin.call_tool(await twin.delivery(), "pay", {"amount": 6}))["status"] == "ok"
+
+    on_twin(tmp_path, body)
+
+
+def test_a_retry_that_nobody_asked_for_again_is_in_doubt_when_its_turn_ends(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "file_write", WRITE)
+        await until(lambda: twin.workers.calls)
+
+    async def after(twin: Twin) -> None:
+        cut(twin, await twin.delivery())
+        assert [doubt.call.name for doubt in twin.kernel.state.doubts()] == ["file_write"]
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+@pytest.mark.parametrize("how", ["unavailable", "refused", "withdrawn", "denied"])
+def test_that_a_second_attempt_was_not_made_says_nothing_of_the_first(tmp_path: Path, how: str) -> None:
+    async def before(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "file_write", WRITE)
+        await until(lambda: twin.workers.calls)
+
+    def refuse(call: WorkerCall) -> WorkerResult:
+        if how == "refused":
+            return WorkerResult("refused", "no", False, "", 2)
+        raise WorkerUnavailable("no such worker")
+
+    async def after(twin: Twin) -> None:
+        at = await twin.delivery()
+        twin.workers.answer = refuse
+        if how == "withdrawn":
+            twin.workers.free.clear()
+        if how == "denied":
+            process = twin.kernel.live.get(at.pid)
+            assert process is not None
+            process.rights = frozenset()
+        twin.ask_tool(at, "file_write", WRITE)
+        if how == "withdrawn":
+            await until(lambda: twin.workers.waiting)
+            cut(twin, at)
+        await until(twin.kernel.state.doubts)
+        [doubt] = twin.kernel.state.doubts()
+        await twin.kernel.tool_calls.resolve(doubt.id, "done", "operator:0")
+        assert await outcomes(twin) == [("file_write", "in_doubt"), ("file_write", "ok")]
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_a_question_is_not_sent_twice_when_its_answer_was_given_up_in_vain(tmp_path: Path) -> None:
+    """The turn was to end, the disk refused, the process died: its successor waits for the same answer."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        await twin.spawn("bob")
+        twin.ask_tool(at, "ask", {"to": "bob", "text": "?"})
+        asked = await twin.delivery()
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("bob"))
+        await until(lambda: twin.ledger.read_only is not None)
+        cut(twin, at)
+        twin.crash(at)
+        disk.full = False
+        await asyncio.gather(sending, return_exceptions=True)
+        again = await twin.delivery()
+        twin.ask_tool(again, "ask", {"to": "bob", "text": "?"})
+        await until(lambda: twin.ledger.read_only is None)
+        twin.finish(asked, "it is 42")
+        assert (await twin.result())["text"] == "it is 42"
+        questions = [r for r in await twin.entries("message.accepted") if r.body["text"] == "?"]
+        assert len(questions) == 1
+
+    on_twin(tmp_path, body, disk=disk)
