@@ -72,8 +72,8 @@ class LinkedHelper:
             on_death(f"exit status {status}")
 
         helper = Helper(self._command, self._boot, self._on_notice, died, bounds=OWN)
+        self._helper = helper  # from its first notice on it can be told something
         await helper.start()
-        self._helper = helper
         self._up.set()
 
     async def stop(self) -> None:

@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,7 @@ from weftos.mesh_wiring import make_mesh, open_mesh
 from weftos.ownership import check_configuration, check_own_place
 from weftos.paths import has_data
 from weftos.runtime import make_runtime, remove_runtime
+from weftos.sealed_environment import KEYS, SEALED, secrets_of
 from weftos.settings import Settings
 from weftos.upkeep import Upkeep
 
@@ -78,6 +79,8 @@ class Options:
     listen: str | None = None
     join: str | None = None
     token: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The variables the node was started with, provider keys among them; its own environment lacks them."""
 
     def flags(self) -> dict[str, str | None]:
         """Those that are settings, by their dotted keys. ``token``, the join token's file, is none."""
@@ -103,6 +106,8 @@ class Ground:
     runtime: Path
     boot: int
     log: JsonLog
+    provider_keys: Mapping[str, str] = field(repr=False)
+    """By their variables: for the gateway, and for what must not get into a log."""
 
     @property
     def keys(self) -> Keys:
@@ -248,7 +253,8 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     """End the old boot and replay the journal."""
     if options.config is not None and options.config.exists():
         check_configuration(options.config.absolute())
-    config = load(data, file=options.config, flags=options.flags(), environment=os.environ)
+    config = load(data, file=options.config, flags=options.flags(), environment=options.environment)
+    keys_given = secrets_of(config.secret_variables(), options.environment)
     before = read_boot(data)
     ended = end_old_session(data)
     if before is not None and not remove_runtime(Path(before.runtime)):
@@ -274,21 +280,21 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     runtime = make_runtime(data)
     boot = secrets.randbits(63)
     write_boot(data, boot, runtime)
-    log = _open_log(config, data)
+    log = _open_log(config, data, keys_given)
     if ended or ledger.recovery.torn_bytes:
         log.log("warning", "recovered", ended_processes=ended, torn_bytes=ledger.recovery.torn_bytes)
     ledger.start(asyncio.get_running_loop())
-    return Ground(data, held, config, state, ledger, runtime, boot, log)
+    return Ground(data, held, config, state, ledger, runtime, boot, log, keys_given)
 
 
-def _open_log(config: Config, data: Path) -> JsonLog:
+def _open_log(config: Config, data: Path, keys_given: Mapping[str, str]) -> JsonLog:
     settings = config.settings.logs
     log = JsonLog(
         data / "logs" / "node.jsonl",
         max_bytes=settings.max_bytes,
         backups=settings.backups,
         level=settings.level,
-        secrets=[os.environ[name] for name in config.secret_variables() if name in os.environ],
+        secrets=list(keys_given.values()),
     )
     root = logging.getLogger()
     root.handlers[:] = [LoggingBridge(log)]
@@ -360,7 +366,7 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
     )
     recorder = Recorder(ground.ledger, ground.state)
     gateway = LinkedHelper(
-        gateway_command(config, runtime, logs), boot, lambda op, args: _tokens(kernel, op, args)
+        gateway_command(config, runtime, logs), boot, lambda op, args: from_gateway(op, args)
     )
     helper = LinkedHelper(
         archive_command(config, ground.data, runtime, logs),
@@ -369,6 +375,12 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
     )
     embeddings = Embeddings(gateway.request, helper.request)
     archive = ArchiveLink(helper, ground.ledger)
+
+    def from_gateway(op: str, args: dict[str, Any]) -> None:
+        if op == SEALED:
+            gateway.notify(KEYS, dict(ground.provider_keys))
+        else:
+            _tokens(kernel, op, args)
 
     def note(event: str, **fields: Any) -> None:
         ground.log.log("info", event, **fields)

@@ -2,8 +2,9 @@
 
 JSON: ``{"default": NAME, "default_model": MODEL, "providers": {NAME: TABLE}}``, a table being ``{"kind":
 "offline"}`` or ``{"kind": "openai", "base_url", "model", "api_key_env", "stream", "timeout_s"}``. It holds names
-of environment variables and never a key: it stands in an argv. Keys come from this process's own environment and
-leave it only towards their server.
+of variables and never a key: it stands in an argv. The keys themselves come over the link, as the notice ``keys
+{VARIABLE: KEY}``, once this process has closed itself to all others of its user and said so (``sealed``); they leave it
+only towards their server.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +22,7 @@ from cognition.providers.base import Provider, ProviderBounds, Unusable
 from cognition.providers.offline import Offline
 from cognition.providers.openai_compatible import OpenAICompatible, OpenAISettings, check_key
 from kernel.helper import die_with_parent, serve_link
+from weftos.sealed_environment import KEYS, SEALED, close_to_others
 
 OFFLINE = "offline"
 _OPENAI_KEYS: dict[str, type | tuple[type, ...]] = {
@@ -33,7 +34,7 @@ _OPENAI_KEYS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def build_providers(tables: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Provider]:
+def build_providers(tables: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Provider]:
     """One provider for each table, and ``offline`` always.
 
     One that is configured wrongly says so when asked.
@@ -41,13 +42,13 @@ def build_providers(tables: Mapping[str, Any], environ: Mapping[str, str]) -> di
     providers: dict[str, Provider] = {OFFLINE: Offline()}
     for name, table in tables.items():
         try:
-            providers[name] = _build(name, table, environ)
+            providers[name] = _build(name, table, keys)
         except ConfigurationError as error:
             providers[name] = Unusable(str(error))
     return providers
 
 
-def _build(name: str, table: Any, environ: Mapping[str, str]) -> Provider:
+def _build(name: str, table: Any, keys: Mapping[str, str]) -> Provider:
     if not isinstance(table, dict):
         raise ConfigurationError(f"providers.{name} must be a table")
     given = {key: value for key, value in table.items() if value is not None}
@@ -67,21 +68,47 @@ def _build(name: str, table: Any, environ: Mapping[str, str]) -> Provider:
     if faults:
         raise ConfigurationError("; ".join(faults))
     variable = settings.api_key_env
-    key = check_key(name, variable, environ.get(variable, "")) if variable else ""
+    key = check_key(name, variable, keys.get(variable, "")) if variable else ""
     return OpenAICompatible(settings, key, bounds=ProviderBounds(total_s=timeout_s))
 
 
-async def serve(config: Mapping[str, Any], environ: Mapping[str, str], link_fd: int, boot: int) -> None:
+class KeyedGateway:
+    """A gateway that is made when its keys have come; what is asked before waits for that."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = config
+        self._gateway: asyncio.Future[Gateway] = asyncio.get_running_loop().create_future()
+        self._notify: Callable[[str, dict[str, Any]], None] = lambda op, args: None
+
+    def opened(self, notify: Callable[[str, dict[str, Any]], None]) -> None:
+        """The link is there: ask for the keys."""
+        self._notify = notify
+        notify(SEALED, {})
+
+    async def handle(self, op: str, args: dict[str, Any]) -> Any:
+        if op != KEYS:
+            return await (await asyncio.shield(self._gateway)).handle(op, args)
+        if not self._gateway.done():
+            self._gateway.set_result(
+                Gateway(
+                    build_providers(self._config.get("providers", {}), args),
+                    self._config.get("default") or OFFLINE,
+                    self._notify,
+                    self._config.get("default_model") or "",
+                )
+            )
+        return None
+
+    async def close(self) -> None:
+        if self._gateway.done():
+            await self._gateway.result().close()
+
+
+async def serve(config: Mapping[str, Any], link_fd: int, boot: int) -> None:
     """Serve one link until its end."""
-    notices: list[Callable[[str, dict[str, Any]], None]] = []
-    gateway = Gateway(
-        build_providers(config.get("providers", {}), environ),
-        config.get("default") or OFFLINE,
-        lambda op, args: notices[0](op, args),
-        config.get("default_model") or "",
-    )
+    gateway = KeyedGateway(config)
     try:
-        await serve_link(link_fd, boot, gateway.handle, notices.append)
+        await serve_link(link_fd, boot, gateway.handle, gateway.opened)
     finally:
         await gateway.close()
 
@@ -94,6 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--boot", type=int, required=True)
     arguments = parser.parse_args(argv)
     die_with_parent()
+    close_to_others()
     try:
         config = json.loads(arguments.config_json)
         if not isinstance(config, dict) or not isinstance(config.get("providers", {}), dict):
@@ -101,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, CognitionError) as error:
         print(f"gateway: --config-json cannot be used: {error}", file=sys.stderr)
         return 2
-    asyncio.run(serve(config, os.environ, arguments.link_fd, arguments.boot))
+    asyncio.run(serve(config, arguments.link_fd, arguments.boot))
     return 0
 
 

@@ -1,6 +1,7 @@
 """How the helpers of a node are started: argv, an allow-listed environment, where their output goes.
 
-Provider keys go to the gateway alone; no other process of the node gets them.
+Provider keys are in no environment. The gateway alone is told them, over its link, once it has said that it is
+closed to others (:mod:`weftos.sealed_environment`).
 """
 
 from __future__ import annotations
@@ -19,19 +20,17 @@ from weftos.settings import LEXICAL
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
-def environment(*names: str) -> dict[str, str]:
-    """What is passed on of this process's environment: what everybody may have, and ``names``."""
-    kept = {name: os.environ[name] for name in (*PASSED_ON, *names) if name in os.environ}
+def environment() -> dict[str, str]:
+    """What is passed on of this process's environment: what everybody may have."""
+    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
 def gateway_command(config: Config, runtime: Path, logs: Path) -> HelperCommand:
-    """The gateway: providers without secrets in argv, their keys in its environment."""
+    """The gateway: providers without secrets in argv or environment."""
     text = json.dumps(config.settings.gateway())
     argv = (sys.executable, "-P", "-m", "weftos.gateway", "--config-json", text)
-    return HelperCommand(
-        "gateway", argv, environment(*config.secret_variables()), runtime, logs / "gateway.log"
-    )
+    return HelperCommand("gateway", argv, environment(), runtime, logs / "gateway.log")
 
 
 def archive_command(config: Config, data: Path, runtime: Path, logs: Path) -> HelperCommand:

@@ -18,7 +18,7 @@ import secrets
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from weftos.errors import WeftosError
 from weftos.helper_commands import placer_command
 from weftos.ownership import check_own_place
 from weftos.runtime import make_runtime, remove_runtime
+from weftos.sealed_environment import Handover, take_environment
 from weftos.stopping import STOP_TIMEOUT_S, stop_node
 
 Say = Callable[[dict[str, Any]], None]
@@ -94,8 +95,9 @@ class SharedRayOwner:
 class Launcher:
     """One cluster from its start to its end."""
 
-    def __init__(self, order: Order, say: Say) -> None:
+    def __init__(self, order: Order, environment: Mapping[str, str], say: Say) -> None:
         self._order = order
+        self._environment = environment
         self._say = say
         self._data = order.data
         self._logs = order.data / "logs"
@@ -169,6 +171,7 @@ class Launcher:
         """Start one node and wait until it is ready. Raises WeftosError."""
         place = plan.place(node)
         ready, theirs = os.pipe()
+        handover = Handover(self._environment)
         try:
             log = os.open(place / "logs" / "node.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
@@ -176,20 +179,24 @@ class Launcher:
                     *node_command(place, plan.flags(node)),
                     "--ready-fd",
                     str(theirs),
+                    "--environment-fd",
+                    str(handover.fd),
                     cwd=place,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    pass_fds=(theirs,),
+                    pass_fds=(theirs, handover.fd),
                     start_new_session=True,
                 )
             finally:
                 os.close(log)
         except BaseException:
             os.close(ready)
+            handover.close()
             raise
         finally:
             os.close(theirs)
+        handover.begin()
         self._children.append(process)
         await self._until_ready(node.name, ready, place)
         self.step(f"{node.name} is ready")
@@ -244,16 +251,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--engine", choices=("ray", "local"), default="ray")
     parser.add_argument("--ready-fd", type=int, default=1)
+    parser.add_argument("--environment-fd", type=int)
     args = parser.parse_args(argv)
     os.umask(0o077)
-    os.set_inheritable(args.ready_fd, False)
 
     def say(document: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # whoever started the cluster may have gone; the cluster stays
             os.write(args.ready_fd, json.dumps(document).encode() + b"\n")
 
     try:
-        asyncio.run(Launcher(Order(args.data.absolute(), args.nodes, args.engine), say).run())
+        environment = take_environment(args.environment_fd)
+        os.set_inheritable(args.ready_fd, False)
+        order = Order(args.data.absolute(), args.nodes, args.engine)
+        asyncio.run(Launcher(order, environment, say).run())
     except (WeftosError, KernelError, ChainError, MeshError) as error:
         say({"error": str(error), "code": getattr(error, "code", "conflict")})
         return 1

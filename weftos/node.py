@@ -1,6 +1,7 @@
 """The node process: ``python -P -m weftos.node --data DIR [--ready-fd N]`` and the options of ``weftos up``.
 
-Started by ``weftos up`` as the leader of a session of its own. Says on the ready descriptor, one JSON object a line,
+Started by ``weftos up`` as the leader of a session of its own, which hands over its environment, provider keys and
+all, on ``--environment-fd`` (:mod:`weftos.sealed_environment`). Says on the ready descriptor, one JSON object a line,
 what it is doing (``{"step": ...}``), and at the end ``{"ready": true, ...}`` or ``{"error": ..., "code": ...}``.
 """
 
@@ -16,19 +17,21 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from chain.errors import ChainError
-from kernel.errors import KernelError
-from weftos.boot import Node, Options, start
-from weftos.config_file import ConfigError
 from weftos.errors import WeftosError
+from weftos.sealed_environment import take_environment
+
+if TYPE_CHECKING:
+    from weftos.boot import Node, Options
 
 Say = Callable[[dict[str, Any]], None]
 
 
 async def run(options: Options, say: Say) -> None:
     """Boot, serve until asked to stop, stop cleanly."""
+    from weftos.boot import start
+
     node: Node = await start(options, lambda step: say({"step": step}))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -65,22 +68,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--join")
     parser.add_argument("--token", type=Path)
     parser.add_argument("--ready-fd", type=int, default=1)
+    parser.add_argument("--environment-fd", type=int)
     args = parser.parse_args(argv)
     ready_fd = args.__dict__.pop("ready_fd")
     os.umask(0o077)
-    os.set_inheritable(ready_fd, False)
 
     def say(document: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # whoever started the node may have gone; the node stays
             os.write(ready_fd, json.dumps(document).encode() + b"\n")
 
     try:
-        asyncio.run(run(Options(**vars(args)), say))
-    except (WeftosError, ConfigError, KernelError, ChainError) as error:
-        say({"error": str(error), "code": getattr(error, "code", "conflict")})
-        return 1
+        environment = take_environment(args.__dict__.pop("environment_fd"))
+        os.set_inheritable(ready_fd, False)
+        return _run(vars(args), environment, say)
+    except WeftosError as error:
+        say({"error": str(error), "code": error.code})
     except OSError as error:
         say({"error": f"the node cannot boot: {error}", "code": "unavailable"})
+    return 1
+
+
+def _run(options: dict[str, Any], environment: dict[str, str], say: Say) -> int:
+    """Imports what a node is made of only now: a node that begins anew, to be without its environment, has not yet."""
+    from chain.errors import ChainError
+    from kernel.errors import KernelError
+    from weftos.boot import Options
+    from weftos.config_file import ConfigError
+
+    try:
+        asyncio.run(run(Options(**options, environment=environment), say))
+    except (ConfigError, KernelError, ChainError) as error:
+        say({"error": str(error), "code": getattr(error, "code", "conflict")})
         return 1
     return 0
 

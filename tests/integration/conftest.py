@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.effects import Effects
-from tests.integration.live_node import LiveNode
+from tests.integration.live_node import KEY_VARIABLE, LiveNode
 from tests.integration.scripts import models as scripted_models
 from tests.servers.processes import ModelServer, model_server
 
@@ -92,13 +92,14 @@ def _look_after(node: LiveNode) -> None:
 def _configuration(base_url: str) -> str:
     tools = "".join(
         f'[tools.{name}]\nimport = "probe_tools:{name}"\npython_path = ["{PLUGINS}"]\n'
-        for name in ("count", "look", "hostile", "worker_pid", "dies", "hangs", "floods")
+        for name in ("count", "look", "hostile", "worker_pid", "dies", "hangs", "floods", "prowls")
     )
     imports = {
         "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
         "raises": ("probe_behaviours:Raises", PLUGINS, "dedicated"),
         "traitor": ("probe_behaviours:Traitor", PLUGINS, "dedicated"),
+        "prowler": ("probe_behaviours:Prowler", PLUGINS, "dedicated"),
         "broken": ("broken_import:Anything", BEHAVIOURS, "dedicated"),
         "exiting": ("exiting_import:Anything", BEHAVIOURS, "dedicated"),
         "start_raises": ("cell_behaviours:StartRaises", BEHAVIOURS, "dedicated"),
@@ -109,5 +110,5 @@ def _configuration(base_url: str) -> str:
         f'[behaviours.{name}]\nimport = "{where}"\npython_path = ["{path}"]\nisolation = "{isolation}"\n'
         for name, (where, path, isolation) in imports.items()
     )
-    provider = f'kind = "openai"\nbase_url = "{base_url}"\n'
+    provider = f'kind = "openai"\nbase_url = "{base_url}"\napi_key_env = "{KEY_VARIABLE}"\n'
     return f"[providers.scripted]\n{provider}[providers.whole]\n{provider}stream = false\n{tools}{behaviours}"

@@ -7,6 +7,7 @@ The node runs with ``-X importtime``, so its standard error names every module i
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -26,6 +27,11 @@ from chain.verify import Report, verify
 from weftos import Client, WeftosError
 
 WAIT_S = 40.0
+KEY_VARIABLE = "WEFTOS_TESTS_PROVIDER_KEY"
+KEY = "sk-of-the-tests-" + "7d1f0c"
+_SEES_ALL = (19, 21, 38)  # CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: with them root reads every process
+_PR_CAPBSET_DROP = 24
+_prctl = ctypes.CDLL(None).prctl
 T = TypeVar("T")
 Json = dict[str, Any]
 
@@ -43,6 +49,12 @@ def alive(pid: int) -> bool:
     """Whether a process is there and no zombie."""
     state = _stat(pid)
     return state is not None and state[0] not in "ZXx"
+
+
+def _as_an_ordinary_user() -> None:
+    """Root's processes may look into all others; those of a node under test shall not, as an ordinary user's do not."""
+    for capability in _SEES_ALL:
+        _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused to who is not root, who has none of them
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
@@ -106,6 +118,7 @@ class LiveNode:
                 env=self.variables(),
                 pass_fds=(theirs,),
                 start_new_session=True,
+                preexec_fn=_as_an_ordinary_user,
             )
         os.close(theirs)
         self.leaders.append(self._process.pid)
@@ -117,7 +130,7 @@ class LiveNode:
 
     def variables(self) -> dict[str, str]:
         """The environment of the node, and of commands that mean it."""
-        own = {"WEFTOS_DATA": str(self.data), "XDG_RUNTIME_DIR": str(self.place)}
+        own = {"WEFTOS_DATA": str(self.data), "XDG_RUNTIME_DIR": str(self.place), KEY_VARIABLE: KEY}
         return {**os.environ, **own, **self.environment}
 
     @property

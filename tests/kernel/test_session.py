@@ -1,5 +1,7 @@
 """The lock and the end of an old session, with real processes."""
 
+import contextlib
+import ctypes
 import json
 import os
 import select
@@ -7,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -246,3 +249,50 @@ def test_the_lock_is_not_inherited_by_what_the_node_starts(tmp_path: Path) -> No
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_an_old_node_that_had_closed_itself_to_others_is_ended_by_its_user() -> None:
+    """What lies in its /proc/PID belongs to root."""
+    data = Path(tempfile.mkdtemp(dir="/tmp"))
+    os.chown(data, STRANGER, STRANGER)
+    ready, told = os.pipe()
+    leader = _as_stranger(lambda: _lead(data, told))
+    try:
+        assert os.read(ready, 1) == b"r"
+        _, status = os.waitpid(_as_stranger(lambda: sys.exit(end_old_session(data))), 0)
+        assert os.waitstatus_to_exitcode(status) == 1
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(leader, signal.SIGKILL)
+        os.waitpid(leader, 0)
+        shutil.rmtree(data)
+        os.close(ready)
+        os.close(told)
+
+
+STRANGER = 65534
+
+
+def _as_stranger(act: Callable[[], None]) -> int:
+    """A child of another user; it ends when ``act`` does, with its exit status."""
+    child = os.fork()
+    if child:
+        return child
+    status = 99
+    try:
+        os.setgid(STRANGER)
+        os.setuid(STRANGER)
+        act()
+    except SystemExit as end:
+        status = int(end.code or 0)
+    finally:
+        os._exit(status)
+
+
+def _lead(data: Path, told: int) -> None:
+    os.setsid()
+    write_boot(data, 1, data)
+    assert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0  # PR_SET_DUMPABLE
+    os.write(told, b"r")
+    signal.pause()

@@ -16,6 +16,7 @@ from chain.keys import create_keys, load_keys
 from chain.ledger import Draft, Ledger, StateChange
 from kernel.embeddings import Embeddings
 from kernel.helper import Helper, HelperCommand
+from weftos.sealed_environment import KEYS
 
 TIMEOUT_S = 40
 
@@ -102,7 +103,9 @@ async def memory_node(
     keys = load_keys(data / "keys") if (data / "keys").exists() else create_keys(data / "keys")
     ledger = Ledger.open(data, keys, now_us=lambda: next(clock), replay=lambda record: None)
     ledger.start(asyncio.get_running_loop())
-    gateway = helper(data, "gateway", ["--config-json", gateway_json])
+    gateway = helper(
+        data, "gateway", ["--config-json", gateway_json], lambda op, args: gateway.notify(KEYS, {})
+    )
     archive = helper(
         data, "archive", ["--data", str(data), *options], lambda op, args: carry.notice(op, args)
     )

@@ -17,6 +17,7 @@ import pytest
 
 from kernel.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from tests.servers.processes import ModelServer, model_server
+from weftos.sealed_environment import KEYS, SEALED
 
 BOOT = 0x1234
 KEY = "sk-very-secret-0123456789"
@@ -71,11 +72,18 @@ def config(server: ModelServer | None = None, **provider: Any) -> dict[str, Any]
 async def gateway(directory: Path, configuration: dict[str, Any]) -> AsyncIterator[Gateway]:
     argv = [sys.executable, "-P", "-m", "weftos.gateway", "--config-json", json.dumps(configuration)]
     log = directory / "gateway.log"
-    env = {"PATH": os.environ["PATH"], "TEST_KEY": KEY, "HTTP_PROXY": "http://127.0.0.1:1"}
+    env = {"PATH": os.environ["PATH"], "HTTP_PROXY": "http://127.0.0.1:1"}
     dead = asyncio.get_running_loop().create_future()
     opened: list[Gateway] = []
+
+    def noticed(op: str, args: dict[str, Any]) -> None:
+        if op == SEALED:
+            helper.notify(KEYS, {"TEST_KEY": KEY})
+        else:
+            opened[0].noticed(op, args)
+
     command = HelperCommand("gateway", argv, env, directory, log)
-    helper = Helper(command, BOOT, lambda op, args: opened[0].noticed(op, args), dead.set_result)
+    helper = Helper(command, BOOT, noticed, dead.set_result)
     opened.append(Gateway(helper, log))
     await helper.start()
     try:

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 from weftos.errors import WeftosError
+from weftos.sealed_environment import Handover, open_part
 
 BOOT_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
@@ -35,7 +36,9 @@ def node_command(data: Path, flags: Mapping[str, str | None]) -> list[str]:
 
 
 class NodeProcess:
-    """A started node, or ``what`` else speaks like one: ``command`` with ``--ready-fd N`` behind it.
+    """A started node, or ``what`` else speaks like one: ``command`` with ``--ready-fd N --environment-fd M`` behind it.
+
+    Its environment holds no settings and no keys: it is told them (:mod:`weftos.sealed_environment`).
 
     Use as a context manager: it holds descriptors and, in the main thread, signal handlers."""
 
@@ -57,20 +60,26 @@ class NodeProcess:
         self._ready = ready
         self._stack.callback(os.close, ready)
         self._log.parent.mkdir(mode=0o700, exist_ok=True)
+        handover = Handover(os.environ)
         with open(self._log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
             self._log_start = log.tell()
             try:
                 self.process = subprocess.Popen(
-                    [*command, "--ready-fd", str(theirs)],
+                    [*command, "--ready-fd", str(theirs), "--environment-fd", str(handover.fd)],
                     cwd=data,
+                    env=open_part(os.environ),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    pass_fds=(theirs,),
+                    pass_fds=(theirs, handover.fd),
                     start_new_session=True,
                 )
+            except OSError:
+                handover.close()
+                raise
             finally:
                 os.close(theirs)
+        handover.begin()
         self._pidfd = os.pidfd_open(self.process.pid)
         self._stack.callback(os.close, self._pidfd)
 

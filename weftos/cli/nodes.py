@@ -77,6 +77,7 @@ def up(
     """
     from weftos.cli.launch import NodeProcess, node_command
     from weftos.initialise import initialise
+    from weftos.sealed_environment import close_to_others
 
     out = Output(as_json)
     place = data_directory(data)
@@ -93,6 +94,7 @@ def up(
         "--join": join,
         "--token": _absolute(token),
     }
+    close_to_others()  # this process waits for the node's end, with the provider keys in its environment
     with NodeProcess(place, node_command(place, flags)) as node:
         _boot(node, out, place, detach)
         if not detach:

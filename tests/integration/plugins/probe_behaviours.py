@@ -9,6 +9,8 @@ import os
 import sys
 from typing import Any
 
+from prowl import prowl
+
 from cognition.agent import Agent
 from kernel.abi import Message, ProcessInfo, Syscalls, ToolCall
 from kernel.cell.shell import Cell
@@ -81,3 +83,14 @@ class Traitor:
         cell.link.send([self._pid if part == "me" else part for part in frame])
         await sys.now()
         return "still here"
+
+
+@behaviour
+class Prowler:
+    """Hostile code in a cell: it looks for a key in every process's /proc."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        pass
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return json.dumps(prowl(*json.loads(message.text)))

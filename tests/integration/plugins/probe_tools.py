@@ -7,6 +7,8 @@ import json
 import os
 import time
 
+from prowl import prowl
+
 from weftos import tool
 
 
@@ -63,3 +65,9 @@ def hangs() -> str:
 def floods() -> str:
     """Say more than anybody wants to hear."""
     return "flood " * 2**20
+
+
+@tool(effects="none")
+def prowls(yek: str, closed: list[int]) -> str:
+    """Look for a key in every process's /proc, and try to open what the processes ``closed`` have."""
+    return json.dumps(prowl(yek, closed))
