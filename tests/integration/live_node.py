@@ -27,7 +27,7 @@ from chain.verify import Report, verify
 from weftos import Client, WeftosError
 
 WAIT_S = 40.0
-KEY_VARIABLE = "WEFTOS_TESTS_PROVIDER_KEY"
+KEY_VARIABLE = "PROBE_PROVIDER_KEY"
 KEY = "sk-of-the-tests-" + "7d1f0c"
 _SEES_ALL = (19, 21, 38)  # CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: with them root reads every process
 _PR_CAPBSET_DROP = 24
