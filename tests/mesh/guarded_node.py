@@ -1,9 +1,10 @@
-"""``guarded_node.py DIRECTORY [--open]``: a node's real mesh listening on loopback, with nothing above it.
+"""``guarded_node.py DIRECTORY [--open] [--real]``: a node's real mesh listening on loopback, with nothing above it.
 
 Keys, allow list and tokens are those of DIRECTORY (``keys/``, ``mesh/``). Says on its first line where it
 listens; when its standard input ends, a second line tells what got through: messages delivered, peers that came
 up, refusals, and the most memory it ever had. Both lines are JSON. With ``--open`` it lets in everybody, so that a
-test of its tests can see them fail.
+test of its tests can see them fail. With ``--real`` it is as strict as a real node: links wait no longer for a sign of
+life, and an op that no kernel knows ends its link.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ from mesh.tokens import JoinClaim
 from mesh.zmq_link import ZmqWire
 
 BOUNDS = MeshBounds(handshake_timeout_s=1.0, heartbeat_s=0.5, lost_after_s=30.0)
+REAL_BOUNDS = MeshBounds(handshake_timeout_s=2.0, heartbeat_s=0.4, lost_after_s=2.0)
+"""Those of a node, in the same proportion and less than half as long."""
+KNOWN = ("message", "ack", "refused")
 
 
 class Account:
@@ -35,6 +39,7 @@ class Account:
 
     def __init__(self) -> None:
         self.seen: dict[str, list[str]] = {"delivered": [], "up": [], "refused": []}
+        self.cut: Callable[[str, str], None] = lambda origin, why: None
 
     def processes(self) -> Iterable[ProcessAdvert]:
         return ()
@@ -47,6 +52,8 @@ class Account:
 
     def on_op(self, peer: Peer, op: dict[str, Any]) -> None:
         self.seen["delivered"].append(op["op"])
+        if op["op"] not in KNOWN:
+            self.cut(peer.origin, "no such operation")
 
     def on_refused(self, who: str, why: str) -> None:
         self.seen["refused"].append(why)
@@ -73,12 +80,15 @@ class OpenHouse(Mesh):
         return ""
 
 
-async def serve(directory: Path, open_house: bool) -> None:
+async def serve(directory: Path, options: Collection[str]) -> None:
     keys = load_keys(directory / "keys")
     me = Identity(keys, NoiseKey.create_or_load(directory / "keys"), "guarded", "0" * 16)
     account = Account()
-    kind = OpenHouse if open_house else Mesh
-    mesh = kind(me, directory / "mesh", Links(me, ZmqWire(BOUNDS), BOUNDS), account)
+    kind = OpenHouse if "--open" in options else Mesh
+    bounds = REAL_BOUNDS if "--real" in options else BOUNDS
+    mesh = kind(me, directory / "mesh", Links(me, ZmqWire(bounds), bounds), account)
+    if "--real" in options:
+        account.cut = mesh.cut
     address = await mesh.open("tcp://127.0.0.1:*")
     print(json.dumps({"address": address, "origin": keys.origin}), flush=True)
     await asyncio.to_thread(sys.stdin.read)
@@ -93,4 +103,4 @@ def most_mib() -> int:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2:] == ["--open"]))
+    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2:]))

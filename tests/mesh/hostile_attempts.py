@@ -135,7 +135,8 @@ def recorded(target: Target) -> str:
 def hijacked(routing_id: bytes) -> Callable[[Target], str]:
     """The friend's next frame, over another connection; with its ZeroMQ routing id, or without.
 
-    The friend's own session must not notice: afterwards it sends that frame itself, and is still heard.
+    The friend's own session must not notice: it sends that frame itself when the other has arrived, and is still heard
+    in the end. Meanwhile it gives signs of life, as an honest peer does; without them a node ends its link by itself.
     """
 
     def run(target: Target) -> str:
@@ -144,8 +145,9 @@ def hijacked(routing_id: bytes) -> Callable[[Target], str]:
             frame = said(rogue)
             with Line(target, routing_id) as other:
                 other.send(frame)
-                fate = other.fate()
-            line.send(frame)
+                line.receive()  # a sign of life of the listener: it has read what came before
+                line.send(frame)
+                fate = other.fate(meanwhile=lambda: line.send(rogue.sealed(bytes([WHOLE]))))
             if not line.still_open():
                 raise KeptOut("the friend's own session ended with it")
             return fate
@@ -209,8 +211,9 @@ def gone_bad(act: Callable[[Rogue], list[bytes]]) -> Callable[[Target], str]:
     return run
 
 
-def said(rogue: Rogue, op: str = "ok") -> bytes:
-    return rogue.sealed(bytes([WHOLE]) + msgpack.packb({"op": op}))
+def said(rogue: Rogue, op: str = "ack") -> bytes:
+    """An op; by default one that a real node takes without a word, where an unknown one ends the link."""
+    return rogue.sealed(bytes([WHOLE]) + msgpack.packb({"op": op, "n": 0, "id": "m0"}))
 
 
 def reordered(rogue: Rogue) -> list[bytes]:

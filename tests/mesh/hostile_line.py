@@ -6,6 +6,7 @@ import secrets
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -17,6 +18,8 @@ from mesh.frames import CONTROL, RESET_FRAME, SEALED, WHOLE, unpack_frame
 from mesh.identity import Identity
 from mesh.tokens import JoinToken
 from tests.mesh.rogue import Rogue
+
+MEANWHILE_S = 1.0
 
 
 class GotIn(Exception):
@@ -84,16 +87,22 @@ class Line:
         except zmq.Again:
             return
 
-    def receive(self) -> bytes | None:
-        """The listener's next frame; None when the connection has ended. Raises :class:`TimeoutError`."""
+    def receive(self, meanwhile: Callable[[], None] = lambda: None) -> bytes | None:
+        """The listener's next frame; None when the connection has ended. Raises :class:`TimeoutError`.
+
+        ``meanwhile`` is called each second of waiting.
+        """
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._monitor, zmq.POLLIN)
-        ready = dict(poller.poll(int(self._patience_s * 1000)))
-        if self._socket in ready or self._socket.poll(0):
-            return b"".join(self._socket.recv_multipart())
-        if self._monitor in ready:
-            return None
+        deadline = time.monotonic() + self._patience_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            ready = dict(poller.poll(int(min(left_s, MEANWHILE_S) * 1000)))
+            if self._socket in ready or self._socket.poll(0):
+                return b"".join(self._socket.recv_multipart())
+            if self._monitor in ready:
+                return None
+            meanwhile()
         raise TimeoutError
 
     def still_open(self) -> bool:
@@ -102,13 +111,13 @@ class Line:
             self._socket.recv_multipart()
         return all(self.receive() is not None for _ in range(2))
 
-    def fate(self, rogue: Rogue | None = None) -> str:
+    def fate(self, rogue: Rogue | None = None, meanwhile: Callable[[], None] = lambda: None) -> str:
         """How the listener ended this connection. Raises :class:`GotIn` when it did not, or welcomed it."""
         deadline = time.monotonic() + self._patience_s
         told = ""
         while time.monotonic() < deadline:
             try:
-                frame = self.receive()
+                frame = self.receive(meanwhile)
             except TimeoutError:
                 break
             if frame is None:

@@ -22,6 +22,17 @@ def test_every_attempt_is_refused_and_honest_peers_are_not(tmp_path: Path) -> No
     assert len(ATTEMPTS) >= 58
 
 
+def test_a_listener_as_strict_as_a_real_node_is_not_misjudged(tmp_path: Path) -> None:
+    attempts = [
+        attempt
+        for attempt in ATTEMPTS
+        if "routing id" in attempt.name or "another connection" in attempt.name
+    ]
+    with own_listener(tmp_path, "--real") as (target, _):
+        rows = list(attack(target, attempts))
+    assert [row.verdict for row in rows] == [WELCOME, REFUSED, REFUSED, WELCOME, WELCOME], rows
+
+
 def test_a_listener_that_lets_in_everybody_is_noticed(tmp_path: Path) -> None:
     with own_listener(tmp_path, "--open") as (target, account):
         one = ATTEMPTS[0]
