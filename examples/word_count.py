@@ -2,7 +2,7 @@
 
 The type hints become the JSON Schema by which the node checks a call before it is made, the docstring becomes what a
 model reads. ``effects="none"`` says that it only computes: such a call needs no waiting for the disk, and after a crash
-it is simply made again. Leave the defaults (external, not idempotent, ask a person when in doubt) for anything else.
+it is simply made again. Leave the defaults (external, ask a person when in doubt) for anything else.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from weftos import tool
 
 
-@tool(effects="none", idempotent=True, on_doubt="retry", timeout_s=10.0)
+@tool(effects="none", on_doubt="retry", timeout_s=10.0)
 def word_count(text: str, longest: bool = False) -> dict[str, Any]:
     """Count the lines, words and characters of a text.
 

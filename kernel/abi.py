@@ -160,7 +160,7 @@ class ToolDeclaration:
     """What a tool says of itself. Defaults are the cautious ones.
 
     effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``.
-    idempotent: doing it twice with the same arguments equals doing it once.
+    idempotent, roles: reserved. They decide nothing yet, so a tool that sets one of them is refused.
     on_doubt: what happens to a call whose effect is unknown, after a crash or at its deadline: ``ask`` a person,
     ``retry``, or ``lost``.
     sandbox: ``node`` (in the node itself; only built-ins whose whole effect is journal records), ``archive`` (answered

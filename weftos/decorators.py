@@ -53,10 +53,11 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     docstring, the tool's own description from what precedes that. The function may be ``async``. It returns
     text, or JSON values.
 
-    effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``. idempotent: twice
-    equals once. on_doubt: what to do when a crash, or its deadline, leaves it unknown whether it ran:
-    ``ask`` a person, ``retry``, ``lost``. timeout_s: what has not ended by then is stopped: with effects, the worker
-    process is killed, which the calls of other tools of the same package in it share.
+    effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``. on_doubt: what to do when
+    a crash, or its deadline, leaves it unknown whether it ran: ``ask`` a person, ``retry``, ``lost``. timeout_s: what
+    has not ended by then is stopped; with effects, by killing the worker process, which the calls of other tools of
+    the same package share. idempotent, roles: reserved; they decide nothing yet, and a node refuses a tool that sets
+    one of them.
 
     Raises TypeError when the function cannot be described so.
     """

@@ -13,7 +13,7 @@ from weftos import behaviour, tool
 ROUND = 50
 
 
-@tool(effects="none", idempotent=True, on_doubt="retry")
+@tool(effects="none", on_doubt="retry")
 def look(text: str) -> str:
     """Give the text back.
 

@@ -16,9 +16,7 @@ from kernel.tools.arguments import SchemaError, Validator, canonical_json
 MAX_DESCRIPTION_BYTES = 4096
 MAX_SCHEMA_BYTES = 64 * 2**10
 MAX_TIMEOUT_S = 3600.0
-MAX_ROLES = 32
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
-_ROLE = re.compile(r"[a-z0-9._-]{1,64}").fullmatch
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "name": str,
     "description": str,
@@ -54,10 +52,21 @@ def check_declaration(declaration: ToolDeclaration) -> list[str]:
             faults.append(f"{field} is {str(value)[:40]!r}, must be one of {', '.join(allowed)}")
     if not 0 < declaration.timeout_s <= MAX_TIMEOUT_S:
         faults.append(f"timeout_s is {declaration.timeout_s}, must be above 0 and at most {MAX_TIMEOUT_S:g}")
-    roles = declaration.roles
-    if len(roles) > MAX_ROLES or not all(_ROLE(role) for role in roles):
-        faults.append(f"roles must be at most {MAX_ROLES} names of a-z 0-9 . _ -")
-    return faults + _schema_faults(declaration.parameters)
+    return faults + _without_effect(declaration) + _schema_faults(declaration.parameters)
+
+
+def _without_effect(declaration: ToolDeclaration) -> list[str]:
+    """What nobody looks at yet: whoever sets it relies on something that does not happen, so it is refused."""
+    faults: list[str] = []
+    if declaration.roles:
+        faults.append(
+            "roles is set, but decides nothing yet: leave it out, and choose which agents get the tool"
+        )
+    if declaration.idempotent:
+        faults.append(
+            'idempotent is set, but decides nothing yet: leave it out; on_doubt="retry" has it made again'
+        )
+    return faults
 
 
 def _schema_faults(schema: dict[str, Any]) -> list[str]:

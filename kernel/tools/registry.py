@@ -119,7 +119,6 @@ def _worker_tools() -> list[ToolDeclaration]:
                 ["path"],
             ),
             effects="none",
-            idempotent=True,
             on_doubt="retry",
             sandbox="builtin",
             timeout_s=30.0,
@@ -131,7 +130,6 @@ def _worker_tools() -> list[ToolDeclaration]:
                 {"path": _text("Directory below the workspace; the workspace itself by default.", 0, 4096)}
             ),
             effects="none",
-            idempotent=True,
             on_doubt="retry",
             sandbox="builtin",
             timeout_s=30.0,
@@ -141,7 +139,6 @@ def _worker_tools() -> list[ToolDeclaration]:
             description="Create or replace a text file of the workspace. Missing directories are made.",
             parameters=_object({"path": path, "content": {"type": "string"}}, ["path", "content"]),
             effects="local",
-            idempotent=True,
             on_doubt="retry",
             sandbox="builtin",
             timeout_s=30.0,
@@ -160,7 +157,6 @@ def _node_tools() -> list[ToolDeclaration]:
                 {"expression": _text("The expression.", 1, MAX_EXPRESSION_CHARS)}, ["expression"]
             ),
             effects="none",
-            idempotent=True,
             on_doubt="retry",
             sandbox="node",
         ),

@@ -20,7 +20,7 @@ def declaration_of(function: Callable[..., Any]) -> ToolDeclaration:
     return declaration
 
 
-@tool(effects="local", idempotent=True, on_doubt="lost", timeout_s=5.0, roles=("clerk",), confirmation=True)
+@tool(effects="local", on_doubt="lost", timeout_s=5.0, confirmation=True)
 def book(
     name: str,
     nights: int = 1,
@@ -72,11 +72,9 @@ def test_a_declaration_holds_hints_defaults_docstring_and_options() -> None:
             "additionalProperties": False,
         },
         effects="local",
-        idempotent=True,
         on_doubt="lost",
         sandbox="thirdparty",
         timeout_s=5.0,
-        roles=("clerk",),
         confirmation=True,
     )
     assert check_declaration(declaration_of(book)) == []

@@ -26,11 +26,11 @@ async def _tell(port: int, effect: str) -> str:
 
 @tool
 async def count(port: int, effect: str) -> str:
-    """Count one effect outside the node, with the cautious defaults: external, not idempotent, ask a person."""
+    """Count one effect outside the node, with the cautious defaults: external, ask a person."""
     return await _tell(port, effect)
 
 
-@tool(effects="none", idempotent=True, on_doubt="retry")
+@tool(effects="none", on_doubt="retry")
 async def look(port: int, effect: str) -> str:
     """The same for a call that may be made again."""
     return await _tell(port, effect)

@@ -16,7 +16,7 @@ from kernel.tools.declaration import (
 )
 from kernel.tools.registry import builtin_declarations
 
-GOOD = ToolDeclaration("count", "Count.", {"type": "object", "properties": {}}, roles=("clerk",))
+GOOD = ToolDeclaration("count", "Count.", {"type": "object", "properties": {}})
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_a_good_declaration_travels_unchanged(declaration: ToolDeclaration) -> N
         ({"timeout_s": 0.0}, "timeout_s is 0.0"),
         ({"timeout_s": float("nan")}, "timeout_s is nan"),
         ({"timeout_s": 1e9}, "at most 3600"),
-        ({"roles": ("Not A Role",)}, "roles must be"),
-        ({"roles": ("x",) * 33}, "roles must be"),
+        ({"roles": ("clerk",)}, "roles is set, but decides nothing yet: leave it out"),
+        ({"idempotent": True}, "idempotent is set, but decides nothing yet: leave it out"),
         ({"parameters": {}}, 'with "type": "object"'),
         ({"parameters": {"type": "object", "properties": {"a": {"type": "b"}}}}, "not a usable JSON Schema"),
         ({"parameters": {"type": "object", "$ref": "http://127.0.0.1:9/"}}, "none is fetched"),

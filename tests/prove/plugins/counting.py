@@ -1,4 +1,4 @@
-"""Third-party tools with the cautious defaults: effects external, not idempotent, ask when in doubt."""
+"""Third-party tools with the cautious defaults: effects external, ask when in doubt."""
 
 from __future__ import annotations
 
