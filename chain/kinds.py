@@ -66,6 +66,17 @@ _TABLE = (
         durable=True,
         why="what the disk said",
     ),
+    _kind(
+        "node.unrecorded",
+        "something happened that no record could be made of; what came after it is recorded",
+        kinds="kinds of the records that were left out",
+        why="what was wrong with them",
+    ),
+    _kind(
+        "node.clock",
+        "the machine's clock and the node's differ, by more or less than before; the node's never jumps",
+        ahead_us="microseconds by which the machine's is ahead, below 0 when it is behind",
+    ),
     _kind("node.disk_free", "the disk has room again: the node goes on", durable=True),
     _kind(
         "operator.command",

@@ -111,6 +111,7 @@ class Ledger:
         self._size = self._sequencer.tree.size
         self._nodes = tuple(self._sequencer.tree.nodes)
         self._callbacks: list[Callable[[Group], None]] = []
+        self._fault_callbacks: list[Callable[[str, str | None], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: deque[Ticket] = deque()
         self._unwritten: deque[Ticket] = deque()
@@ -140,6 +141,8 @@ class Ledger:
             retry_s,
         )
         self._signer = Signer(keys, slots, partial(self._post, self._signed), self._writer.refuse)
+        self._signer.on_fault = partial(self._post, partial(self._tell_fault, "heads"))
+        publisher.on_fault = partial(self._post, partial(self._tell_fault, "published"))
 
     @classmethod
     def open(
@@ -210,6 +213,28 @@ class Ledger:
         return self._fault or self._full
 
     @property
+    def refusal(self) -> str | None:
+        """Why :meth:`commit` takes nothing now, or None."""
+        if self._unwritten_bytes > MAX_PENDING_BYTES:
+            return f"{self._unwritten_bytes} bytes wait for the disk, limit {MAX_PENDING_BYTES}"
+        return self.read_only or self._closed
+
+    @property
+    def last_time_us(self) -> int:
+        """The time of the newest entry, 0 when there is none."""
+        return self._sequencer.last_time_us
+
+    def now_us(self) -> int:
+        """The time that an entry would get now, microseconds since 1970."""
+        return max(self._now_us(), self._sequencer.last_time_us)
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """What does not work now, by the part of the ledger: ``journal``, ``heads``, ``published``; and why."""
+        parts = {"journal": self.read_only, "heads": self.head_fault, "published": self.publish_fault}
+        return {part: why for part, why in parts.items() if why is not None}
+
+    @property
     def next_seq(self) -> int:
         """The seq that the next entry will get."""
         return self._sequencer.tree.size
@@ -256,13 +281,9 @@ class Ledger:
 
         Raises LedgerUnavailable, EntryError, BodyTooLarge; then nothing has been written and nothing will be.
         """
-        why = self.read_only or self._closed
+        why = self.refusal
         if why is not None:
             raise LedgerUnavailable(why)
-        if self._unwritten_bytes > MAX_PENDING_BYTES:
-            raise LedgerUnavailable(
-                f"{self._unwritten_bytes} bytes wait for the disk, limit {MAX_PENDING_BYTES}"
-            )
         return self._take(records, durable, keys)
 
     def _take(
@@ -411,7 +432,7 @@ class Ledger:
             self._publisher.signed(self.full_note, hurry=True)
         while not done.done():
             await asyncio.wait([done], timeout=PUBLISH_PATIENCE_S)
-            why = self._stopped or self.publish_fault or self.head_fault
+            why = self._stopped or self._fault or self.publish_fault or self.head_fault
             if why is not None and not done.done():
                 self._publishing = [waiting for waiting in self._publishing if waiting[1] is not done]
                 raise LedgerUnavailable(why)
@@ -482,7 +503,9 @@ class Ledger:
         self._post(partial(self._written, group), taken)
 
     def _written(self, group: Group, taken: list[Ticket]) -> None:
-        self._fault = None
+        if self._fault is not None:
+            self._fault = None
+            self._tell_fault("journal", None)
         self._size = group.size
         self._provisional = group.note
         if taken[0].keys is not None:
@@ -493,10 +516,27 @@ class Ledger:
         for ticket in taken:
             ticket.written(group)
         for callback in self._callbacks:
-            callback(group)
+            try:
+                callback(group)
+            except Exception as error:  # the others are told all the same
+                self._report("a callback of the ledger failed", error)
         self._let_on()
 
+    def _report(self, what: str, error: Exception) -> None:
+        assert self._loop is not None
+        self._loop.call_exception_handler({"message": what, "exception": error})
+
+    def on_fault(self, callback: Callable[[str, str | None], None]) -> None:
+        """Have ``callback(part, why)`` called on the loop for each fault as in :attr:`faults`, None when it is over."""
+        self._fault_callbacks.append(callback)
+
+    def _tell_fault(self, part: str, why: str | None) -> None:
+        for callback in self._fault_callbacks:
+            callback(part, why)
+
     def _failed(self, why: str) -> None:
+        if self._fault != why:
+            self._tell_fault("journal", why)
         self._fault = why
         for ticket in self._unwritten:
             ticket.failed(why)

@@ -44,7 +44,8 @@ class Publisher:
     """Publishes into ``directory``. ``read_from(seq)`` reads entries from the journal, from ``seq`` on.
 
     ``published`` is called on this thread with the size of each new checkpoint. ``fault`` says why the last attempt
-    failed; it is tried again. Raises TileError, NoteError, OSError when what is there cannot be gone on from.
+    failed, whatever it was; it is tried again. ``on_fault`` is told, on this thread, when that changes. Raises
+    TileError, NoteError, OSError when what is there cannot be gone on from.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Publisher:
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="ledger-publisher", daemon=True)
         self.fault: str | None = None
+        self.on_fault: Callable[[str | None], None] = lambda why: None
         self._exclusive = threading.Lock()
         self._clear()
 
@@ -123,6 +125,21 @@ class Publisher:
             self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:  # a fault of ours: whoever waits is told
+            self._say(
+                f"the ledger is not published any more, on {type(error).__name__}: {error}; restart the node"
+            )
+            raise
+
+    def _say(self, fault: str | None) -> None:
+        """That this is the fault now, None for none."""
+        before, self.fault = self.fault, fault
+        if before != fault:
+            self.on_fault(fault)
+
+    def _serve(self) -> None:
         last, pause = float("-inf"), self._publish_s
         while True:
             with self._changed:
@@ -156,15 +173,16 @@ class Publisher:
         try:
             with self._exclusive:
                 self._publish(note)
-        except (OSError, ChainError) as error:
-            self.fault = f"the ledger cannot be published: {error}"
+        except Exception as error:
+            fault = _words(error)
             try:
                 self._layout = Layout.resume(TileStore(self._directory, self._disk))
                 self._clear()
-            except (OSError, ChainError) as again:
-                self.fault = f"the ledger cannot be published: {again}"
+            except Exception as again:
+                fault = _words(again)
+            self._say(fault)
             return
-        self.fault = None
+        self._say(None)
         self._published(self.size)
 
     def _publish(self, note: bytes) -> None:
@@ -265,3 +283,9 @@ class Publisher:
         for name in self._disk.names(self._directory):
             if name.endswith(NEW):
                 self._disk.remove(self._directory / name)
+
+
+def _words(error: Exception) -> str:
+    """An error that was to be expected says enough; of another its type belongs to it."""
+    known = isinstance(error, OSError | ChainError)
+    return f"the ledger cannot be published: {error if known else f'{type(error).__name__}: {error}'}"

@@ -25,7 +25,8 @@ class Signer:
     most.
 
     ``on_signed(note)`` is called on this thread once the note is in its slot. ``fault`` says why the last
-    attempt to store one failed; it is tried again after a second.
+    attempt failed, whatever it was; it is tried again after a second. ``on_fault`` is told, on this thread, when that
+    changes.
 
     It signs only what continues what it signed before (:class:`SignedTree`); for anything else
     ``on_refused(why)`` is called on this thread, which then ends.
@@ -49,6 +50,7 @@ class Signer:
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="ledger-signer", daemon=True)
         self.fault: str | None = None
+        self.on_fault: Callable[[str | None], None] = lambda why: None
 
     def start(self, size: int, nodes: tuple[bytes, ...], note: bytes = b"") -> None:
         """Begin, behind a verified tree of ``size`` leaves. ``note``: its head, when it lacks the second line."""
@@ -72,30 +74,45 @@ class Signer:
             self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._stopping or self._newest is not self._signed)
-                newest, keys = self._newest, self._keys
-                try:
-                    text = self._tree.sign_text(parse(newest).text) if newest is not self._signed else b""
-                except UnsoundHead as error:
-                    self.fault = str(error)
-                    self._on_refused(self.fault)
-                    return
-            if text:
-                self._sign(newest, text, keys)
-            with self._changed:
-                if self._stopping and (self._newest is self._signed or self.fault):
-                    return
-                self._changed.wait_for(lambda: self._stopping, RETRY_S if self.fault else INTERVAL_S)
+        try:
+            while not self._signed_last():
+                pass
+        except UnsoundHead as error:
+            self._say(str(error))
+            self._on_refused(str(error))
+        except Exception as error:  # a fault of ours: whoever waits is told
+            self._say(f"heads are not signed any more, on {type(error).__name__}: {error}; restart the node")
+            raise
+
+    def _signed_last(self) -> bool:
+        """Wait for a head and sign it; true when it was the last one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or self._newest is not self._signed)
+            newest, keys = self._newest, self._keys
+            text = self._tree.sign_text(parse(newest).text) if newest is not self._signed else b""
+        if text:
+            self._sign(newest, text, keys)
+        with self._changed:
+            if self._stopping and (self._newest is self._signed or self.fault):
+                return True
+            self._changed.wait_for(lambda: self._stopping, RETRY_S if self.fault else INTERVAL_S)
+        return False
 
     def _sign(self, newest: bytes, text: bytes, keys: Keys) -> None:
-        note = newest + keys.mldsa_line(text)
         try:
+            note = newest + keys.mldsa_line(text)
             self._slots.store(note)
         except OSError as error:
-            self.fault = f"the head cannot be stored: {error}"
-            return
-        self.fault = None
-        self._signed = newest
-        self._on_signed(note)
+            self._say(f"the head cannot be stored: {error}")
+        except Exception as error:
+            self._say(f"the head cannot be signed: {type(error).__name__}: {error}")
+        else:
+            self._say(None)
+            self._signed = newest
+            self._on_signed(note)
+
+    def _say(self, fault: str | None) -> None:
+        """That this is the fault now, None for none."""
+        before, self.fault = self.fault, fault
+        if before != fault:
+            self.on_fault(fault)

@@ -6,6 +6,7 @@ whoever committed it, and hashing, signing, writing and syncing release the lock
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -72,6 +73,7 @@ class Writer(Generic[_Waiting]):
         self._signed = SignedTree(keys.origin)
         self._note = b""
         self._refusal = ""
+        self._ended = ""
 
     def start(self, size: int, nodes: tuple[bytes, ...], note: bytes) -> None:
         """Begin, behind a tree of ``size`` leaves whose newest head is ``note``."""
@@ -85,6 +87,8 @@ class Writer(Generic[_Waiting]):
     def roll(self, wish: Roll) -> None:
         """Write what is pending, and begin a new segment. Any thread."""
         self._commands.put(wish)
+        if self._ended:
+            self._answer_wishes()
 
     def refuse(self, why: str) -> None:
         """Write nothing more: somebody has found that what is being written is unsound. Any thread."""
@@ -101,13 +105,24 @@ class Writer(Generic[_Waiting]):
         self._journal.close()
 
     def _run(self) -> None:
+        why = "the journal's writer has stopped"
         try:
             self._serve()
         except Exception as error:  # a fault of ours must not leave callers waiting for ever
-            self._on_failed(
-                f"the journal's writer has stopped on {type(error).__name__}: {error}; restart the node"
-            )
+            why = f"{why} on {type(error).__name__}: {error}; restart the node"
+            self._on_failed(why)
             raise
+        finally:
+            self._ended = self._refusal or why
+            self._answer_wishes()
+
+    def _answer_wishes(self) -> None:
+        """There is nobody any more who would begin a new segment. Any thread."""
+        with contextlib.suppress(Empty):
+            while True:
+                command = self._commands.get_nowait()
+                if isinstance(command, Roll):
+                    command.done(0, self._ended)
 
     def _serve(self) -> None:
         go_on = True

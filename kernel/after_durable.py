@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 
@@ -14,7 +15,8 @@ Action = Callable[[], None]
 class AfterDurable:
     """A queue of actions. One behind another waits for it too, so that their order is the order they were given in.
 
-    While the disk refuses, the queue waits; who fills it bounds it.
+    While the disk refuses, the queue waits; who fills it bounds it. An action that fails is reported to the loop, and
+    the next one is done.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -38,4 +40,8 @@ class AfterDurable:
             if ticket is not None and ticket.group is None:
                 return
             self._queue.popleft()
-            action()
+            try:
+                action()
+            except Exception as error:
+                context = {"message": "an action after a durable record failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)

@@ -101,6 +101,7 @@ class NodeFacts:
     loop_lag: LoopLag
     erasures: Erasures
     rotate: Rotate = no_rotation
+    clock_ahead_s: Callable[[], float] = lambda: 0.0
 
 
 class Control:
@@ -165,7 +166,11 @@ class Control:
                 "size": ledger.size,
                 "full_size": ledger.full_size,
                 "provisional": ledger.size - ledger.full_size,
+                "waiting": kernel.recorder.waiting,
+                "unrecorded": kernel.recorder.unrecorded,
             },
+            "faults": [f"{part}: {why}" for part, why in ledger.faults.items()],
+            "clock_ahead_s": self._facts.clock_ahead_s(),
             "helpers": [{key: row[key] for key in ("name", "pid", "os_pid", "state")} for row in helpers],
             "loop_lag_p99_ms": self._facts.loop_lag.p99_ms(),
             "loop_lag_max_ms": self._facts.loop_lag.max_ms(),

@@ -163,7 +163,7 @@ class Inboxes:
             rights=channel_rights(peer.may, letter.rights, peer.ceiling(self._local.effects())),
             wants_reply=letter.wants_reply,
             reply_to=f"{message.id}@{peer.origin}" if letter.wants_reply else "",
-            deadline_us=time.time_ns() // 1000 + letter.ttl_us if letter.ttl_us else 0,
+            deadline_us=self._way.recorder.ledger.now_us() + letter.ttl_us if letter.ttl_us else 0,
             waiting=letter.waiting,
         )
 

@@ -94,6 +94,9 @@ class Kernel:
         self.watchers = Watchers()
         self.events = Events()
         recorder.ledger.on_group(self.events.group)
+        recorder.on_unrecorded = lambda kinds, why: env.log(
+            "something could not be recorded", kinds=kinds, why=why
+        )
         self.cells: Cells
         self.on_engine_lost: Callable[[str], None] = lambda why: None
         self.processes = Processes(recorder, self.live, pids, self, env.bounds)
@@ -113,7 +116,9 @@ class Kernel:
             )
         )
         self.post.abroad = self.remote.draft
-        node_tools = NodeTools(self.state, self.post, self.processes, self.remote, env.bounds)
+        node_tools = NodeTools(
+            self.state, self.post, self.processes, self.remote, env.bounds, recorder.ledger.now_us
+        )
         self.memory = Memory(recorder, env.bounds, env.archive)
         memory_tools = MemoryTools(self.memory, env.bounds)
         parts = ToolParts(workers, node_tools, memory_tools, env.bounds, f"{env.boot:016x}")

@@ -21,7 +21,6 @@ from kernel.recorder import Recorder
 from kernel.state import DeadLetter, Mail, State
 
 OPERATOR = "operator"
-RETRY_S = 0.5
 REMEMBERED_TRACES = 10_000
 
 
@@ -216,7 +215,7 @@ class Post:
             for ident in list(self._state.mail.get(address, {})):
                 self.bury(ident, why)
         except LedgerUnavailable:
-            asyncio.get_running_loop().call_later(RETRY_S, self._bury_later, address, why)
+            self._recorder.when_writable(("bury", address), lambda: self._bury_later(address, why))
 
     def _bury_later(self, address: str, why: str) -> None:
         if self._live.at(address) is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,7 +33,7 @@ class MemoryControl:
         """Remember a text. ``owner`` is an address, empty for the person. Raises Invalid, Busy, Unavailable."""
         recorder, bounds = self._kernel.recorder, self._kernel.env.bounds
         whose = validate_address(owner) if owner else OPERATOR
-        new = NewDocument(whose, scope, clean(title), clean(text), time.time_ns() // 1000, b"", -1)
+        new = NewDocument(whose, scope, clean(title), clean(text), recorder.ledger.now_us(), b"", -1)
         draft_document(new, self._documents, bounds, 0)  # refused before the command is recorded
         seq, trace = self._command(op, "memory_add", text=new.text, title=new.title, scope=scope, owner=whose)
         new = NewDocument(whose, scope, new.title, new.text, new.time_us, trace, seq)

@@ -40,7 +40,6 @@ from kernel.watch import Watchers
 log = logging.getLogger(__name__)
 REMEMBERED_SESSIONS = 5_000
 REMEMBERED_BYTES = 16 * 2**20
-RETRY_S = 1.0
 _DONE = object()
 ATTEMPTS = 5
 
@@ -120,7 +119,7 @@ class ModelCalls:
                 self._prepared(process, turn, ordinal, question)
                 return
             except LedgerUnavailable:
-                await asyncio.sleep(RETRY_S)
+                await self._recorder.writable()
 
     def _prepared(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question) -> None:
         call = turn.calls.get(ordinal)
@@ -230,7 +229,7 @@ class ModelCalls:
                 self._recorder.commit([draft])
                 break
             except LedgerUnavailable:
-                await asyncio.sleep(RETRY_S)
+                await self._recorder.writable()
         if call.outcome is not None:  # else the turn has ended meanwhile, and nobody waits
             self._answer(turn, call)
 

@@ -7,7 +7,6 @@ the outcome's text.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,8 +51,15 @@ class NodeTools:
     """The handlers, by tool name."""
 
     def __init__(
-        self, state: State, post: Post, processes: Processes, remote: Remote, bounds: Bounds
+        self,
+        state: State,
+        post: Post,
+        processes: Processes,
+        remote: Remote,
+        bounds: Bounds,
+        now_us: Callable[[], int],
     ) -> None:
+        self._now_us = now_us
         self._state = state
         self._post = post
         self._processes = processes
@@ -111,7 +117,7 @@ class NodeTools:
             rights=out.rights,
             wants_reply=True,
             reply_to=f"{site.turn.id}:{site.ordinal}",
-            deadline_us=time.time_ns() // 1000 + int(deadline_s * 1e6),
+            deadline_us=self._now_us() + int(deadline_s * 1e6),
             pid=out.pid,
             waiting=waiting,
         )
@@ -177,7 +183,7 @@ class NodeTools:
             scope="shared" if args.get("shared") else "own",
             title=args.get("title", ""),
             text=args["text"],
-            time_us=time.time_ns() // 1000,
+            time_us=self._now_us(),
             trace=turn.mail.trace,
             cause=seq - 1,
             pid=process.pid,

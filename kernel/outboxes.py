@@ -13,8 +13,6 @@ What waits to go out when a link ends is not sent over the next one: there every
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -34,7 +32,6 @@ from mesh.delivery import Answer, DeadLetter, Effect, Outbox, Parcel, Send
 from mesh.errors import LinkDown, LinkFull
 from mesh.peers import Peer
 
-RETRY_S = 0.5
 MAYBE = "maybe delivered"
 
 
@@ -78,7 +75,9 @@ class Outboxes:
         way.recorder.ledger.on_group(self._durable)
 
     def _parcel(self, mail: Mail) -> Parcel:
-        return Parcel(mail.seq, mail.id, mail.deadline_us, write_letter(mail, time.time_ns() // 1000))
+        return Parcel(
+            mail.seq, mail.id, mail.deadline_us, write_letter(mail, self._way.recorder.ledger.now_us())
+        )
 
     # -- in ------------------------------------------------------------------------------------------------------
 
@@ -98,7 +97,7 @@ class Outboxes:
         held = self._state.crossings.held_bytes[peer.origin]
         if held + size > self._way.bounds.outbox_bytes * (2 if out.answers else 1):
             raise Busy(f"{held} bytes wait for {peer.name}, limit {self._way.bounds.outbox_bytes}")
-        due_us = time.time_ns() // 1000 + int(self._way.bounds.carriage_s * 1e6)
+        due_us = self._way.recorder.ledger.now_us() + int(self._way.bounds.carriage_s * 1e6)
         ident, target = f"m{seq}", f"{local}@{peer.origin}"
         body = {
             "id": ident,
@@ -162,7 +161,7 @@ class Outboxes:
             else:
                 ticket = self._way.recorder.commit([acknowledgement(mail)])
         except LedgerUnavailable:
-            asyncio.get_running_loop().call_later(RETRY_S, self.answered, peer, answer)
+            self._way.recorder.when_writable(("answered", mail.id), lambda: self.answered(peer, answer))
             return
         self._way.after.do(lambda: self.settled(peer.origin, answer), ticket)
 
@@ -176,7 +175,7 @@ class Outboxes:
     def expire(self) -> None:
         """Give up what is past its deadline; not while that cannot be recorded."""
         if self._way.recorder.ledger.read_only is None:
-            now_us = time.time_ns() // 1000
+            now_us = self._way.recorder.ledger.now_us()
             for peer, box in list(self._boxes.items()):
                 due_us = box.next_deadline_us
                 if due_us is not None and due_us <= now_us:
@@ -214,7 +213,7 @@ class Outboxes:
         try:
             ticket = self._way.post.bury(letter.parcel.id, why)
         except LedgerUnavailable:
-            asyncio.get_running_loop().call_later(RETRY_S, self._bury, letter)
+            self._way.recorder.when_writable(("bury", letter.parcel.id), lambda: self._bury(letter))
             return
         self._way.after.do(lambda: None, ticket)
 

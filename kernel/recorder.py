@@ -1,10 +1,18 @@
-"""Writes a record and applies it: the only way the node's durable state changes while it runs."""
+"""Writes a record and applies it: the only way the node's durable state changes while it runs.
+
+While the ledger refuses, whoever has to write waits here, all of them for one timer: units of records that cannot be
+refused any more (:meth:`Recorder.commit_later`), in order, and before them nothing is written; and work that is to be
+tried again (:meth:`Recorder.when_writable`). A unit that can *never* be written is no reason for the others to wait: it
+is left out, and an entry, the log and the status say so.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from chain.errors import ChainError, LedgerUnavailable
@@ -14,8 +22,13 @@ from chain.reader import EntryRecord, Record, StateRecord
 from kernel.errors import Invalid, Unavailable
 from kernel.record_forms import Change, check_change, check_entry
 from kernel.state import State
+from kernel.values import clean
 
 RETRY_S = 0.5
+CALLS_PER_STEP = 100
+UNRECORDED = "node.unrecorded"
+
+Unit = Sequence[Draft | StateChange]
 
 
 class Recorder:
@@ -24,7 +37,12 @@ class Recorder:
     def __init__(self, ledger: Ledger, state: State) -> None:
         self.ledger = ledger
         self.state = state
-        self._backlog: list[Draft | StateChange | Callable[[], None]] = []
+        self.unrecorded = 0
+        self.on_unrecorded: Callable[[str, str], None] = lambda kinds, why: None
+        self._backlog: deque[tuple[Unit, Callable[[], None] | None]] = deque()
+        self._waiting: dict[Hashable, Callable[[], None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        ledger.on_group(lambda group: self._try_again() if self._timer is not None else None)
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
         """Write ``records`` as one unit and apply them. With ``durable``, ``await ticket.durable()`` for the disk.
@@ -32,6 +50,13 @@ class Recorder:
         Raises what :meth:`Ledger.commit` raises, and EntryError for what could not be applied; then nothing was
         written or applied.
         """
+        if self._backlog:
+            raise LedgerUnavailable(
+                f"{len(self._backlog)} units of records wait for the disk before this one"
+            )
+        return self._commit(records, durable)
+
+    def _commit(self, records: Unit, durable: bool) -> Ticket:
         changes = [_checked(record) for record in records]
         ticket = self.ledger.commit(records, durable=durable)
         written = iter(ticket.entries)
@@ -51,32 +76,87 @@ class Recorder:
             self.state.apply_entry(entry.kind, dict(body), entry.seq, entry.time_us, entry.trace)
         return ticket
 
-    def commit_later(
-        self, records: Sequence[Draft | StateChange], written: Callable[[], None] | None = None
-    ) -> None:
+    def commit_later(self, records: Unit, written: Callable[[], None] | None = None) -> None:
         """Write what has happened already and cannot be refused (an exit, a start): now, or when the disk takes it;
-        then call ``written``.
+        then call ``written``, which is never called when it can never be written.
 
-        What waits is kept in order; a record that comes while others wait goes behind them.
+        ``records`` are one unit. What waits is kept in order; a unit that comes while others wait goes behind them.
         """
-        self._backlog.extend(records)
-        if written is not None:
-            self._backlog.append(written)
+        self._backlog.append((records, written))
+        if self._timer is None:
+            self._drain()
+
+    def when_writable(self, key: Hashable, call: Callable[[], None]) -> None:
+        """Have ``call`` made once, on the loop, when the ledger takes records again; in the place of one with the same
+        ``key``. It is to be asked for again when it is refused again.
+        """
+        self._waiting[key] = call
+        self._wait()
+
+    async def writable(self) -> None:
+        """Wait until the ledger takes records again, as far as can be told."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.when_writable(future, lambda: None if future.done() else future.set_result(None))
+        try:
+            await future
+        finally:
+            self._waiting.pop(future, None)
+
+    @property
+    def waiting(self) -> int:
+        """Units and pieces of work that wait for the ledger."""
+        return len(self._backlog) + len(self._waiting)
+
+    def _wait(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        """When the timer says so, or something has become durable: then the disk takes records again."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.ledger.refusal is not None:
+            self._wait()
+            return
         self._drain()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Let a few go on; the rest of the loop goes first, and whoever is refused again waits for the timer."""
+        loop = asyncio.get_running_loop()
+        for key in list(islice(self._waiting, CALLS_PER_STEP)):
+            loop.call_soon(self._waiting.pop(key))
+        if self._waiting and self._timer is None:
+            self._timer = loop.call_later(0, self._try_again)
 
     def _drain(self) -> None:
         while self._backlog:
-            first = self._backlog[0]
-            if not isinstance(first, Draft | StateChange):
-                del self._backlog[0]
-                first()
-                continue
+            unit, written = self._backlog[0]
             try:
-                self.commit([first])
+                self._commit(unit, False)
             except LedgerUnavailable:
-                asyncio.get_running_loop().call_later(RETRY_S, self._drain)
+                self._wait()
                 return
-            del self._backlog[0]
+            except Exception as error:
+                self._backlog.popleft()
+                self._leave_out(unit, error)
+                continue
+            self._backlog.popleft()
+            if written is not None:
+                asyncio.get_running_loop().call_soon(written)
+
+    def _leave_out(self, unit: Unit, error: Exception) -> None:
+        kinds = ", ".join(dict.fromkeys(_kind(record) for record in unit))[:200]
+        why = clean(f"{type(error).__name__}: {error}")[:500]
+        self.unrecorded += 1
+        self.on_unrecorded(kinds, why)
+        if kinds != UNRECORDED:
+            self._backlog.appendleft(([Draft(UNRECORDED, {"kinds": kinds, "why": why})], None))
+
+
+def _kind(record: Draft | StateChange) -> str:
+    return f"state {record.table}" if isinstance(record, StateChange) else record.kind
 
 
 def _checked(record: Draft | StateChange) -> Change | None:

@@ -29,7 +29,7 @@ from kernel.live import LiveTable
 from kernel.mail import Outgoing, Post
 from kernel.mesh_port import MeshPort, NoMesh
 from kernel.monitors import Monitors
-from kernel.outboxes import RETRY_S, Outboxes, Way, must_peer
+from kernel.outboxes import Outboxes, Way, must_peer
 from kernel.processes import Processes
 from kernel.rate import Bucket
 from kernel.recorder import Recorder
@@ -172,7 +172,7 @@ class Remote:
             if records:
                 self._recorder.commit(records, durable=True)
         except LedgerUnavailable:
-            asyncio.get_running_loop().call_later(RETRY_S, self.reply_dead, mail, why)
+            self._recorder.when_writable(("reply", mail.id), lambda: self.reply_dead(mail, why))
 
     # -- MeshEvents ----------------------------------------------------------------------------------------------
 

@@ -48,7 +48,6 @@ from kernel.tools.workers import (
 from kernel.turns import Turns
 from kernel.values import call_hash, clean, cut_bytes
 
-RETRY_S = 0.5
 SHOWN_RUBBISH_BYTES = 4096
 
 
@@ -305,14 +304,14 @@ class ToolCalls:
                 if durable:
                     await self._durable(ticket)
                 return
-            await asyncio.sleep(RETRY_S)
+            await self._recorder.writable()
 
     async def _durable(self, ticket: Ticket) -> Group:
         """Wait until it is on the disk, however long that refuses."""
         while True:
             with contextlib.suppress(LedgerUnavailable):
                 return await ticket.durable()
-            await asyncio.sleep(RETRY_S)
+            await self._recorder.writable()
 
     # -- in the node ---------------------------------------------------------------------------------------------
 
@@ -351,9 +350,10 @@ class ToolCalls:
     def _reply_late(self, key: tuple[str, str], deadline_s: float) -> None:
         try:
             records, after = self.replied(call_id(*key), "timeout", f"no reply within {deadline_s:g} s")
-            self._recorder.commit(records)
+            if records:
+                self._recorder.commit(records)
         except LedgerUnavailable:
-            self._await_reply(key, RETRY_S)
+            self._recorder.when_writable(("late", *key), lambda: self._reply_late(key, deadline_s))
             return
         after()
 

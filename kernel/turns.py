@@ -6,7 +6,6 @@ same message as the same turn, and what was recorded is answered from the record
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -85,7 +84,7 @@ class Turns:
         process = self._live.at(address)
         if process is None or process.turn or process.draining or process.state is not ProcessState.RUNNING:
             return
-        now_us = time.time_ns() // 1000
+        now_us = self._recorder.ledger.now_us()
         while box := self._state.mail.get(address):
             mail = next(iter(box.values()))
             turn = self._state.turns.get(turn_id(mail.id))

@@ -11,12 +11,12 @@ import logging
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chain.clock import SteadyClock
 from chain.disk import Disk
 from chain.draft import Draft
 from chain.errors import ChainError
@@ -25,6 +25,7 @@ from chain.keys import Keys
 from chain.ledger import Ledger
 from kernel.cell_table import CellLimits
 from kernel.cells import Cells
+from kernel.clock_watch import ClockWatch
 from kernel.control import Control, NodeFacts
 from kernel.embeddings import Embeddings
 from kernel.engine import Engine
@@ -106,6 +107,7 @@ class Ground:
     runtime: Path
     boot: int
     log: JsonLog
+    clock: SteadyClock
     provider_keys: Mapping[str, str] = field(repr=False)
     """By their variables: for the gateway, and for what must not get into a log."""
 
@@ -185,6 +187,7 @@ class Node:
     mesh: Mesh
     listener: Listener
     lag: LoopLag
+    clock: ClockWatch
     upkeep: Upkeep
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
@@ -215,6 +218,7 @@ class Node:
         ground = self.ground
         await self.listener.stop()
         self.lag.stop()
+        self.clock.stop()
         await self.upkeep.close()
         await self.kernel.remote.close()
         await self.mesh.close()
@@ -264,13 +268,14 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     keys, *others = load_candidates(data)
     bounds = config.settings.limits.bounds()
     state = State(bounds.session_records, bounds.session_bytes)
+    clock = SteadyClock()
     report("reading the journal")
     ledger = await asyncio.to_thread(
         Ledger.open,
         data,
         keys,
         others=others,
-        now_us=lambda: time.time_ns() // 1000,
+        now_us=clock.now_us,
         replay=lambda record: replay_into(state, record),
         restore=lambda found: restore_state(state, found),
         segment_bytes=config.settings.ledger.segment_bytes,
@@ -283,8 +288,17 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     log = _open_log(config, data, keys_given)
     if ended or ledger.recovery.torn_bytes:
         log.log("warning", "recovered", ended_processes=ended, torn_bytes=ledger.recovery.torn_bytes)
+    clock.not_before(ledger.last_time_us)
+    ledger.on_fault(lambda part, why: _log_fault(log, part, why))
     ledger.start(asyncio.get_running_loop())
-    return Ground(data, held, config, state, ledger, runtime, boot, log, keys_given)
+    return Ground(data, held, config, state, ledger, runtime, boot, log, clock, keys_given)
+
+
+def _log_fault(log: JsonLog, part: str, why: str | None) -> None:
+    if why is None:
+        log.log("info", "the ledger goes on", part=part)
+    else:
+        log.log("error", "the ledger has a fault", part=part, why=why)
 
 
 def _open_log(config: Config, data: Path, keys_given: Mapping[str, str]) -> JsonLog:
@@ -316,11 +330,12 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     runtime = ground.runtime
     kernel.cells = Cells(engine, ground.boot, entrance, runtime / "slots", kernel, limits)
     lag = LoopLag()
+    clock = ClockWatch(ground.clock.ahead_us, kernel.recorder, kernel.env.log)
     upkeep = Upkeep(
         ground.data, runtime, ground.config.settings, kernel.recorder, archive.ask, ground.log.log
     )
     facts = _facts(ground, archive, lag, lambda why: node.stop(why), upkeep.erasures)
-    facts = replace(facts, rotate=lambda reason: rotation.rotate(reason))
+    facts = replace(facts, rotate=lambda reason: rotation.rotate(reason), clock_ahead_s=clock.ahead_s)
     settings = ground.config.settings
     mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, kernel.remote)
     rotation = KeyRotation(
@@ -343,9 +358,10 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     await open_mesh(mesh, kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.listener")
     listener: Listener = doors.Listener(Control(kernel, facts), runtime / "control.sock")
-    node = Node(ground, kernel, mesh, listener, lag, upkeep)
+    node = Node(ground, kernel, mesh, listener, lag, clock, upkeep)
     await listener.start()
     lag.start()
+    clock.start()
     upkeep.start()
     return node
 

@@ -7,7 +7,7 @@ replay and the snapshot's reader take, and come to the same; what it refuses lea
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,15 @@ class MemoryLedger:
         self.disk = MemoryDisk()
         self._sequencer = Sequencer("origin")
         self._journal = Journal(JOURNAL, self.disk, "origin", Position())
+        self._callbacks: list[Callable[[Any], None]] = []
+
+    def on_group(self, callback: Callable[[Any], None]) -> None:
+        self._callbacks.append(callback)
+
+    def group_written(self) -> None:
+        """Tell those who want to know that something has become durable."""
+        for callback in self._callbacks:
+            callback(None)
 
     @property
     def next_seq(self) -> int:

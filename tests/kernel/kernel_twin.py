@@ -302,6 +302,7 @@ async def kernel_twin(
     disk: Disk | None = None,
     without: Collection[str] = (),
     recall_tokens: int = 700,
+    now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
     whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent.
@@ -312,7 +313,7 @@ async def kernel_twin(
     ledger = Ledger.open(
         directory,
         keys,
-        now_us=lambda: time.time_ns() // 1000,
+        now_us=now_us,
         replay=lambda record: replay_into(state, record),
         disk=disk,
         retry_s=0.05,

@@ -160,6 +160,8 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
     out.document({"running": True, **found})
     if found.get("read_only"):
         out.say(f"READ-ONLY: {found['read_only']}")
+    for fault in found.get("faults", []):
+        out.say(f"FAULT: {fault}")
     out.table(("FIELD", "VALUE"), _facts(found))
     if helpers := found.get("helpers"):
         out.say("")
@@ -172,7 +174,7 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
 def _facts(found: Json) -> list[tuple[str, object]]:
     facts: list[tuple[str, object]] = []
     for name, value in found.items():
-        if name == "helpers":
+        if name in ("helpers", "faults"):
             continue
         if isinstance(value, dict):
             facts += [(f"{name} {part.replace('_', ' ')}", item) for part, item in value.items()]
