@@ -552,6 +552,7 @@ class Ledger:
         if self._closed is None:
             draft = Draft("node.disk_full", {"why": why}) if why else Draft("node.disk_free", {})
             self._take([draft], durable=True)
+        self._tell_fault("journal", self._full)
 
     def _signed(self, note: bytes) -> None:
         assert self._loop is not None

@@ -42,7 +42,8 @@ class Recorder:
         self._backlog: deque[tuple[Unit, Callable[[], None] | None]] = deque()
         self._waiting: dict[Hashable, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        ledger.on_group(lambda group: self._try_again() if self._timer is not None else None)
+        ledger.on_group(lambda group: self._hurry())
+        ledger.on_fault(lambda part, why: None if why else self._hurry())
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
         """Write ``records`` as one unit and apply them. With ``durable``, ``await ticket.durable()`` for the disk.
@@ -111,8 +112,12 @@ class Recorder:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
 
+    def _hurry(self) -> None:
+        """The disk takes records again: whoever waits goes on before anybody new comes."""
+        if self._timer is not None:
+            self._try_again()
+
     def _try_again(self) -> None:
-        """When the timer says so, or something has become durable: then the disk takes records again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -46,9 +46,18 @@ class MemoryLedger:
         self._sequencer = Sequencer("origin")
         self._journal = Journal(JOURNAL, self.disk, "origin", Position())
         self._callbacks: list[Callable[[Any], None]] = []
+        self._fault_callbacks: list[Callable[[str, str | None], None]] = []
 
     def on_group(self, callback: Callable[[Any], None]) -> None:
         self._callbacks.append(callback)
+
+    def on_fault(self, callback: Callable[[str, str | None], None]) -> None:
+        self._fault_callbacks.append(callback)
+
+    def fault(self, why: str | None) -> None:
+        """Tell those who want to know that the journal takes nothing, or takes records again."""
+        for callback in self._fault_callbacks:
+            callback("journal", why)
 
     def group_written(self) -> None:
         """Tell those who want to know that something has become durable."""

@@ -165,13 +165,18 @@ def test_work_that_waits_goes_on_once_for_each_key_also_when_one_of_it_fails(
     on_recorder(monkeypatch, body)
 
 
-def test_what_waits_goes_on_as_soon_as_something_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("event", [RefusingLedger.group_written, lambda ledger: ledger.fault(None)])
+def test_what_waits_goes_on_as_soon_as_the_disk_takes_records_again(
+    monkeypatch: pytest.MonkeyPatch, event: Callable[[RefusingLedger], None]
+) -> None:
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
         monkeypatch.setattr(kernel.recorder, "RETRY_S", 3600.0)
         ledger.why = "no"
         recorder.commit_later([draft("waits")])
+        ledger.fault("no")
+        assert recorder.waiting == 1
         ledger.why = None
-        ledger.group_written()
+        event(ledger)
         assert ledger.whys() == ["waits"] and recorder.waiting == 0
 
     on_recorder(monkeypatch, body)
