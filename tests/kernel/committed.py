@@ -39,7 +39,7 @@ class Ticket:
 
 
 class MemoryLedger:
-    """Gives records their place and writes them, as the ledger does; it signs nothing and waits for nobody."""
+    """Gives records their place and writes them, as the ledger does; its signatures are none, and it waits for nobody."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
@@ -70,7 +70,7 @@ class MemoryLedger:
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
         batch = self._sequencer.take(records, self.next_seq, os.urandom(32 * len(records)))
-        self._journal.append(encode_payload(batch.records, None))
+        self._journal.append(encode_payload(batch.records, None), lambda statement: bytes(64))
         return Ticket(batch)
 
 
