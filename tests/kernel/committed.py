@@ -39,7 +39,7 @@ class Ticket:
 
 
 class MemoryLedger:
-    """Gives records their place and writes them, as the ledger does; its signatures are none, and it waits for nobody."""
+    """Gives records their place and writes them, as the ledger does; unsigned, and it waits for nobody."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
