@@ -70,7 +70,7 @@ class ClusterControl:
             "boot": f"{self._kernel.env.boot:016x}",
             "silence_s": 0.0,
             "age_s": 0.0,
-            "processes": len(self._kernel.processes.tree()),
+            "processes": len(self._kernel.processes.listing),
             "head": ledger.full_size,
             "outbox": 0,
         }
@@ -100,7 +100,7 @@ class ClusterControl:
         remote = self._remote
         rows = [
             _process_row(remote.name, remote.mesh.origin, row, False, 0.0)
-            for row in self._kernel.processes.tree()
+            async for row in self._kernel.processes.listing.rows()
         ]
         for view in remote.mesh.peers():
             for shown in view.advert.processes if view.advert is not None else ():

@@ -181,22 +181,23 @@ class Control:
         }
 
     async def ps(self, all: bool) -> list[dict[str, Any]]:
-        rows = self._kernel.processes.tree()
-        for row in rows:
-            row["cell"] = self._kernel.cells.cell_of(row["pid"])
-            row["os_pid"] = self._kernel.cells.os_pid_of(row["pid"]) or (
-                os.getpid() if row["type"] == "supervisor" else 0
-            )
+        rows = [self._placed(row) async for row in self._kernel.processes.listing.rows()]
         if not all:
             return rows
         root = _node_row(1, "/", "root", time.monotonic() - self._started)
         kernel = _node_row(0, KERNEL, "kernel", time.monotonic() - self._started)
         return [root, kernel, *self._kernel.helpers.rows(), *rows]
 
+    def _placed(self, row: dict[str, Any]) -> dict[str, Any]:
+        """``row`` with where the process is."""
+        cells, pid = self._kernel.cells, row["pid"]
+        own = os.getpid() if row["type"] == "supervisor" else 0
+        return {**row, "cell": cells.cell_of(pid), "os_pid": cells.os_pid_of(pid) or own}
+
     async def inspect(self, target: str) -> dict[str, Any]:
         address = self._kernel.post.resolve(target)
-        row = next(row for row in await self.ps(False) if row["address"] == address)
         slot = self._state.slots[address]
+        row = self._placed(self._kernel.processes.listing.row(slot))
         turn = self._state.turn_of(address)
         supervisor = self._kernel.processes.supervisor(address)
         calls = [] if turn is None else list(turn.calls.values())

@@ -18,7 +18,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from chain.ledger import Draft, StateChange
 from kernel.address import ROOT, ancestors, is_below, join, name_of
@@ -27,6 +27,7 @@ from kernel.bounds import Bounds
 from kernel.capability import Rights, child_of
 from kernel.clock import Clock, LoopClock, Timer
 from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, StateError, Unavailable
+from kernel.listing import Listing
 from kernel.live import LiveProcess, LiveTable
 from kernel.pids import ROOT_PID, Pids, first_pids, resume_pids, take
 from kernel.recorder import Recorder
@@ -112,6 +113,7 @@ class Processes:
         self._launcher = launcher
         self._bounds = bounds
         self._clock = clock or LoopClock()
+        self.listing = Listing(recorder.state, live, self._clock.now_s)
         self._supervisors: dict[str, Supervisor] = {}
         self._queue: deque[tuple[str, Effect]] = deque()
         self._busy = False
@@ -588,30 +590,3 @@ class Processes:
         for futures in self._starts.values():
             for future in futures:
                 future.cancel()
-
-    def tree(self) -> list[dict[str, Any]]:
-        """Slots and live processes, parents before children: what ``ps`` shows."""
-        now = self._clock.now_s()
-        rows = []
-        for slot in sorted(self._state.slots.values(), key=lambda slot: slot.address):
-            process = self._live.at(slot.address)
-            rows.append(
-                {
-                    "pid": process.pid if process else slot.pid,
-                    "address": slot.address,
-                    "name": slot.spec.name,
-                    "type": slot.spec.type,
-                    "state": str(process.state) if process else "exited",
-                    "slot": slot.state,
-                    "why": slot.why,
-                    "last_exit": slot.last_exit,
-                    "behaviour": slot.spec.behaviour if slot.spec.type == "worker" else "",
-                    "restarts": max(0, slot.restarts),
-                    "mailbox": len(self._state.mail.get(slot.address, ())),
-                    "uptime_s": round(now - process.started_s, 3) if process else 0.0,
-                    "isolation": slot.spec.isolation if slot.spec.type == "worker" else "",
-                    "children": len(self._state.children(slot.address)),
-                    "turn": process.turn if process else "",
-                }
-            )
-        return rows

@@ -36,7 +36,7 @@ from kernel.recorder import Recorder
 from kernel.remote_calls import NOCONNECTION, RemoteCalls
 from kernel.state import Mail, Turn
 from kernel.values import clean, cut_bytes
-from mesh.adverts import ProcessAdvert
+from mesh.adverts import MAX_PROCESSES, ProcessAdvert
 from mesh.delivery import read_answer, read_message
 from mesh.errors import MeshError
 from mesh.heads import HeadConflict
@@ -177,10 +177,10 @@ class Remote:
     # -- MeshEvents ----------------------------------------------------------------------------------------------
 
     def processes(self) -> Iterable[ProcessAdvert]:
-        return [
-            ProcessAdvert(row["pid"], row["address"], row["name"], row["state"], row["behaviour"])
-            for row in self._parts.processes.tree()
-        ]
+        return map(ProcessAdvert._make, self._parts.processes.listing.first(MAX_PROCESSES))
+
+    def process_count(self) -> int:
+        return len(self._parts.processes.listing)
 
     def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
         body = {"origin": peer.origin, "name": peer.name, "boot": identity.boot}

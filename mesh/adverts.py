@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -36,8 +36,7 @@ _PROCESS_FIELDS = 5
 _MAX_VALUES = 1 + 2 * len(_FIELDS) + MAX_PROCESSES * (1 + _PROCESS_FIELDS)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessAdvert:
+class ProcessAdvert(NamedTuple):
     """One process, as its node shows it to peers. ``name`` is empty for a process without one."""
 
     pid: int
@@ -63,12 +62,22 @@ class Advert:
     processes: tuple[ProcessAdvert, ...]
 
 
-def make_advert(keys: Keys, boot: str, version: int, name: str, processes: Iterable[ProcessAdvert]) -> bytes:
-    """The signed advert of this node, cut to the first :data:`MAX_PROCESSES` processes."""
+def make_advert(
+    keys: Keys,
+    boot: str,
+    version: int,
+    name: str,
+    processes: Iterable[ProcessAdvert],
+    total: int | None = None,
+) -> bytes:
+    """The signed advert of this node, cut to the first :data:`MAX_PROCESSES` processes; ``total``: of how many,
+    None: of these.
+    """
     rows = tuple(processes)
     shown = rows[:MAX_PROCESSES]
+    count = len(rows) if total is None else max(total, len(shown))
     while True:
-        body = _encode(Advert(keys.origin, boot, version, name, len(rows), shown))
+        body = _encode(Advert(keys.origin, boot, version, name, count, shown))
         if len(body) + _SIGNATURE_BYTES <= MAX_ADVERT_BYTES:
             return keys.sign_ed25519(CONTEXT + body) + body
         shown = shown[: len(shown) // 2]
@@ -121,7 +130,6 @@ class AdvertTable:
 
 
 def _encode(advert: Advert) -> bytes:
-    rows = [[p.pid, p.address, p.name, p.state, p.behaviour] for p in advert.processes]
     packed: bytes = msgpack.packb(
         {
             "origin": advert.origin,
@@ -129,7 +137,7 @@ def _encode(advert: Advert) -> bytes:
             "version": advert.version,
             "name": advert.name,
             "total": advert.total,
-            "processes": rows,
+            "processes": advert.processes,
         }
     )
     return packed
@@ -157,9 +165,15 @@ def _decode(body: bytes) -> Advert:
 def _process(row: Any) -> ProcessAdvert:
     if not isinstance(row, list) or len(row) != _PROCESS_FIELDS:
         raise AdvertError(f"advert has a process that is not a list of {_PROCESS_FIELDS}")
-    if not _is_number(row[0]) or not all(map(_is_text, row[1:])):
+    pid, address, name, state, behaviour = row
+    if not (
+        type(pid) is int
+        and 0 <= pid <= MAX_VERSION
+        and type(address) is type(name) is type(state) is type(behaviour) is str
+        and max(len(address), len(name), len(state), len(behaviour)) <= MAX_TEXT_CHARS
+    ):
         raise AdvertError("advert has a process with a field of the wrong type or size")
-    return ProcessAdvert(*row)
+    return ProcessAdvert(pid, address, name, state, behaviour)
 
 
 def _is_text(value: object) -> bool:

@@ -16,7 +16,12 @@ class MeshEvents(Protocol):
     """What the mesh tells the kernel, and asks it."""
 
     def processes(self) -> Iterable[ProcessAdvert]:
-        """What peers that may see processes are shown."""
+        """What peers that may see processes are shown: the first ``adverts.MAX_PROCESSES``, one by one, so that whoever
+        asks can stop in between.
+        """
+
+    def process_count(self) -> int:
+        """How many processes there are."""
 
     def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
         """There is a new link with ``peer``. Whatever is unanswered is to be sent again."""

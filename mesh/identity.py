@@ -217,6 +217,8 @@ def _unpack(payload: bytes) -> dict[str, Any]:
     fields = _FIELDS | {ROTATIONS: list} if ROTATIONS in hello else _FIELDS
     if hello.keys() != fields.keys() or any(type(hello[name]) is not kind for name, kind in fields.items()):
         raise HelloError("form", f"its fields must be {', '.join(fields)}, each of its type")
+    if len(hello.get(ROTATIONS, ())) > MAX_ROTATIONS:
+        raise HelloError("form", f"{len(hello[ROTATIONS])} changes of keys, limit {MAX_ROTATIONS}")
     return hello
 
 

@@ -34,7 +34,7 @@ import msgpack
 from chain.head import TreeHead
 from chain.keys import Keys
 from chain.note import parse
-from mesh.adverts import Advert, AdvertTable, make_advert, read_advert
+from mesh.adverts import Advert, AdvertTable, ProcessAdvert, make_advert, read_advert
 from mesh.bounded import Unbounded, unpack
 from mesh.errors import (
     AdvertError,
@@ -57,6 +57,7 @@ from mesh.tokens import JoinClaim, JoinToken, TokenStore
 from mesh.transport import Dial, Transport
 
 PUBLISH_S = 1.0
+ADVERT_SLICE = 250
 MAX_OP_VALUES = 4_096
 """In one op; what is long in one (a message, an advert) is packed once more, as bytes. A spawn has 150."""
 STRANGER = "this node is not in the allow list here: ask for a join token"
@@ -110,6 +111,7 @@ class Mesh:
         self._rekeyed = False
         self._advert_due = self._head_due = False
         self._timer: asyncio.TimerHandle | None = None
+        self._showing: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop
 
     @property
@@ -132,6 +134,9 @@ class Mesh:
         """End every link in order."""
         if self._timer is not None:
             self._timer.cancel()
+        for task in self._showing:
+            task.cancel()
+        await asyncio.gather(*self._showing, return_exceptions=True)
         await self._exchange.close()
         await self._transport.close()
 
@@ -262,26 +267,47 @@ class Mesh:
 
     def _publish(self) -> None:
         self._timer = None
-        ops: list[Callable[[Peer], dict[str, Any]]] = []
+        if self._head_due:
+            for peer in self._list:
+                if peer.origin in self._identities:
+                    self._send_quietly(peer, {"op": "head", "note": self._head_note})
         if self._advert_due:
             self._version += 1
             self._made.clear()
-            ops.append(self._advert_op)
-        if self._head_due:
-            ops.append(lambda peer: {"op": "head", "note": self._head_note})
+            self._show_processes(list(self._list))
         self._advert_due = self._head_due = False
-        for peer in self._list:
-            if self._identities.get(peer.origin) is not None:
-                for make in ops:
-                    self._send_quietly(peer, make(peer))
 
-    def _advert_op(self, peer: Peer) -> dict[str, Any]:
-        """The present advert as ``peer`` may have it: with processes, or only the node."""
-        shown = "ps" in peer.may
-        if shown not in self._made:
-            rows = self._events.processes() if shown else ()
-            self._made[shown] = make_advert(self._me.keys, self._me.boot, self._version, self._me.name, rows)
-        return {"op": "advert", "advert": self._made[shown]}
+    def _show_processes(self, peers: list[Peer]) -> None:
+        """Send the present advert to those of ``peers`` that are there, one a turn of the loop."""
+
+        async def show() -> None:
+            for peer in peers:
+                advert = await self._advert("ps" in peer.may)
+                if peer.origin in self._identities and self._list.get(peer.origin) == peer:
+                    self._send_quietly(peer, {"op": "advert", "advert": advert})
+                await asyncio.sleep(0)
+
+        task = self._loop.create_task(show())
+        self._showing.add(task)
+        task.add_done_callback(self._showing.discard)
+
+    async def _advert(self, shown: bool) -> bytes:
+        """The present advert, with processes or only the node. Made a slice at a time: there may be thousands."""
+        made = self._made.get(shown)
+        if made is not None:
+            return made
+        rows: list[ProcessAdvert] = []
+        version = self._version
+        for row in self._events.processes() if shown else ():
+            rows.append(row)
+            if len(rows) % ADVERT_SLICE == 0:
+                await asyncio.sleep(0)
+        total = self._events.process_count() if shown else 0
+        me = self._me
+        made = make_advert(me.keys, me.boot, version, me.name, rows, total)
+        if version == self._version:
+            self._made[shown] = made
+        return made
 
     def _send_quietly(self, peer: Peer, op: dict[str, Any]) -> None:
         """Send what the next one makes good if it is lost."""
@@ -328,7 +354,7 @@ class Mesh:
         self._advance(peer.origin, PeerEvent.OPENED, boot=peer.boot)
         if self._rekeyed:
             self._show_keys(listed)  # the session may have begun before
-        self._send_quietly(listed, self._advert_op(listed))
+        self._show_processes([listed])
         if self._head_note:
             self._send_quietly(listed, {"op": "head", "note": self._head_note})
         self._events.on_up(listed, peer)

@@ -44,6 +44,9 @@ class Account:
     def processes(self) -> Iterable[ProcessAdvert]:
         return ()
 
+    def process_count(self) -> int:
+        return len(())
+
     def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
         self.seen["up"].append(peer.name)
 

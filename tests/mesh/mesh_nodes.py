@@ -59,6 +59,9 @@ class MeshNode:
     def processes(self) -> Iterable[ProcessAdvert]:
         return self.rows
 
+    def process_count(self) -> int:
+        return len(self.rows)
+
     def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
         self.seen.put_nowait(("up", peer.name, identity))
 
