@@ -79,6 +79,16 @@ def test_who_asked_for_what_is_recorded_before_it_is_done(tmp_path: Path) -> Non
     on_control(tmp_path, body)
 
 
+def test_a_message_counts_as_accepted_when_it_is_on_the_disk_and_not_before(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        for number in range(5):
+            answer = await control.send(OP, "ada", f"number {number}", "", None)
+            assert twin.ledger.size > int(answer["message"][1:])
+
+    on_control(tmp_path, body)
+
+
 def test_an_agent_without_a_workspace_of_its_own_gets_one_below_the_data_directory(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Control) -> None:
         await control.spawn(OP, SpawnRequest(name="ada"))
