@@ -16,7 +16,7 @@ from weftos.cli.app import app
 COMMANDS = """
 init up down status doctor
 cluster/up cluster/down cluster/status nodes monitor node/id node/where
-peer/add peer/list peer/remove token/create token/list token/revoke
+peer/add peer/list peer/remove peer/heads peer/decide token/create token/list token/revoke
 spawn ps tree inspect send chat cancel logs events stop start kill
 deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve
 divergences/list divergences/show divergences/decide
@@ -73,7 +73,7 @@ for path in {sorted(ALL)!r}:
 """
     done = python("-c", code)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("--json") == len(ALL)
+    assert done.stdout.count("Print JSON on stdout") == len(ALL)
 
 
 def test_help_loads_nothing_heavy() -> None:
