@@ -2,7 +2,7 @@
 
 The socket is bound here (mode 0600 from its first moment), because uvicorn would open it to everybody; each
 connection's peer is asked of the operating system (SO_PEERCRED) and becomes the operator of every request on
-it. Signals stay the node's.
+it. Signals stay the node's. What a caller may keep waiting, and how long, is :mod:`weftos.connections`.
 """
 
 from __future__ import annotations
@@ -12,28 +12,35 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from kernel.cell_door import listen
 from weftos.api import Streams, create_app
-from weftos.api_parts import OPERATOR, error_answer
+from weftos.api_parts import OPERATOR, encode, error_answer
+from weftos.connections import ConnectionLimits, Connections
 from weftos.control import Control, Operator
 from weftos.errors import WeftosError
 
-MAX_CONNECTIONS = 256
+OWN_PROCESSES = "the node's own processes"
+_MAX_DEPTH = 64
 
 
 class Listener:
     """The served API. ``start`` returns when it answers; ``stop`` ends open streams and closes it."""
 
-    def __init__(self, control: Control, path: Path, uid: int | None = None) -> None:
+    def __init__(
+        self, control: Control, path: Path, uid: int | None = None, limits: ConnectionLimits | None = None
+    ) -> None:
         self._path = path
+        self._limits = limits or ConnectionLimits()
         self._streams = Streams()
         self._app = _OwnerOnly(create_app(control, self._streams), os.getuid() if uid is None else uid)
         self._server: _Server | None = None
@@ -45,13 +52,12 @@ class Listener:
         listening.setblocking(False)
         config = uvicorn.Config(
             self._app,
-            http=_PeerProtocol,
+            http=_protocol(Connections(self._limits), self._limits),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=30,  # longer than any client keeps a connection, so that the client ends it
             timeout_graceful_shutdown=1,
         )
@@ -89,12 +95,37 @@ class _Server(uvicorn.Server):
         yield
 
 
+def _protocol(connections: Connections, limits: ConnectionLimits) -> type[_PeerProtocol]:
+    """The protocol class of one listener: uvicorn makes the objects, and hands them nothing of ours."""
+
+    class OfThisListener(_PeerProtocol):
+        held = connections
+        bounds = limits
+
+    return OfThisListener
+
+
 class _PeerProtocol(H11Protocol):
-    """uvicorn's protocol, with who is at the other end in the scope of each request of the connection."""
+    """uvicorn's protocol, with who is at the other end in the scope of each request of the connection, and with
+    deadlines for what he sends."""
+
+    held: Connections
+    bounds: ConnectionLimits
+    _refused = False
+    _since: float | None = None
+    _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its parent does
         super().connection_made(transport)
         peer = _peer_of(transport.get_extra_info("socket"))
+        admission = self.held.admit(self, _caller(peer["os_pid"]), self.loop.time())
+        if isinstance(admission.closes, _PeerProtocol):
+            admission.closes.give_way()
+        if not admission.admitted:
+            self._refuse(503, "busy", admission.why)
+            return
+        self._since = self.loop.time()
+        self._watch()
         app = self.app
 
         async def with_operator(scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,11 +133,93 @@ class _PeerProtocol(H11Protocol):
 
         self.app = with_operator
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.held.leave(self)
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if self._since is None:
+            self._since = self.loop.time()
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        self._since = self.loop.time() if self.conn.trailing_data[0] else None
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.held.waits(self, self.loop.time())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._watch()
+
+    def give_way(self) -> None:
+        """Somebody else needs the place more."""
+        self._unwatch()
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        """After whatever has happened: is it the caller's turn, and until when?"""
+        self._unwatch()
+        state = self.conn.their_state
+        if state not in (h11.IDLE, h11.SEND_BODY):
+            self.held.busy(self)
+            return
+        self.held.waits(self, self.loop.time())
+        if self._since is not None and not self.transport.is_closing():
+            limit_s = self.bounds.header_s if state is h11.IDLE else self.bounds.request_s
+            self._deadline = self.loop.call_at(self._since + limit_s, self._too_late, limit_s)
+
+    def _unwatch(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self, limit_s: float) -> None:
+        cycle: RequestResponseCycle | None = (
+            self.cycle
+        )  # None before the first request, whatever its type says
+        if cycle and cycle.response_started and not cycle.response_complete:
+            self.transport.abort()
+        else:
+            self._refuse(408, "timeout", f"the request was not whole within {limit_s:g} s: send it at once")
+
+    def _refuse(self, status: int, code: str, why: str) -> None:
+        """Answer without the application, and close."""
+        self._refused = True
+        self.held.leave(self)
+        body = encode({"error": {"code": code, "message": why}}).encode()
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+        self.transport.write(
+            f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+        )
+        self.transport.close()
+
 
 def _peer_of(connection: Any) -> Operator:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     os_pid, uid, _ = struct.unpack("3i", credentials)
     return {"uid": uid, "os_pid": os_pid}
+
+
+def _caller(os_pid: int) -> Hashable:
+    """Who is counted as one: a process, or all that this node has started."""
+    pid = os_pid
+    for _ in range(_MAX_DEPTH):
+        if pid == os.getpid() and os_pid != pid:
+            return OWN_PROCESSES
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+        except OSError:
+            break
+        pid = int(stat[stat.rindex(b")") + 2 :].split()[1])
+    return os_pid
 
 
 class _OwnerOnly:

@@ -14,6 +14,7 @@ from typing import Any
 from kernel.errors import Conflict, NotFound, TimedOut, Unavailable
 from kernel.session import directory_mark
 from tests.weftos.cluster_twin import TwinCluster
+from weftos.connections import ConnectionLimits
 from weftos.control import SpawnRequest
 from weftos.listener import Listener
 
@@ -271,13 +272,13 @@ class Twin:
 
 
 @contextmanager
-def served(twin: Twin, uid: int | None = None) -> Iterator[Path]:
+def served(twin: Twin, uid: int | None = None, limits: ConnectionLimits | None = None) -> Iterator[Path]:
     """A data directory on which ``twin`` is the running node."""
     with tempfile.TemporaryDirectory(prefix="weftos-t-") as folder:
         data = Path(folder)
         (data / "boot.json").write_text(json.dumps({"runtime": folder, "directory": directory_mark(data)}))
         loop = asyncio.new_event_loop()
-        listener = Listener(twin, data / "control.sock", uid)
+        listener = Listener(twin, data / "control.sock", uid, limits)
         thread = threading.Thread(target=loop.run_forever)
         thread.start()
         try:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from weftos.cli.output import Output
 from weftos.safe_text import safe_markup, safe_text
 
 OBEYED = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -61,3 +62,9 @@ def test_markup_is_printed_as_it_was_written(hostile: str) -> None:
         safe_markup(hostile)
     )
     assert screen.getvalue() == hostile + "\n"
+
+
+def test_the_names_of_a_tables_columns_are_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    """``chain sql`` has them from whoever wrote the statement."""
+    Output(False).table(["\x1b]0;owned\x07", "[red]x[/red]"], [[1, 2]])
+    assert capsys.readouterr().out.split("\n")[0] == "\\x1b]0;owned\\x07  [red]x[/red]"

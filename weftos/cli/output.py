@@ -86,7 +86,7 @@ class Output:
         held = [list(row) for row in rows]
         for index, column in enumerate(columns):
             numbers = bool(held) and all(isinstance(row[index], int | float | None) for row in held)
-            table.add_column(column, justify="right" if numbers else "left", overflow="fold")
+            table.add_column(styled(column), justify="right" if numbers else "left", overflow="fold")
         for row in held:
             table.add_row(*(styled(shown(value)) for value in row))
         if self.console.is_terminal:
