@@ -41,6 +41,7 @@ class Bounds:
     peer_refusals_per_s: float = 100.0
 
     # Turns
+    turn_timeout_s: float = 3600.0  # of one delivery; while a person is waited for, it does not end
     turn_attempts: int = 5
     calls_per_round: int = 64
     syscalls_per_turn: int = 1_000

@@ -42,6 +42,12 @@ def policy_of(declaration: ToolDeclaration | None, attempt: int, *, turn_open: b
     return declaration.on_doubt
 
 
+def node_policy(declaration: ToolDeclaration | None) -> OnDoubt:
+    """What to do about a call at which the node itself failed. It would fail again: nothing is done again by itself."""
+    policy = "ask" if declaration is None else declaration.on_doubt
+    return "ask" if policy == "retry" else policy
+
+
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """A person's word, recorded: the call, its turn when it is still open, and whether it is to be done again."""

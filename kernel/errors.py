@@ -17,6 +17,7 @@ A message says what happened, with both sides of a comparison, and what to do ne
 
 from __future__ import annotations
 
+import traceback
 from typing import Literal
 
 Code = Literal["not_found", "refused", "busy", "timeout", "unavailable", "invalid", "conflict"]
@@ -132,3 +133,10 @@ class SupervisionError(KernelError):
         super().__init__(message)
         self.word = word
         self.code = _WORD_CODES[word]
+
+
+def fault_of(error: BaseException) -> str:
+    """What failed and where, for the log: the type and the places, without the text, which may hold what was said."""
+    places = traceback.extract_tb(error.__traceback__)[-4:]
+    where = ", ".join(f"{place.filename.rpartition('/')[2]}:{place.lineno}" for place in reversed(places))
+    return f"{type(error).__name__} at {where}" if where else type(error).__name__

@@ -22,6 +22,13 @@ from kernel.cell.frames import FOREIGN, OWN, FrameError, FrameLink, LinkBounds
 from kernel.cell.lifeline import die_with_parent as die_with_parent
 
 NOTICE = 0
+MAX_ERROR_CHARS = 4000
+UNSENDABLE = (
+    FrameError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)  # what a link raises for a value that no frame carries
 
 
 class HelperLost(Exception):
@@ -118,7 +125,10 @@ class Helper:
         self._next += 1
         self._waiting[ident] = future
         future.add_done_callback(lambda _: self._waiting.pop(ident, None))
-        self._link.send([ident, op, args])
+        try:
+            self._link.send([ident, op, args])
+        except UNSENDABLE as error:
+            future.set_exception(HelperRefused(f"the request cannot be sent: {error}"))
         return future
 
     def notify(self, op: str, args: dict[str, Any]) -> None:
@@ -183,6 +193,15 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def _words(error: Exception) -> str:
+    """What foreign code raised, as text that a frame carries whatever its own methods do."""
+    try:
+        text = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
+    except Exception as nested:  # foreign __str__: the caller must be answered all the same
+        text = f"{type(error).__name__}, whose text raised {type(nested).__name__}"
+    return text.encode("utf-8", "replace").decode()
+
+
 async def serve_link(
     fd: int,
     boot: int,
@@ -202,12 +221,12 @@ async def serve_link(
         try:
             reply = [ident, "ok", await handle(op, args)]
         except Exception as error:  # the boundary: whatever the helper's part raised is the caller's answer
-            reply = [ident, "error", f"{type(error).__name__}: {error}"]
+            reply = [ident, "error", _words(error)]
         if ident != NOTICE:
             try:
                 link.send(reply)
-            except FrameError as error:
-                link.send([ident, "error", str(error)])
+            except UNSENDABLE as error:
+                link.send([ident, "error", f"the answer cannot be sent: {_words(error)}"])
 
     def received(frame: Any) -> None:
         match frame:

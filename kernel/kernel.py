@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from kernel.bounds import Bounds
 from kernel.cell_events import CellCall, Placement
 from kernel.cells import Cells
 from kernel.divergence import Divergences, shown
-from kernel.errors import Invalid, KernelError
+from kernel.errors import Invalid, KernelError, fault_of
 from kernel.events import Events
 from kernel.helpers import Helpers
 from kernel.live import LiveProcess, LiveTable
@@ -45,6 +46,7 @@ from kernel.turns import Turns
 from kernel.values import call_hash, canonical, ordinal_of
 from kernel.watch import Watchers
 
+log = logging.getLogger(__name__)
 Log = Callable[..., None]
 
 
@@ -225,9 +227,31 @@ class Kernel:
                 return
             process.asked.add(ordinal)
             self._dispatch(process, turn, ordinal, call)
+        except LedgerUnavailable:
+            raise
         except KernelError as error:
             self.env.log("syscall refused", pid=pid, turn=call.turn, op=call.op)
             self.processes.exit(pid, "crash", f"syscall refused: {error}")
+        except Exception as error:  # the boundary: whoever asked is answered, and its neighbours go on
+            log.error("syscall %s of pid %d failed: %s", call.op, pid, fault_of(error))
+            self._node_failed(process, turn, call, error)
+
+    def _node_failed(self, process: LiveProcess, turn: Turn, call: CellCall, error: Exception) -> None:
+        """The node failed at a syscall: answered as an error, or in doubt. Where even that fails its process ends."""
+        ordinal = f"{call.round}.{call.index}"
+        why = f"the node failed at a syscall ({type(error).__name__})"
+        try:
+            if call.op == "tool":
+                self.tool_calls.failed(process, turn, ordinal, call.args, error)
+                return
+            if call.op == "model" and ordinal not in turn.calls:
+                self.model_calls.failed(process, turn, ordinal, why)
+                return
+        except LedgerUnavailable:
+            raise
+        except Exception as second:
+            log.error("a failed syscall of pid %d cannot be recorded: %s", process.pid, fault_of(second))
+        self.processes.exit(process.pid, "crash", why)
 
     def _dispatch(self, process: LiveProcess, turn: Turn, ordinal: str, call: CellCall) -> None:
         if call.op == "tool":
@@ -258,7 +282,22 @@ class Kernel:
         self.turns.answer(turn, ordinal, outcome)
 
     def turn_done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
-        self.turns.done(pid, turn, result)
+        try:
+            self.turns.done(pid, turn, result)
+        except Exception as error:  # the boundary: the turn must end, and the neighbours go on
+            log.error("turn %s of pid %d cannot be ended: %s", turn, pid, fault_of(error))
+            self._end_failed(pid, f"the node failed at the end of this turn ({type(error).__name__})")
+
+    def _end_failed(self, pid: int, why: str) -> None:
+        process = self.live.get(pid)
+        if process is None:
+            return
+        try:
+            if self.turns.cut_short(process, "error", why):
+                return
+        except Exception as error:
+            log.error("the end of a turn of pid %d cannot be recorded: %s", pid, fault_of(error))
+        self.processes.exit(pid, "crash", why)
 
     def crashed(self, pid: int, turn: str | None, detail: str) -> None:
         self.env.log(
@@ -311,6 +350,7 @@ class Kernel:
                 SHUTDOWN
             ):  # on purpose: what it was about to do is not done
                 self.tool_calls.withdraw(turn, f"process {process.pid} was ended ({reason})")
+        process.leave_turn()
 
     def _died_letter(self, letter: DeadLetter) -> None:
         mail = letter.mail

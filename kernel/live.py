@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from kernel.errors import StateError
@@ -13,7 +14,7 @@ from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 class LiveProcess:
     """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn;
     ``draining``: told to end, at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
-    configuration told it.
+    configuration told it; ``overdue`` goes off when its turn has taken too long.
     """
 
     pid: int
@@ -27,6 +28,15 @@ class LiveProcess:
     draining: bool = False
     draining_s: float = 0.0
     config: str = ""
+    overdue: asyncio.TimerHandle | None = None
+
+    def leave_turn(self) -> None:
+        """It is in no turn any more."""
+        self.turn = ""
+        self.asked = set()
+        if self.overdue is not None:
+            self.overdue.cancel()
+            self.overdue = None
 
     def on(self, event: ProcessEvent) -> None:
         """Move along ``states.PROCESS_TABLE``."""

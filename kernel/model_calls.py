@@ -17,7 +17,7 @@ from chain.errors import LedgerUnavailable
 from chain.ledger import PREVIOUS, Draft
 from kernel.bounds import Bounds
 from kernel.divergence import shown
-from kernel.errors import Invalid
+from kernel.errors import Invalid, fault_of
 from kernel.helper import HelperLost, HelperRefused
 from kernel.live import LiveProcess
 from kernel.model_question import (
@@ -112,7 +112,7 @@ class ModelCalls:
         except Invalid as error:
             question = refused_question(str(error))
         except Exception as error:  # the boundary: whoever asked is answered, whatever it was
-            log.exception("a model request of %s failed", turn.id)
+            log.error("a model request of %s failed: %s", turn.id, fault_of(error))
             question = refused_question(f"the node failed at this request ({type(error).__name__})")
         while self._turns.asks(process, turn, ordinal):
             try:
@@ -221,7 +221,11 @@ class ModelCalls:
                 {"name": name, "description": declared.description, "parameters": declared.parameters}
             )
         question = {**request, "tools": schemas, "stream_id": stream}
-        answer = await self._ask_gateway(question)
+        try:
+            answer = await self._ask_gateway(question)
+        except Exception as error:  # the boundary: whoever asked is answered, whatever it was
+            log.error("a question of %s to a model failed: %s", turn.id, fault_of(error))
+            answer = _error(f"the node failed at this question ({type(error).__name__})")
         call = turn.calls[ordinal]
         draft = _answered_draft(pid, turn, ordinal, answer, call.seq)
         while True:
@@ -294,6 +298,11 @@ class ModelCalls:
             "output_tokens": tokens[1],
         }
         self._turns.answer(turn, call.ordinal, outcome)
+
+    def failed(self, process: LiveProcess, turn: Turn, ordinal: str, why: str) -> None:
+        """The node itself failed at a call that is not recorded: its outcome is an error."""
+        if ordinal not in turn.calls:
+            self._refuse(process, turn, ordinal, refused_question(why), why)
 
     def delta(self, stream: str, event: dict[str, Any]) -> None:
         """Tokens from the gateway, for whoever watches."""

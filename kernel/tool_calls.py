@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +26,8 @@ from kernel.abi import OnDoubt, ToolDeclaration
 from kernel.attempts import Attempt, Attempts
 from kernel.bounds import Bounds
 from kernel.divergence import shown
-from kernel.doubts import Doubts, policy_of
-from kernel.errors import KernelError
+from kernel.doubts import Doubts, node_policy, policy_of
+from kernel.errors import KernelError, fault_of
 from kernel.gates import Proposal, Verdict, judge
 from kernel.live import LiveProcess, LiveTable
 from kernel.memory_tools import MemoryTools
@@ -48,6 +49,7 @@ from kernel.tools.workers import (
 from kernel.turns import Turns
 from kernel.values import call_hash, clean, cut_bytes
 
+log = logging.getLogger(__name__)
 SHOWN_RUBBISH_BYTES = 4096
 
 
@@ -225,15 +227,63 @@ class ToolCalls:
             return
         if declaration.sandbox == "archive":
             self._recorder.commit(records)
-            self._attempts.run(
-                *site.key, lambda _: self._run_in_archive(site, examined, process.address), begun=True
-            )
+            self._attempt(site, lambda _: self._run_in_archive(site, examined, process.address), begun=True)
             return
         ticket = self._recorder.commit(records, durable=True)
         workspace = process.spec.workspace
-        self._attempts.run(
-            *site.key, lambda attempt: self._run_in_worker(site, examined, ticket, workspace, attempt)
-        )
+        self._attempt(site, lambda attempt: self._run_in_worker(site, examined, ticket, workspace, attempt))
+
+    def _attempt(
+        self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]], *, begun: bool = False
+    ) -> None:
+        """Carry out an attempt. Whatever goes wrong in the node, whoever asked is answered."""
+
+        async def guarded(attempt: Attempt) -> None:
+            try:
+                await work(attempt)
+            except Exception as error:  # the boundary
+                log.error("call %s of %s failed: %s", site.ordinal, site.turn.id, fault_of(error))
+                await self._node_failed(site, attempt.begun, error)
+
+        self._attempts.run(*site.key, guarded, begun=begun)
+
+    async def _node_failed(self, site: CallSite, begun: bool, error: Exception) -> None:
+        """The node itself failed at a call: in doubt when it was handed over and has effects, else an error."""
+        call, text = site.call, f"the node failed at this call ({type(error).__name__})"
+        if call is None or call.outcome is not None or call.doubt:
+            return
+        entry = self.registry.get(call.name)
+        declaration = entry.declaration if entry is not None else None
+        intent = self._state.intents.get(call_id(*site.key))
+        if begun and intent is not None and (declaration is None or declaration.effects != "none"):
+            draft = self.doubts.draft(intent, node_policy(declaration), text)
+        else:
+            draft = self._undone(site, call, "error", text)
+        await self._recorded(call, draft, durable=True)
+        self._conclude(site.turn, call)
+
+    def failed(
+        self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any], error: Exception
+    ) -> None:
+        """The node failed at a call before it was under way. Raises what the ledger raises."""
+        name, text = clean(args["name"])[:64], clean(args["arguments"])
+        site = CallSite(turn, ordinal, name, process.pid, self._subject(name))
+        if site.call is None:
+            why = f"the node failed at this call ({type(error).__name__})"
+            shown_text, _ = cut_bytes(text, SHOWN_RUBBISH_BYTES)
+            hashed = call_hash("tool", name, text)
+            self._recorder.commit(
+                [
+                    site.proposed(hashed, shown_text),
+                    site.verdict(Verdict("deny", (why,))),
+                    site.outcome(self._outcome("error", why, 0)),
+                ]
+            )
+            self._answer(turn, turn.calls[ordinal])
+        elif site.call.outcome is not None:
+            raise error
+        elif self._attempts.get(*site.key) is None:
+            self._attempt(site, lambda _: self._node_failed(site, True, error), begun=True)
 
     async def _run_in_worker(
         self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str, attempt: Attempt
@@ -342,7 +392,7 @@ class ToolCalls:
             await self._durable(ticket)
             self._answer(site.turn, call)
 
-        self._attempts.run(*site.key, lambda _: when_durable(), begun=True)
+        self._attempt(site, lambda _: when_durable(), begun=True)
 
     def _await_reply(self, key: tuple[str, str], deadline_s: float) -> None:
         self._attempts.wait(*key, deadline_s, lambda: self._reply_late(key, deadline_s))

@@ -6,6 +6,7 @@ same message as the same turn, and what was recorded is answered from the record
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -116,6 +117,7 @@ class Turns:
         self.on_open(process.address, mail.session)
         process.turn = ident
         process.asked = set()
+        self._watch(process)
         process.rights = intersect(Rights.of(process.spec.tools), Rights(mail.rights)).tools or frozenset()
         session = self._state.sessions.get((process.address, mail.session))
         message = {
@@ -168,6 +170,19 @@ class Turns:
             status, reply = "error", f"the behaviour's result was refused: {error}"
         self._end(process, turn, status, reply, remember)
 
+    def _watch(self, process: LiveProcess) -> None:
+        """See that the turn of ``process`` ends, whatever else goes wrong: its mailbox waits behind it."""
+        loop, limit_s = asyncio.get_running_loop(), self._bounds.turn_timeout_s
+        process.overdue = loop.call_later(limit_s, self._overdue, process, process.turn)
+
+    def _overdue(self, process: LiveProcess, ident: str) -> None:
+        if self._live.get(process.pid) is not process or process.turn != ident:
+            return
+        if process.state is ProcessState.SUSPENDED:
+            self._watch(process)
+        else:
+            self.cut_short(process, "error", f"the turn did not end within {self._bounds.turn_timeout_s:g} s")
+
     def _checked_records(self, records: Any) -> list[Any]:
         if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
             raise Invalid("remember is not a list of objects")
@@ -206,8 +221,7 @@ class Turns:
             why = f"what the behaviour came to cannot be recorded: {error}"
             self._record_end(process, turn, "error", why, [])
             return
-        process.turn = ""
-        process.asked = set()
+        process.leave_turn()
         if process.state is ProcessState.SUSPENDED:
             process.on(ProcessEvent.RESUME)
         if after is not None:
@@ -251,8 +265,7 @@ class Turns:
         self._recorder.commit([draft_divergence(turn, call, asked, process.pid)], durable=True)
         why = f"diverged at call {call.ordinal}: a resumed turn must ask what it asked before"
         self._cells.end_turn(process.pid, turn.id, why)
-        process.turn = ""
-        process.asked = set()
+        process.leave_turn()
         self._watchers.emit(turn.mail.id, {"event": "diverged", "turn": turn.id, "ordinal": call.ordinal})
         if process.draining:
             self.drained(process.pid)

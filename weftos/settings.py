@@ -202,6 +202,7 @@ class LimitSettings(Section):
     message_bytes: Limit = _BOUNDS.message_bytes
     dead_letters: Limit = _BOUNDS.dead_letters
     tool_result_bytes: Limit = _BOUNDS.tool_result_bytes
+    turn_timeout_s: Limit = int(_BOUNDS.turn_timeout_s)
 
     @model_validator(mode="after")
     def _fits(self) -> LimitSettings:

@@ -123,7 +123,7 @@ class AnswerBuilder:
         return self._calls.setdefault(index, _Call())
 
     def _grow(self, text: str) -> None:
-        self._bytes += len(text)
+        self._bytes += len(text.encode("utf-8", "replace"))
         if self._bytes > self._bounds.answer_bytes:
             raise self._too_large()
 

@@ -399,7 +399,7 @@ def _read_answer(value: Any) -> WorkerResult | None:
             "truncated": bool(truncated),
             "hash": str(full_hash),
             "bytes": int(full_bytes),
-        } if len(text) <= MAX_ANSWER_BYTES and len(full_hash) == 64 and 0 <= full_bytes < 2**62:
+        } if len(text.encode()) <= MAX_ANSWER_BYTES and len(full_hash) == 64 and 0 <= full_bytes < 2**62:
             return WorkerResult(status, text, truncated, full_hash, full_bytes)
         case _:
             return None

@@ -26,6 +26,10 @@ async def handle(op: str, args: dict[str, Any]) -> Any:
             raise ValueError("the helper does not want to")
         case "huge":
             return b"x" * (17 * 2**20)
+        case "rubbish":
+            raise ValueError("\ud800")
+        case "unpackable":
+            return object()
         case "hang":
             await asyncio.Event().wait()
         case "tell":

@@ -65,6 +65,12 @@ def test_a_helper_that_answers_an_error_is_not_lost(tmp_path: Path) -> None:
             await case.helper.request("raise", {})
         with pytest.raises(HelperRefused, match="limit"):
             await case.helper.request("huge", {})
+        with pytest.raises(HelperRefused, match=r"ValueError: \?"):
+            await case.helper.request("rubbish", {})
+        with pytest.raises(HelperRefused, match="the answer cannot be sent: TypeError"):
+            await case.helper.request("unpackable", {})
+        with pytest.raises(HelperRefused, match=r"the request cannot be sent: frame of 1[0-9]+ bytes, limit"):
+            await case.helper.request("echo", {"text": "\u20ac" * 6_000_000})
         assert await case.helper.request("echo", {"still": "there"}) == {"still": "there"}
 
     with_helper(tmp_path, body)
