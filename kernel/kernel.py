@@ -210,9 +210,10 @@ class Kernel:
         try:
             self._syscall(pid, call)
         except LedgerUnavailable as error:
-            if not self.turns.held_back:
+            if not self.recorder.waiting:
                 self.env.log("syscalls are held back", pid=pid, turn=call.turn, op=call.op, why=str(error))
-            self.turns.held_back.hold(lambda: self._syscall(pid, call))
+            key = ("call", call.turn, f"{call.round}.{call.index}")
+            self.recorder.when_writable(key, lambda: self.syscall(pid, call))
 
     def _syscall(self, pid: int, call: CellCall) -> None:
         process = self.live.get(pid)
@@ -371,7 +372,6 @@ class Kernel:
     async def close(self) -> None:
         """Stop everything that runs; mail, turns and slots stay as they are for the next boot."""
         self.helpers.closing = True
-        self.turns.held_back.close()
         await self.remote.close()
         await self.processes.close()
         await self.model_calls.close()

@@ -471,15 +471,13 @@ class ToolCalls:
 
     def _retry(self, turn: Turn, call: Call) -> None:
         """Another attempt, when somebody asks for it now; otherwise it is made when the turn is resumed and asks."""
-        try:
-            self._retry_now(turn, call)
-        except LedgerUnavailable:
-            self._turns.held_back.hold(lambda: self._retry_now(turn, call))
-
-    def _retry_now(self, turn: Turn, call: Call) -> None:
         process = self._live.at(turn.address)
-        if process is not None and self._turns.asks(process, turn, call.ordinal):
+        if process is None or not self._turns.asks(process, turn, call.ordinal):
+            return
+        try:
             self._again(process, turn, call)
+        except LedgerUnavailable:
+            self._recorder.when_writable(("call", turn.id, call.ordinal), lambda: self._retry(turn, call))
 
     # -- the end of a turn ---------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from kernel.bounds import Bounds
 from kernel.capability import Rights, intersect
 from kernel.divergence import draft_divergence
 from kernel.errors import Invalid, KernelError
-from kernel.held_back import HeldBack
 from kernel.live import LiveProcess, LiveTable
 from kernel.record_forms import SESSION, remembered
 from kernel.recorder import Recorder
@@ -63,7 +62,6 @@ class Turns:
         self._bounds = bounds
         self._watchers = watchers
         self._after = AfterDurable(recorder.ledger)
-        self.held_back = HeldBack()
         self.bury: Callable[[str, str, tuple[Draft, ...]], object]
         self.replied: Replied
         self.settle: Callable[[Turn], list[Draft]]
@@ -79,7 +77,7 @@ class Turns:
         try:
             self._pump(address)
         except LedgerUnavailable:
-            self.held_back.hold(lambda: self._pump(address))
+            self._recorder.when_writable(("pump", address), lambda: self.pump(address))
 
     def _pump(self, address: str) -> None:
         process = self._live.at(address)
@@ -194,7 +192,7 @@ class Turns:
             self._record_end(process, turn, status, reply, remember)
         except LedgerUnavailable:
             again = (process.pid, turn.id, status, reply, remember)
-            self.held_back.hold(lambda: self._end_again(*again))
+            self._recorder.when_writable(("end", turn.id), lambda: self._end_again(*again))
 
     def _record_end(
         self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]
@@ -235,7 +233,7 @@ class Turns:
     def _end_again(self, pid: int, ident: str, status: str, reply: str, remember: list[Any]) -> None:
         process, turn = self._live.get(pid), self._state.turns.get(ident)
         if process is not None and turn is not None and process.turn == ident:
-            self._record_end(process, turn, status, reply, remember)
+            self._end(process, turn, status, reply, remember)
 
     def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:
         kept, _ = cut_bytes(reply, self._bounds.reply_bytes)

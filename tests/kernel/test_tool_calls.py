@@ -485,7 +485,7 @@ def test_without_a_writable_journal_nothing_with_effects_runs(tmp_path: Path) ->
         twin.ask_tool(at, "launch", {}, 2)
         twin.kernel.syscall(at.pid, CellCall(at.turn, 3, 0, "now", {}))
         twin.ask_model(at, [{"role": "user", "content": "?"}], 4)
-        assert [len(twin.kernel.turns.held_back), twin.workers.calls, twin.gateway.asked] == [4, [], []]
+        assert [twin.kernel.recorder.waiting >= 4, twin.workers.calls, twin.gateway.asked] == [True, [], []]
         disk.full = False
         told = {}
         for _ in range(5):
@@ -519,7 +519,7 @@ def test_a_call_that_is_held_back_is_not_made_when_its_turn_has_ended(tmp_path: 
         disk.full = False
         again = await twin.delivery()
         assert (await twin.call_tool(again, "calculator", {"expression": "1+1"}))["text"] == "2"
-        assert (twin.workers.calls, len(twin.kernel.turns.held_back)) == ([], 0)
+        assert (twin.workers.calls, twin.kernel.recorder.waiting) == ([], 0)
 
     on_twin(tmp_path, body, disk=disk)
 
