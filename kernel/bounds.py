@@ -18,6 +18,10 @@ class Bounds:
     # Processes and supervision
     processes: int = 20_000
     children: int = 10_000
+    operator_reserve: int = 1_000  # of these two, for the operator alone; never more than half of either
+    agent_children: int = 100  # that an agent may have
+    agent_subtree: int = 1_000  # below the uppermost agent
+    agent_spawns_per_trace: int = 100  # by agents, because of one message from outside
     processes_per_cell: int = 512
     start_timeout_s: float = 10.0
 

@@ -31,6 +31,7 @@ from kernel.loop_lag import LoopLag
 from kernel.mail import OPERATOR, Outgoing
 from kernel.memory_control import MemoryControl
 from kernel.peer_services import PeerServices, Recorded
+from kernel.quotas import Asker
 from kernel.recorder import ledger_errors
 from kernel.spec import DEFAULT_TOOLS, Isolation, ProcessSpec, Restart
 from kernel.state import DeadLetter, Mail
@@ -195,7 +196,7 @@ class Control:
         return {**row, "cell": cells.cell_of(pid), "os_pid": cells.os_pid_of(pid) or own}
 
     async def inspect(self, target: str) -> dict[str, Any]:
-        address = self._kernel.post.resolve(target)
+        address = self._kernel.post.resolve(target, beginning=True)
         slot = self._state.slots[address]
         row = self._placed(self._kernel.processes.listing.row(slot))
         turn = self._state.turn_of(address)
@@ -234,13 +235,15 @@ class Control:
         peer = self._kernel.remote.split(f"@{request.on}")[1] if request.on else None
         if peer is not None:
             return await self.cluster.spawn(op, request, peer)
-        return await self._spawn(request, lambda operation, told: self._command(op, operation, **told))
+        return await self._spawn(
+            request, lambda operation, told: self._command(op, operation, **told), "operator"
+        )
 
-    async def _spawn(self, request: SpawnRequest, record: Recorded) -> dict[str, Any]:
+    async def _spawn(self, request: SpawnRequest, record: Recorded, asker: Asker) -> dict[str, Any]:
         """Make a child of this node, and wait until it runs. ``record`` says who asked for it."""
         parent = self._address(request.under)
         spec = self._spec(request, parent)
-        self._kernel.processes.check_spawn(spec, parent)
+        self._kernel.processes.check_spawn(spec, parent, asker)
         self._make_workspace(spec)
         config = {
             key: value if key != "system_prompt" else measured(value) for key, value in spec.config.items()
@@ -249,7 +252,7 @@ class Control:
         seq, trace = record("spawn", {"name": spec.name, "under": parent, "spec": told})
         processes = self._kernel.processes
         with ledger_errors():
-            draft = processes.draft_spawn(spec, parent, 0, trace, seq)
+            draft = processes.draft_spawn(spec, parent, 0, trace, seq, asker)
             ticket = self._kernel.recorder.commit([draft], durable=True)
         address = draft.body["address"]
         started = processes.when_started(address)
@@ -359,6 +362,15 @@ class Control:
         self._kernel.processes.start(address)
         pid = await self._started_pid(address, self._kernel.processes.when_started(address))
         return {"address": address, "pid": pid, "state": self._slot_state(address)}
+
+    async def remove(self, op: Mapping[str, object], target: str, recursive: bool) -> dict[str, Any]:
+        address = self._kernel.post.resolve(target)
+        self._kernel.processes.removal(address, recursive)
+        self._command(op, "remove", target=target, address=address, recursive=recursive)
+        with ledger_errors():
+            removed = await self._kernel.processes.remove(address, recursive)
+            await self._kernel.recorder.ledger.barrier()
+        return {"address": address, "removed": removed}
 
     async def kill(self, op: Mapping[str, object], target: str, signal: str) -> dict[str, Any]:
         if "@" in target:
@@ -511,7 +523,7 @@ class Control:
         return self._kernel.events.stream(follow)
 
     async def logs(self, target: str, limit: int) -> list[dict[str, Any]]:
-        address = self._kernel.post.resolve(target)
+        address = self._kernel.post.resolve(target, beginning=True)
         return await asyncio.to_thread(self._facts.read_logs, address, limit)
 
     async def config(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from chain.errors import LedgerUnavailable
 from chain.ledger import Draft, Ticket
-from kernel.address import AddressTarget, NameTarget, PidTarget, parse_target
+from kernel.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
 from kernel.live import LiveTable
@@ -73,10 +73,13 @@ class Post:
 
     # -- names ---------------------------------------------------------------------------------------------------
 
-    def resolve(self, target: str) -> str:
-        """The address a target means: a PID, an address, a unique name or its beginning. Raises NotFound, Refused.
+    def resolve(self, target: str, beginning: bool = False) -> str:
+        """The address a target means: a PID, an address or a unique name; with ``beginning``, which is for looking
+        alone, also the beginning of one. Raises NotFound, Refused.
 
-        It is that of a slot: neither the root supervisor nor a helper below ``/kernel`` can be meant.
+        A name means first a child of ``/user``, then what no agent is above, then what is below agents: no agent can
+        have a child that takes what was meant for another. It is the address of a slot: neither the root supervisor
+        nor a helper below ``/kernel`` can be meant.
         """
         match parse_target(target):
             case PidTarget(pid):
@@ -86,10 +89,12 @@ class Post:
                     raise NotFound(f"no process at {address}; weftos ps lists them")
                 return address
             case NameTarget(name):
-                return self._resolve_name(name)
+                return self._resolve_name(name, beginning)
 
-    def _resolve_name(self, name: str) -> str:
-        found = self._state.named(name)
+    def _resolve_name(self, name: str, beginning: bool) -> str:
+        found = self._nearest(self._state.named(name))
+        if not found and beginning:
+            found = self._nearest(self._state.beginning(name))
         if not found:
             raise NotFound(f"no process named {name}; weftos ps lists them")
         if len(found) > 1:
@@ -97,6 +102,15 @@ class Post:
                 f"{name} is not unique ({', '.join(sorted(found)[:4])}); use the address or the PID"
             )
         return found[0]
+
+    def _nearest(self, found: list[str]) -> list[str]:
+        """Of these, the children of /user; else those that are below supervisors alone; else all."""
+        own = [address for address in found if address.count("/") == 2]
+        return own or [address for address in found if not self._is_below_an_agent(address)] or found
+
+    def _is_below_an_agent(self, address: str) -> bool:
+        above = (self._state.slots.get(at) for at in ancestors(address))
+        return any(slot is not None and slot.spec.type == "worker" for slot in above)
 
     def _resolve_pid(self, pid: int) -> str:
         process = self._live.get(pid)

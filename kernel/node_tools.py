@@ -174,7 +174,9 @@ class NodeTools:
             config=config,
         )
         address = join(process.address, spec.name)
-        draft = self._processes.draft_spawn(spec, process.address, process.pid, turn.mail.trace, seq - 1)
+        draft = self._processes.draft_spawn(
+            spec, process.address, process.pid, turn.mail.trace, seq - 1, "agent"
+        )
         return Done("ok", f"spawned {address}", (draft,), lambda: self._processes.begin(address))
 
     def _remember(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:

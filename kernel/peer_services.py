@@ -10,6 +10,7 @@ from chain.ledger import Draft
 from kernel.errors import CapabilityError, Invalid, Refused
 from kernel.kernel import Kernel
 from kernel.processes import USER
+from kernel.quotas import Asker
 from kernel.recorder import ledger_errors
 from kernel.remote_calls import Service
 from kernel.spec import DEFAULT_TOOLS, Isolation, Restart
@@ -21,7 +22,7 @@ MAX_PROMPT_CHARS = 64 * 1024
 RESTARTS = ("permanent", "transient", "temporary")
 
 Recorded = Callable[[str, dict[str, Any]], tuple[int, bytes]]
-Spawn = Callable[["PeerSpawn", Recorded], Awaitable[dict[str, Any]]]
+Spawn = Callable[["PeerSpawn", Recorded, Asker], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class PeerServices:
         request = within(
             read_spawn(op.get("request")), peer.ceiling(self._kernel.registry.effects), peer.name
         )
-        return await self._spawn(request, lambda operation, told: self._record(peer, operation, told))
+        return await self._spawn(request, lambda operation, told: self._record(peer, operation, told), "peer")
 
     async def kill(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
         """An exit signal; the supervisor here does what the restart type says."""

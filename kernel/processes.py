@@ -30,6 +30,7 @@ from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, StateError
 from kernel.listing import Listing
 from kernel.live import LiveProcess, LiveTable
 from kernel.pids import ROOT_PID, Pids, first_pids, resume_pids, take
+from kernel.quotas import Asker, Quotas
 from kernel.recorder import Recorder
 from kernel.spec import ProcessSpec
 from kernel.state import Slot
@@ -45,6 +46,7 @@ from kernel.supervision import (
     Flags,
     GiveUp,
     Phase,
+    Remove,
     RestartDue,
     Shutdown,
     SlotChanged,
@@ -62,6 +64,7 @@ from kernel.supervision import (
 )
 
 USER = "/user"
+REMOVED_AT_ONCE = 20  # between two rounds of the event loop
 TERM_S = 5.0  # what a process that is ended may take for the turn it is in
 
 
@@ -111,7 +114,7 @@ class Processes:
         self._live = live
         self._pids = pids
         self._launcher = launcher
-        self._bounds = bounds
+        self.quotas = Quotas(self._state, bounds)
         self._clock = clock or LoopClock()
         self.listing = Listing(recorder.state, live, self._clock.now_s)
         self._supervisors: dict[str, Supervisor] = {}
@@ -121,6 +124,7 @@ class Processes:
         self._starts: dict[str, list[asyncio.Future[int]]] = {}
         self._endings: dict[str, Ending] = {}
         self._held: dict[str, str] = {}  # reasons of supervisors that wait for what is below their children
+        self._removing: set[str] = set()
         self._dropping: dict[str, str] = {}  # why; of slots that go once nothing is left below them
         self.on_running: Callable[[str], None]
         self.on_exit: Callable[[LiveProcess, str], None]
@@ -174,8 +178,8 @@ class Processes:
 
     # -- asked for -----------------------------------------------------------------------------------------------
 
-    def check_spawn(self, spec: ProcessSpec, parent: str) -> str:
-        """The address a new child would have. Raises Invalid, Refused, NotFound, Conflict or Busy."""
+    def check_spawn(self, spec: ProcessSpec, parent: str, asker: Asker = "operator") -> str:
+        """The address a new child would have, for ``asker``. Raises Invalid, Refused, NotFound, Conflict or Busy."""
         faults = spec.check()
         if faults:
             raise Invalid("; ".join(faults))
@@ -189,10 +193,7 @@ class Processes:
             raise Conflict(
                 f"{address} exists and is {present.state}; weftos start {address}, or choose another name"
             )
-        if len(self._state.slots) >= self._bounds.processes:
-            raise Busy(f"the node has {len(self._state.slots)} slots, its limit")
-        if len(self._state.children(parent)) >= self._bounds.children:
-            raise Busy(f"{parent} has {self._bounds.children} children, the limit")
+        self.quotas.check(parent, asker)
         self._check_up(parent)
         self._check_rights(spec, parent)
         return address
@@ -205,6 +206,7 @@ class Processes:
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; start it first")
         for address in (parent, *ancestors(parent)):
+            self._check_not_removed(address)
             if self._live.at(address) is None:
                 raise Busy(f"{address} is being restarted; try again when weftos ps shows it running")
             if self._is_ending(address):
@@ -224,9 +226,13 @@ class Processes:
                 child_of(Rights.of(above.spec.tools), Rights.of(spec.tools))
                 return
 
-    def draft_spawn(self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int) -> Draft:
+    def draft_spawn(
+        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker = "operator"
+    ) -> Draft:
         """The entry that makes a slot. Raises what :meth:`check_spawn` raises."""
-        address = self.check_spawn(spec, parent)
+        address = self.check_spawn(spec, parent, asker)
+        if asker == "agent":
+            self.quotas.count(trace)
         body = {"address": address, "parent": parent, "spec": spec.to_json()}
         return Draft("process.spawned", body, pid, "", trace, cause)
 
@@ -267,8 +273,48 @@ class Processes:
     def start(self, address: str) -> None:
         """Start a stopped or parked slot."""
         slot = self._slot(address)
+        self._check_not_removed(address)
         self._check_up(slot.parent)
         self._event(slot.parent, Start(name_of(address)))
+
+    def removal(self, address: str, recursive: bool) -> list[str]:
+        """What goes when the slot at ``address`` is removed, leaves first: it, and with ``recursive`` all below it.
+        Raises NotFound, Refused when it is not stopped, Busy when something of it has not ended yet.
+        """
+        slot = self._slot(address)
+        self._check_not_removed(address)
+        if self._state.down(address) is None:
+            raise Refused(
+                f"{address} is {slot.state}; weftos stop {address} stops it, then it can be removed"
+            )
+        gone = list(reversed(list(self._tree_below(address))))
+        if len(gone) > 1 and not recursive:
+            raise Refused(f"{len(gone) - 1} are below {address}; weftos rm -r {address} removes them too")
+        running = next((one for one in gone if self._live.at(one) is not None), None)
+        if running is not None:
+            raise Busy(f"{running} has not ended yet; try again in a moment")
+        return gone
+
+    async def remove(self, address: str, recursive: bool) -> int:
+        """Remove what :meth:`removal` says, a few at a time; how many they were. Its mail is dead already."""
+        gone = self.removal(address, recursive)
+        self._removing.add(address)
+        try:
+            for at in range(0, len(gone), REMOVED_AT_ONCE):
+                for one in gone[at : at + REMOVED_AT_ONCE]:
+                    self._forget(one, "removed by an operator")
+                await asyncio.sleep(0)
+        finally:
+            self._removing.discard(address)
+        parent, name = parent_of(address), name_of(address)
+        supervisor = self._supervisors.get(parent)
+        if supervisor is not None and supervisor.closing is None and name in supervisor.table:
+            self._event(parent, Remove(name))
+        return len(gone)
+
+    def _check_not_removed(self, address: str) -> None:
+        if address in self._removing:
+            raise Busy(f"{address} is being removed")
 
     def kill(self, address: str, signal: str) -> None:
         """Send an exit signal to a process and all below it: ``term`` lets open turns end, ``kill`` does not. The

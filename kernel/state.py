@@ -14,7 +14,7 @@ of each syscall, by ordinal. An **open intent** outlives its turn, until its out
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,6 +184,8 @@ class State:
         self.slots: dict[str, Slot] = {}
         self._children: dict[str, dict[str, Slot]] = {}
         self._named: dict[str, dict[str, Slot]] = {}
+        self._below: Counter[str] = Counter()
+        self._sessions_of: dict[str, set[str]] = {}
         self.mail: dict[str, OrderedDict[str, Mail]] = {}
         self._box_of: dict[str, str] = {}
         self.turns: dict[str, Turn] = {}
@@ -265,6 +267,7 @@ class State:
             self.crossings.decided(key[0], key[1], value)
         elif value is None:
             self.sessions.pop(key, None)
+            self._sessions_of.get(key[0], set()).discard(key[1])
         else:
             self.session(*key).add(*value)
 
@@ -273,6 +276,7 @@ class State:
         kept = self.sessions.get((address, name))
         if kept is None:
             kept = self.sessions[address, name] = Session(*self._session_limits)
+            self._sessions_of.setdefault(address, set()).add(name)
         return kept
 
     # -- processes -----------------------------------------------------------------------------------------------
@@ -287,6 +291,8 @@ class State:
     def place(self, slot: Slot) -> None:
         """Take a slot into the tree."""
         address = slot.address
+        if address not in self.slots:
+            self._below.update(ancestors(address))
         self.slots[address] = slot
         self._children.setdefault(slot.parent, {})[address] = slot
         self._named.setdefault(slot.spec.name, {})[address] = slot
@@ -316,13 +322,28 @@ class State:
         if slot is None:
             return
         if body["state"] == "removed":
-            del self.slots[slot.address]
-            del self._children[slot.parent][slot.address]
-            del self._named[slot.spec.name][slot.address]
-            for key in [key for key in self.sessions if key[0] == slot.address]:
-                del self.sessions[key]
+            self._remove(slot)
         else:
             slot.state, slot.why = body["state"], body["why"]
+
+    def _remove(self, slot: Slot) -> None:
+        """Nothing of it is left: another of its name does not inherit its conversations."""
+        address = slot.address
+        del self.slots[address]
+        for table, key in ((self._children, slot.parent), (self._named, slot.spec.name)):
+            del table[key][address]
+            if not table[key]:
+                del table[key]
+        for above in ancestors(address):
+            self._below[above] -= 1
+            if not self._below[above]:
+                del self._below[above]
+        for name in self._sessions_of.pop(address, ()):
+            self.sessions.pop((address, name), None)
+
+    def below(self, address: str) -> int:
+        """How many slots there are below ``address``, however deep."""
+        return self._below[address]
 
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
@@ -337,10 +358,11 @@ class State:
         return None
 
     def named(self, name: str) -> list[str]:
-        """Addresses of the slots of this name; when there is none, of those whose names begin with it."""
-        exact = list(self._named.get(name, {}))
-        if exact:
-            return exact
+        """Addresses of the slots of this name."""
+        return list(self._named.get(name, {}))
+
+    def beginning(self, name: str) -> list[str]:
+        """Addresses of the slots whose names begin so."""
         return [address for own, slots in self._named.items() if own.startswith(name) for address in slots]
 
     # -- messages ------------------------------------------------------------------------------------------------

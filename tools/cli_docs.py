@@ -22,7 +22,8 @@ Every command takes `--json`, which prints one JSON document on stdout (with `-f
 line), and all but `config validate` take `--data DIR`, the node's data directory (else `WEFTOS_DATA`, else
 `$XDG_DATA_HOME/weftos`, else `~/.local/share/weftos`). Errors go to stderr. Exit status: 0 success, 1 a
 negative answer (no such PID, refused, name taken, verification failed), 2 wrong use. Where a command takes a
-PID it takes an address, a name, or an unambiguous prefix of a name too.
+PID it takes an address or a name too. Of several processes of a name a child of `/user` is meant, then one
+that no agent is above; `inspect` and `logs`, which only look, also take the beginning of a name.
 
 Text that is not weftos's own (a model's, a tool's) is shown with its control, bidirectional and invisible characters
 as escapes (`\\x1b`); a terminal has nothing to obey in it.

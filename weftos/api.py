@@ -82,6 +82,10 @@ class KillBody(TargetBody):
     signal: Signal = "term"
 
 
+class RemoveBody(TargetBody):
+    recursive: bool = False
+
+
 class WatchBody(TargetBody):
     text: str
     session: str = Field(default="", max_length=256)
@@ -135,6 +139,11 @@ async def cancel(control: ControlOf, op: OperatorOf, body: TargetBody) -> Respon
 @router.post("/stop")
 async def stop(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
     return json_answer(await control.stop(op, body.target))
+
+
+@router.post("/remove")
+async def remove(control: ControlOf, op: OperatorOf, body: RemoveBody) -> Response:
+    return json_answer(await control.remove(op, body.target, body.recursive))
 
 
 @router.post("/start")

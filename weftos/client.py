@@ -32,6 +32,7 @@ from weftos.paths import control_socket, data_directory, not_running
 DEFAULT_TIMEOUT_S = 30.0
 _CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
 _START_S = 75.0  # what the node gives a process to start, on a cell that may have to start first
+_REMOVE_S = 120.0  # what the node may take to remove a tree of many thousands
 _READ_S = 900.0  # what the node may take to read the whole ledger
 _MARGIN_S = 10.0  # how much longer than the node's own wait the client waits for the answer
 
@@ -153,6 +154,11 @@ class Client:
     def start(self, address: str) -> Json:
         """Start a stopped or parked child."""
         return self._object("POST", "/start", body={"target": address}, wait_s=_START_S)
+
+    def remove(self, target: str | int, *, recursive: bool = False) -> Json:
+        """Remove a stopped or parked child for good; its name is free again. ``recursive``: with all below it."""
+        body = {"target": str(target), "recursive": recursive}
+        return self._object("POST", "/remove", body=body, wait_s=_REMOVE_S)
 
     def kill(self, target: str | int, *, signal: Signal = "term") -> Json:
         """Send an exit signal. What follows is up to the supervisor and the restart type."""

@@ -4,9 +4,9 @@ The kernel implements it, ``weftos.api`` serves it over a Unix socket, ``weftos.
 outside. All answers are dicts and lists that JSON can carry. Times are microseconds since the epoch
 (``time_us``), durations seconds (``_s``).
 
-A *target* is what a person types: a PID, an address (``/user/boss``), a name, or an unambiguous prefix of a
-name; for ``send``, ``watch`` and ``kill`` also with ``@NODE`` behind it. Errors are
-``kernel.errors.KernelError`` with a ``code`` (see :data:`CODES`).
+A *target* is what a person types: a PID, an address (``/user/boss``), or a name, of which a child of ``/user`` comes
+first; for ``inspect`` and ``logs`` also the beginning of a name; for ``send``, ``watch`` and ``kill`` also with
+``@NODE`` behind it. Errors are ``kernel.errors.KernelError`` with a ``code`` (see :data:`CODES`).
 """
 
 from __future__ import annotations
@@ -276,6 +276,9 @@ class Control(Protocol):
     async def stop(self, op: Operator, target: str) -> Json: ...
 
     async def start(self, op: Operator, address: str) -> Json: ...
+
+    async def remove(self, op: Operator, target: str, recursive: bool) -> Json:
+        """address, removed (how many slots went)."""
 
     async def kill(self, op: Operator, target: str, signal: Signal) -> Json: ...
 

@@ -268,6 +268,16 @@ class Settings(Section):
             return value
         return {**value, "providers": {"offline": {"kind": "offline"}, **value.get("providers", {})}}
 
+    @field_validator("behaviours")
+    @classmethod
+    def _agent_is_ours(cls, behaviours: dict[str, BehaviourSettings]) -> dict[str, BehaviourSettings]:
+        if "agent" in behaviours:
+            raise ValueError(
+                "agent is the behaviour that comes with weftos, which every spawn runs that names none: "
+                "choose another name"
+            )
+        return behaviours
+
     @field_validator("model")
     @classmethod
     def _default_provider_exists(cls, model: ModelSettings, others: ValidationInfo) -> ModelSettings:

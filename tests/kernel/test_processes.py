@@ -19,6 +19,7 @@ from kernel.errors import (
     Unavailable,
 )
 from kernel.live import LiveProcess, LiveTable
+from kernel.processes import REMOVED_AT_ONCE
 from kernel.spec import ProcessSpec
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
@@ -401,6 +402,77 @@ def test_nothing_starts_and_no_timer_fires_once_the_tree_is_closed() -> None:
             tree.spawn("dora")
 
     asyncio.run(body())
+
+
+def test_a_slot_is_removed_when_it_is_down_and_its_name_is_free(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        processes, state = twin.kernel.processes, twin.kernel.state
+        await twin.spawn("ada")
+        await twin.send("ada")
+        twin.finish(await twin.delivery(), remember=[{"role": "user", "content": "a secret"}])
+        with pytest.raises(Refused, match="/user/ada is running; weftos stop /user/ada stops it"):
+            await processes.remove("/user/ada", True)
+        processes.stop("/user/ada")
+        assert await processes.remove("/user/ada", False) == 1
+        assert (state.named("ada"), state.children("/user"), state.below("/user")) == ([], [], 0)
+        assert (state.beginning("a"), state.sessions) == ([], {})
+        with pytest.raises(NotFound):
+            await twin.send("ada")
+        await twin.spawn("ada")
+        await twin.send("ada")
+        assert (await twin.delivery()).history == []
+
+    async def after(twin: Twin) -> None:
+        assert sorted(twin.kernel.state.slots) == ["/user", "/user/ada"]
+        assert twin.kernel.state.named("ada") == ["/user/ada"]
+
+    on_twin(tmp_path, body)
+    on_twin(tmp_path, after)
+
+
+def test_a_removal_takes_what_is_below_only_when_told_to_and_when_all_has_ended(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        processes, state = twin.kernel.processes, twin.kernel.state
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        for number in range(REMOVED_AT_ONCE + 5):
+            await twin.spawn(f"k{number}", parent="/user/boss/kid")
+        await twin.send("k0")
+        at = await twin.delivery()
+        processes.stop("/user/boss")
+        with pytest.raises(Busy, match="/user/boss/kid/k0 has not ended yet"):
+            await processes.remove("/user/boss", True)
+        twin.finish(at)
+        with pytest.raises(Refused, match="26 are below /user/boss; weftos rm -r"):
+            await processes.remove("/user/boss", False)
+        removing = asyncio.create_task(processes.remove("/user/boss", True))
+        await asyncio.sleep(0)
+        assert "/user/boss" in state.slots
+        with pytest.raises(Busy, match="/user/boss is being removed"):
+            processes.start("/user/boss")
+        assert await removing == REMOVED_AT_ONCE + 7
+        assert (sorted(state.slots), state.below("/user")) == (["/user"], 0)
+        gone = [r.body["address"] for r in await twin.entries("process.slot") if r.body["state"] == "removed"]
+        assert (gone[-2:], len(gone)) == (["/user/boss/kid", "/user/boss"], REMOVED_AT_ONCE + 7)
+
+    on_twin(tmp_path, body)
+
+
+def test_what_is_below_a_stopped_process_can_be_removed_by_itself(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("team", type="supervisor")
+        await twin.spawn("ada", parent="/user/team")
+        await twin.spawn("bob", parent="/user/team")
+        twin.kernel.processes.stop("/user/team")
+        assert await twin.kernel.processes.remove("/user/team/ada", False) == 1
+        twin.kernel.processes.start("/user/team")
+        await up(twin, "/user/team/bob")
+        assert "/user/team/ada" not in twin.kernel.state.slots
+        for address in ("/user", "/user/nobody"):
+            with pytest.raises(NotFound):
+                await twin.kernel.processes.remove(address, True)
+
+    on_twin(tmp_path, body)
 
 
 def test_the_administration_of_slots_refuses_in_otps_words(tmp_path: Path) -> None:

@@ -221,6 +221,10 @@ class Twin:
         self._note("stop", op, target)
         return {"pid": self._pid(target)}
 
+    async def remove(self, op: Any, target: str, recursive: bool) -> Any:
+        self._note("remove", op, target, recursive)
+        return {"address": target, "removed": 1}
+
     async def start(self, op: Any, address: str) -> Any:
         self._note("start", op, address)
         return {"address": address}

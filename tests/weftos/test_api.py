@@ -128,6 +128,8 @@ def test_process_commands_reach_the_kernel(node: Client, twin: Twin) -> None:
     node.cancel(42)
     node.stop("42")
     node.kill(42, signal="kill")
+    node.remove("42")
+    node.remove("/user/x", recursive=True)
     node.start("/user/x")
     node.resolve("q", "done")
     node.logs(42, limit=3)
@@ -136,6 +138,8 @@ def test_process_commands_reach_the_kernel(node: Client, twin: Twin) -> None:
         ("cancel", "42"),
         ("stop", "42"),
         ("kill", "42", "kill"),
+        ("remove", "42", False),
+        ("remove", "/user/x", True),
         ("start", "/user/x"),
         ("resolve", "q", "done"),
         ("logs", "42", 3),

@@ -75,6 +75,8 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("send", "ada", "hi", "--wait")["reply"] == "HI"
     for command in ("cancel", "stop", "kill"):
         assert shell.json(command, "ada") == {"pid": 40}
+    assert shell.json("rm", "/user/ada", "-r") == {"address": "/user/ada", "removed": 1}
+    assert twin.calls[-1][2:] == ("/user/ada", True)
     assert shell.json("start", "/user/ada") == {"address": "/user/ada"}
     assert shell.json("logs", "ada") == [{"text": "hello"}]
     assert shell.json("events") == [BOOTED]

@@ -362,3 +362,11 @@ def test_addresses_of_the_mesh_may_be_written_short(tmp_path: Path) -> None:
     mesh = load(tmp_path).settings.mesh
     assert (mesh.listen, mesh.join) == ("tcp://127.0.0.1:7000", "tcp://[::1]:7001")
     assert "must be HOST:PORT" in refused(tmp_path, '[mesh]\nlisten = "udp://a:1"\n')[0]
+
+
+def test_the_name_of_our_own_behaviour_is_not_for_another(tmp_path: Path) -> None:
+    written(tmp_path, '[behaviours.agent]\nimport = "m:Mine"\n')
+    with pytest.raises(
+        ConfigError, match=r"agent is the behaviour that comes with weftos.*choose another name"
+    ):
+        load(tmp_path)

@@ -51,7 +51,7 @@ def _root(
 _NODE: tuple[Callable[..., None], ...] = (nodes.init, nodes.up, nodes.down, nodes.status, doctor.doctor)
 _LOOK: tuple[Callable[..., None], ...] = (processes.spawn, processes.ps, processes.tree, processes.inspect)
 _TALK: tuple[Callable[..., None], ...] = (talk.send, talk.chat, talk.cancel, talk.logs, talk.events)
-_RULE: tuple[Callable[..., None], ...] = (processes.stop, processes.start, processes.kill)
+_RULE: tuple[Callable[..., None], ...] = (processes.stop, processes.start, processes.kill, processes.rm)
 
 _MESH: tuple[Callable[..., None], ...] = (mesh.nodes, mesh.monitor)
 

@@ -19,7 +19,8 @@ Data = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of words.")]
-Target = Annotated[
+Target = Annotated[str, typer.Argument(metavar="PID", help="A PID, an address, or a name.")]
+Looked = Annotated[
     str, typer.Argument(metavar="PID", help="A PID, an address, a name, or an unambiguous prefix of a name.")
 ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weftos.cli.mesh import show_cluster
-from weftos.cli.options import AsJson, Data, Target, client
+from weftos.cli.options import AsJson, Data, Looked, Target, client
 from weftos.cli.output import Output, duration, joined, moment, shown, styled
 from weftos.control import Isolation, Json, Restart, Signal
 
@@ -194,7 +194,7 @@ def _label(row: Json) -> Text:
     )
 
 
-def inspect(target: Target, data: Data = None, as_json: AsJson = False) -> None:
+def inspect(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
     """Show everything about one process."""
     out = Output(as_json)
     with client(data) as node:
@@ -231,6 +231,23 @@ def stop(target: Target, data: Data = None, as_json: AsJson = False) -> None:
     out.say(
         f"{answer.get('address', target)} is stopped; weftos start {answer.get('address', target)} starts it again"
     )
+
+
+def rm(
+    target: Target,
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="With all that is below it.")] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a stopped or parked child for good.
+
+    Its name is free again; its conversations are gone, its documents and its workspace stay.
+    """
+    out = Output(as_json)
+    with client(data) as node, out.waiting(f"removing {target}"):
+        answer = node.remove(target, recursive=recursive)
+    out.document(answer)
+    out.say(f"{answer['address']} is removed ({answer['removed']} in all)")
 
 
 def start(

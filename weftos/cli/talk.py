@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftos.cli.options import AsJson, Data, Target, client
+from weftos.cli.options import AsJson, Data, Looked, Target, client
 from weftos.cli.output import Output, complain, moment
 from weftos.control import Json
 from weftos.errors import WeftosError
@@ -156,7 +156,7 @@ def cancel(target: Target, data: Data = None, as_json: AsJson = False) -> None:
 
 
 def logs(
-    target: Target,
+    target: Looked,
     limit: Annotated[
         int, typer.Option(metavar="K", min=1, max=10_000, help="How many lines, the newest.")
     ] = 200,
