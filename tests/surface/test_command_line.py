@@ -16,13 +16,8 @@ from weftos.cli.app import app
 COMMANDS = """
 init up down status doctor
 cluster/up cluster/down cluster/status nodes monitor node/id node/where
-<<<<<<< HEAD
 peer/add peer/list peer/remove peer/heads peer/decide token/create token/list token/revoke
-spawn ps tree inspect send chat cancel logs events stop start kill
-=======
-peer/add peer/list peer/remove token/create token/list token/revoke
 spawn ps tree inspect send chat cancel logs events stop start kill rm
->>>>>>> aae3dc2 (A person finds room and is meant by the name: weftos rm, quotas, a reserve, whole names)
 deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve
 divergences/list divergences/show divergences/decide
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex
