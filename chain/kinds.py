@@ -290,6 +290,7 @@ _TABLE = (
         boot="boot id, 16 hexadecimal digits",
         attempt="1 for the first time",
         pid="PID on whose behalf",
+        replaces="of file_write: absent, or a digest of what was there before the first attempt; else empty",
     ),
     _kind(
         "tool.outcome",

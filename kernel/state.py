@@ -85,7 +85,7 @@ class Mail:
 class Call:
     """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say.
     ``intent_seq``: the intent of the attempt that may be under way, -1 when there is none. ``unsettled``: an earlier
-    attempt than that may have been carried out.
+    attempt than that may have been carried out. ``replaces``: which version of its file there was before it.
     """
 
     ordinal: str
@@ -99,6 +99,7 @@ class Call:
     outcome: dict[str, Any] | None = None
     doubt: bool = False
     unsettled: bool = False
+    replaces: str = ""
 
 
 @dataclass(slots=True)
@@ -509,7 +510,7 @@ class State:
         turn = self.turns[body["turn"]]
         call.unsettled = call.unsettled or call.intent_seq >= 0
         call.intent_seq, call.attempt = seq, body["attempt"]
-        call.doubt = False
+        call.doubt, call.replaces = False, body.get("replaces", "")
         self.intents.hold(OpenIntent(turn.id, turn.address, turn.mail.trace, call))
 
     def _intended(self, body: dict[str, Any]) -> Call | None:
@@ -536,7 +537,7 @@ class State:
             return
         call.doubt = False
         if body["resolution"] == "retry":  # that attempt is settled; the next one has an intent of its own
-            call.intent_seq, call.unsettled = -1, False
+            call.intent_seq, call.unsettled, call.replaces = -1, False, ""
             self.intents.settle(call_id(body["turn"], body["ordinal"]))
 
     def doubts(self) -> list[OpenIntent]:

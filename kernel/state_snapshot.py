@@ -20,7 +20,7 @@ from kernel.spec import ProcessSpec
 from kernel.state import Call, DeadLetter, Mail, Session, Slot, State, Tally, Turn, turn_id
 
 FORMAT = 2
-_CALL_SINCE_2 = [False]  # unsettled
+_CALL_SINCE_2 = [False, ""]  # unsettled and replaces
 _TURN_SINCE_2 = ["", 0, ""]  # config, result_bytes and diverged
 PARTS = (
     "format", "slots", "mail", "turns", "dead", "sessions", "pids", "pids_reserved", "boots", "tally", "documents",

@@ -215,12 +215,15 @@ class ToolCalls:
 
     def _execute(self, process: LiveProcess, site: CallSite, before: list[Draft], examined: Examined) -> None:
         """Write ``before`` (proposal and verdict; nothing for a further attempt) with an intent, and run the call."""
-        declaration = examined.declaration
+        declaration, workspace = examined.declaration, process.spec.workspace
         call = site.call
-        cause = site.turn.started_seq if call is None else call.seq
-        intent = site.intent(examined.arguments, declaration.effects, self._parts.boot, cause)
-        if before:
-            intent.cause = PREVIOUS
+        replaces = "" if call is None else call.replaces
+        if declaration.sandbox == "builtin" and declaration.effects != "none" and not replaces:
+            self._recorder.commit(before)
+            self._attempt(site, lambda attempt: self._look_first(site, examined, workspace, attempt))
+            return
+        cause = PREVIOUS if call is None else call.seq
+        intent = site.intent(examined.arguments, declaration.effects, self._parts.boot, cause, replaces)
         records = [*before, intent]
         if declaration.sandbox == "node":
             self._run_in_node(process, site, records, examined)
@@ -230,7 +233,6 @@ class ToolCalls:
             self._attempt(site, lambda _: self._run_in_archive(site, examined, process.address), begun=True)
             return
         ticket = self._recorder.commit(records, durable=True)
-        workspace = process.spec.workspace
         self._attempt(site, lambda attempt: self._run_in_worker(site, examined, ticket, workspace, attempt))
 
     def _attempt(
@@ -285,6 +287,30 @@ class ToolCalls:
         elif self._attempts.get(*site.key) is None:
             self._attempt(site, lambda _: self._node_failed(site, True, error), begun=True)
 
+    async def _look_first(self, site: CallSite, examined: Examined, workspace: str, attempt: Attempt) -> None:
+        """A write is recorded with the version that it replaces, so that it can be made again without harm."""
+        call, declaration = site.turn.calls[site.ordinal], examined.declaration
+        look = WorkerCall(
+            declaration.name, examined.arguments, b"", b"", b"", workspace, declaration.timeout_s
+        )
+        try:
+            replaces = await self._parts.workers.look(look, lambda: not attempt.withdrawn)
+            boot, effects = self._parts.boot, declaration.effects
+            intent = site.intent(examined.arguments, effects, boot, call.seq, replaces)
+            ticket = await self._committed(intent)
+        except (WorkerUnavailable, WorkerLost) as error:
+            text = f"the tool could not be started, and nothing was done: {error}"
+            draft = self._undone(site, call, "error", text)
+        except (WorkerWithdrawn, asyncio.CancelledError):
+            if self._closing or not attempt.withdrawn:
+                return
+            draft = self._withdrawn(site, call, attempt)
+        else:
+            await self._run_in_worker(site, examined, ticket, workspace, attempt)
+            return
+        await self._recorded(call, draft, durable=False)
+        self._conclude(site.turn, call)
+
     async def _run_in_worker(
         self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str, attempt: Attempt
     ) -> None:
@@ -331,6 +357,9 @@ class ToolCalls:
     def _result(self, site: CallSite, call: Call, result: WorkerResult) -> Draft:
         if result.status == "refused":
             return self._undone(site, call, "denied", result.text)
+        intent = self._state.intents.get(call_id(*site.key))
+        if result.status == "changed" and intent is not None:
+            return self.doubts.outcome(intent, "in_doubt", result.text)
         outcome = self._outcome(result.status, result.text, call.attempt, result.full_hash, result.truncated)
         return site.outcome(outcome, call.intent_seq)
 
@@ -354,6 +383,13 @@ class ToolCalls:
                 if durable:
                     await self._durable(ticket)
                 return
+            await self._recorder.writable()
+
+    async def _committed(self, intent: Draft) -> Ticket:
+        """Commit an intent as soon as the ledger takes it."""
+        while True:
+            with contextlib.suppress(LedgerUnavailable):
+                return self._recorder.commit([intent], durable=True)
             await self._recorder.writable()
 
     async def _durable(self, ticket: Ticket) -> Group:

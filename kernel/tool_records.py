@@ -52,8 +52,11 @@ class CallSite:
     def verdict(self, verdict: Verdict) -> Draft:
         return self.draft("tool.verdict", {"decision": verdict.decision, "reasons": list(verdict.reasons)})
 
-    def intent(self, arguments: str, effects: str, boot: str, cause: int) -> Draft:
-        """The next attempt at the call; what a worker is shown before it runs anything."""
+    def intent(self, arguments: str, effects: str, boot: str, cause: int, replaces: str) -> Draft:
+        """The next attempt at the call; what a worker is shown before it runs anything.
+
+        ``replaces``: which version of its file there was before the first attempt, empty when it writes none.
+        """
         call = self.call
         body = {
             "arguments_hash": sha256_hex(arguments),
@@ -61,6 +64,7 @@ class CallSite:
             "boot": boot,
             "pid": self.pid,
             "attempt": 1 if call is None else call.attempt + 1,
+            "replaces": replaces,
         }
         return self.draft("tool.intent", body, cause)
 

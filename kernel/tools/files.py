@@ -10,7 +10,9 @@ regular file, through that same descriptor: no FIFO blocks us, no device is touc
 other file alone. A directory of weftos' own (:mod:`kernel.tools.data_mark`), of this node or another, is entered by
 nobody, wherever below a workspace it lies, and no workspace lies in one but below its ``workspaces``.
 
-A write is complete before it is reported: temporary file, fsync, rename, fsync of the directory.
+A write is complete before it is reported: temporary file, fsync, rename, fsync of the directory. A write that is made
+again, since nobody knows whether it was made, says what it may replace: the **version** that was there before the first
+attempt. What somebody else wrote meanwhile is so never overwritten by it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 
 from kernel.tools.data_mark import is_ours, lies_in_ours, would_mark
 
@@ -31,6 +35,10 @@ MAX_WRITE_BYTES = 2**20
 MAX_LISTED = 1000
 MAX_SCANNED = 20_000
 
+ABSENT = "absent"
+UNKNOWN = "unknown"
+
+_RENAMING = threading.Lock()  # from the look at what is there to the rename
 _DIRECTORY = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 _ANY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
@@ -47,6 +55,10 @@ _KINDS = {
 
 class FileError(Exception):
     """The file cannot be read, listed or written. The message is fit for the model that asked."""
+
+
+class FileChanged(Exception):
+    """There is something else than the write may replace; nothing was written now."""
 
 
 def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_BYTES) -> str:
@@ -95,8 +107,56 @@ def list_directory(workspace: str, path: str = ".") -> str:
     return "\n".join(lines) if lines else "[empty directory]"
 
 
-def write_file(workspace: str, path: str, content: str) -> str:
-    """Create or replace a file, with its missing directories. On disk when this returns. Raises :class:`FileError`."""
+def file_version(workspace: str, path: str) -> str:
+    """What is at ``path``: :data:`ABSENT`, or a digest of the file's first MiB, its size, inode and times.
+
+    :data:`UNKNOWN` when that cannot be found out; so whatever comes of a write there, it is not made again by itself.
+    """
+    try:
+        parents, name = _split_file(path)
+        with _open_directory(workspace, parents) as directory:
+            return _version(name, directory)
+    except FileNotFoundError:
+        return ABSENT
+    except (FileError, OSError, ValueError):
+        return UNKNOWN
+
+
+def _version(name: str, directory: int) -> str:
+    try:
+        with _open(name, _ANY, directory) as handle:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                return UNKNOWN
+            with _open(f"/proc/self/fd/{handle}", _READ) as file:
+                data = _pread(file, MAX_WRITE_BYTES, 0)
+    except FileNotFoundError:
+        return ABSENT
+    facts = (found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+    return sha256(repr(facts).encode() + data).hexdigest()
+
+
+def _check_version(path: str, name: str, directory: int, replaces: str, data: bytes) -> bool:
+    """Whether the file has still to be written; raises :class:`FileChanged` when it must not be."""
+    if replaces != UNKNOWN and _version(name, directory) == replaces:
+        return True
+    with contextlib.suppress(FileNotFoundError), _open(name, _ANY, directory) as handle:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            with _open(f"/proc/self/fd/{handle}", _READ) as file:
+                if _pread(file, len(data) + 1, 0) == data:
+                    return False
+    raise FileChanged(
+        f"{_shown(path)} was changed by somebody else after this write had begun; it was not overwritten now, and "
+        "it is not known whether this write was done before that"
+    )
+
+
+def write_file(workspace: str, path: str, content: str, replaces: str | None = None) -> str:
+    """Create or replace a file, with its missing directories. On disk when this returns.
+
+    With ``replaces``, as of :func:`file_version`, only while that is what is there; nothing is to be done when the
+    file holds just this already. Raises :class:`FileError`, :class:`FileChanged`.
+    """
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -107,8 +167,17 @@ def write_file(workspace: str, path: str, content: str) -> str:
     if would_mark(parents, name, data):
         raise FileError(f"{_shown(path)} with this content would mark its directory as one of weftos' own")
     with _told(path), _open_directory(workspace, parents, create=True) as directory:
+        if replaces is not None and not _check_version(path, name, directory, replaces, data):
+            return f"{_shown(path)} holds these {len(data)} bytes already"
+
+        def check() -> None:
+            if replaces is not None and _version(name, directory) != replaces:
+                raise FileChanged(
+                    f"{_shown(path)} was changed by somebody else just now; it was not overwritten"
+                )
+
         mode = _mode_to_keep(path, name, directory)
-        _replace(directory, name, data, mode)
+        _replace(directory, name, data, mode, check)
     return f"wrote {len(data)} bytes to {_shown(path)}"
 
 
@@ -262,7 +331,7 @@ def _mode_to_keep(path: str, name: str, directory: int) -> int | None:
     return stat.S_IMODE(found.st_mode) & 0o777
 
 
-def _replace(directory: int, name: str, data: bytes, mode: int | None) -> None:
+def _replace(directory: int, name: str, data: bytes, mode: int | None, check: Callable[[], None]) -> None:
     temporary = f".weftos-{secrets.token_hex(8)}.tmp"
     with _open(temporary, _CREATE, directory, 0o666) as file:
         try:
@@ -272,7 +341,9 @@ def _replace(directory: int, name: str, data: bytes, mode: int | None) -> None:
             if mode is not None:
                 os.fchmod(file, mode)
             os.fsync(file)
-            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            with _RENAMING:
+                check()
+                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=directory)

@@ -28,7 +28,7 @@ from kernel.tools.arguments import hash_text
 MAX_ANSWER_BYTES = 2**20
 LAST_WORDS_S = 0.5  # what a dead process had sent is still read for so long
 _STOPPING = "the node is stopping, no tool is started"
-Status = Literal["ok", "error", "timeout", "refused"]
+Status = Literal["ok", "error", "timeout", "refused", "changed"]
 
 
 class WorkerLost(KernelError):
@@ -62,7 +62,7 @@ class WorkerLimits:
 @dataclass(frozen=True, slots=True)
 class WorkerCall:
     """One call. ``arguments`` canonical JSON; ``receipt``, ``salt`` and ``body`` prove its ``tool.intent``.
-    ``effects``: whether its tool has any.
+    ``effects``: whether its tool has any. ``op``: to run it, or to look at which version of its file there is.
     """
 
     tool: str
@@ -73,6 +73,7 @@ class WorkerCall:
     workspace: str
     timeout_s: float
     effects: bool = True
+    op: Literal["run", "look"] = "run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ class WorkerPool:
     def _hand_over(self, process: _Process, job: _Job) -> None:
         call = job.call
         answer = process.helper.request(
-            "run",
+            call.op,
             {
                 "tool": call.tool,
                 "arguments": call.arguments,
@@ -394,7 +395,7 @@ def _read_answer(value: Any) -> WorkerResult | None:
     """A worker's answer; None when it is not one. A third-party worker can send anything."""
     match value:
         case {
-            "status": "ok" | "error" | "refused" as status,
+            "status": "ok" | "error" | "refused" | "changed" as status,
             "text": str(text),
             "truncated": bool(truncated),
             "hash": str(full_hash),

@@ -1,5 +1,5 @@
 """A worker process: ``python -P -m kernel.tools.worker --link-fd N --boot B``. Runs tools; nothing without a
-receipt.
+receipt, but a look at which version of a file there is: it has no effects, and gives a digest.
 
 One worker runs the built-in tools, one each the tools of a third-party package. The node says which with the
 first request, ``configure``; then ``run`` requests come, many at once. Synchronous tools run in threads,
@@ -19,11 +19,20 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NoReturn
 
+from chain.entry import decode_body
 from chain.note import VerifierKey
 from kernel.helper import die_with_parent, serve_link
 from kernel.tools.arguments import canonical_json
 from kernel.tools.declaration import declaration_to_data
-from kernel.tools.files import FileError, list_directory, read_file, write_file
+from kernel.tools.files import (
+    UNKNOWN,
+    FileChanged,
+    FileError,
+    file_version,
+    list_directory,
+    read_file,
+    write_file,
+)
 from kernel.tools.intent import IntentGate, IntentRefused
 from kernel.tools.loader import LoadedTool, LoadError, load_tool, one_line
 from kernel.tools.threads import Threads
@@ -67,6 +76,8 @@ def call_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Ans
         return answer_of("ok", render(function(**arguments)))
     except FileError as error:
         return answer_of("error", str(error))
+    except FileChanged as error:
+        return answer_of("changed", str(error))
     except BaseException as error:  # a tool's SystemExit or KeyboardInterrupt is its answer, not our end
         return answer_of("error", one_line(error))
 
@@ -77,6 +88,11 @@ async def await_guarded(function: Callable[..., Any], arguments: dict[str, Any])
         return answer_of("ok", render(await function(**arguments)))
     except BaseException as error:  # as above; nobody cancels this task but the end of the process
         return answer_of("error", one_line(error))
+
+
+def may_replace(intent: dict[str, Any]) -> str | None:
+    """What a write may replace, by its proven intent: anything the first time, then only what was there before that."""
+    return str(intent.get("replaces", UNKNOWN)) if intent["attempt"] > 1 else None
 
 
 class Worker:
@@ -94,6 +110,9 @@ class Worker:
         """One request."""
         if op == "run" and self._gate is not None:
             return await self._run(self._gate, args)
+        if op == "look" and self._builtin:
+            look = partial(file_version, args["workspace"], json.loads(args["arguments"])["path"])
+            return await self._pool.run(partial(call_guarded, look, {}))
         if op == "accept" and self._gate is not None:
             self._gate.accept(VerifierKey.parse(args["key"]))
             return None
@@ -129,6 +148,8 @@ class Worker:
             function: Callable[..., Any] = loaded.function
         elif self._builtin and tool in _FILE_TOOLS:
             function = partial(_FILE_TOOLS[tool], args["workspace"])
+            if tool == "file_write":
+                function = partial(function, replaces=may_replace(decode_body(args["body"])))
         else:
             return answer_of("error", self._faults.get(tool, f"this worker has no tool {tool!r}"))
         return await self._pool.run(partial(call_guarded, function, arguments))

@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from kernel.abi import ToolDeclaration
 from kernel.helper import HelperCommand
 from kernel.tools.declaration import DeclarationError, declaration_from_data
+from kernel.tools.files import UNKNOWN
 from kernel.tools.intent import Spent, receipt_index
 from kernel.tools.pool import (
     WorkerCall,
@@ -138,6 +139,12 @@ class Workers:
             text = "this intent was handed to a worker before, or has no readable receipt; each runs once"
             return local_result("refused", text)
         return await self._pools[self._package_of.get(call.tool, BUILTIN_PACKAGE)].submit(call, begin)
+
+    async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
+        """The version of the file that a ``file_write`` names; nothing is done. Raises as :meth:`run`."""
+        look = replace(call, op="look", effects=False)
+        result = await self._pools[BUILTIN_PACKAGE].submit(look, begin)
+        return result.text if result.status == "ok" else UNKNOWN
 
     async def close(self) -> None:
         """Kill every worker; calls under way are lost."""

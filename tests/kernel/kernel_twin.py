@@ -110,9 +110,15 @@ class TwinWorkers:
             "ok", "done", False, "", 4
         )
         self.waiting: list[WorkerCall] = []
+        self.version: str | Exception = "absent"
         self.free, self.hold = asyncio.Event(), asyncio.Event()
         self.free.set()
         self.hold.set()
+
+    async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
+        if isinstance(self.version, Exception):
+            raise self.version
+        return self.version
 
     async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
         self.waiting.append(call)

@@ -344,3 +344,60 @@ def test_a_question_is_not_sent_twice_when_its_answer_was_given_up_in_vain(tmp_p
         assert len(questions) == 1
 
     on_twin(tmp_path, body, disk=disk)
+
+
+# -- a write that is made again --------------------------------------------------------------------------------------
+
+
+async def write_and_die(twin: Twin) -> None:
+    at = await turn_of_ada(twin)
+    twin.workers.version = "before"
+    twin.workers.hold.clear()
+    twin.ask_tool(at, "file_write", WRITE)
+    await until(lambda: twin.workers.calls)
+
+
+def test_each_attempt_at_a_write_bears_what_was_there_before_the_first(tmp_path: Path) -> None:
+    async def after(twin: Twin) -> None:
+        at = await twin.delivery()
+        twin.workers.version = "newer"
+        twin.workers.answer = lambda call: WorkerResult("changed", "changed by somebody else", False, "", 7)
+        twin.ask_tool(at, "file_write", WRITE)
+        await until(twin.kernel.state.doubts)
+        [doubt] = twin.kernel.state.doubts()
+        process = twin.kernel.live.get(at.pid)
+        assert process is not None and process.state == "suspended"
+        twin.workers.answer = lambda call: WorkerResult("ok", "written", False, "", 7)
+        await twin.kernel.tool_calls.resolve(doubt.id, "retry", "operator:0")
+        assert (await twin.result())["text"] == "written"
+        intents = await twin.entries("tool.intent")
+        assert [r.body["replaces"] for r in intents] == ["before", "before", "newer"]
+        said = (await twin.entries("tool.outcome"))[0].body
+        assert (said["status"], said["result"]) == ("in_doubt", "changed by somebody else")
+
+    on_twin(tmp_path, write_and_die)
+    on_twin(tmp_path, after)
+
+
+@pytest.mark.parametrize("fault", [WorkerLost("died"), WorkerUnavailable("no such worker")])
+def test_a_write_of_which_nobody_can_look_at_the_file_is_not_begun(tmp_path: Path, fault: Exception) -> None:
+    async def body(twin: Twin) -> None:
+        twin.workers.version = fault
+        at = await turn_of_ada(twin)
+        told = await twin.call_tool(at, "file_write", WRITE)
+        assert (told["status"], "nothing was done" in told["text"]) == ("error", True)
+        assert await twin.entries("tool.intent") == []
+
+    on_twin(tmp_path, body)
+
+
+def test_a_write_is_withdrawn_while_its_file_is_looked_at(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.ask_tool(at, "file_write", WRITE)
+        cut(twin, at)
+        await settled(twin)
+        assert await outcomes(twin) == [("file_write", "killed"), ("ping", "ok")]
+        assert [call.tool for call in twin.workers.calls] == ["ping"]
+
+    on_twin(tmp_path, body)

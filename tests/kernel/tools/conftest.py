@@ -59,6 +59,7 @@ class Mint:
             "boot": self.boot,
             "attempt": 1,
             "pid": 7,
+            "replaces": "",
         }
         return encode_body({**fields, **changes})
 
@@ -69,10 +70,11 @@ class Mint:
         workspace: str | Path = "",
         timeout_s: float = 30.0,
         effects: bool = True,
+        **changes: Any,
     ) -> WorkerCall:
-        """A call with all that it needs to be run."""
+        """A call with all that it needs to be run; ``changes`` to the body of its intent."""
         text = canonical_json(arguments)
-        body = self.body(tool, text)
+        body = self.body(tool, text, **changes)
         return WorkerCall(tool, text, self.receipt(body), SALT, body, str(workspace), timeout_s, effects)
 
 

@@ -15,7 +15,18 @@ from pathlib import Path
 import pytest
 
 from kernel.tools import files
-from kernel.tools.files import MAX_LISTED, MAX_READ_BYTES, FileError, list_directory, read_file, write_file
+from kernel.tools.files import (
+    ABSENT,
+    MAX_LISTED,
+    MAX_READ_BYTES,
+    UNKNOWN,
+    FileChanged,
+    FileError,
+    file_version,
+    list_directory,
+    read_file,
+    write_file,
+)
 
 SECRET = "outside and secret"
 RENAME_EXCHANGE = 2
@@ -524,3 +535,49 @@ def test_no_agent_can_make_a_workspace_look_like_a_data_directory(workspace: Pat
     with pytest.raises(FileError, match="would mark its directory"):
         write_file(str(workspace), "keys/ed25519.key", "x")
     assert write_file(str(workspace), "format", "A4") == "wrote 2 bytes to 'format'"
+
+
+# -- a write that is made again --------------------------------------------------------------------------------------
+
+
+def test_a_version_tells_each_change_of_a_file_from_the_one_before(tmp_path: Path) -> None:
+    workspace, file = str(tmp_path), tmp_path / "a.txt"
+    seen = [file_version(workspace, "a.txt"), file_version(workspace, "no/such/a.txt")]
+    assert seen == [ABSENT, ABSENT]
+    versions = []
+    for text in ("one", "two", "two"):
+        write_file(workspace, "a.txt", text)
+        versions.append(file_version(workspace, "a.txt"))
+        assert file_version(workspace, "a.txt") == versions[-1]
+    file.chmod(0o600)
+    with file.open("r+") as handle:
+        handle.write("six")
+    versions.append(file_version(workspace, "a.txt"))
+    assert len({ABSENT, *versions}) == 5
+
+
+@pytest.mark.parametrize("path", ["../a", "/a", "directory", "link", "a\nb", ""])
+def test_what_is_no_file_has_no_version(tmp_path: Path, path: str) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    assert file_version(str(tmp_path), path) == UNKNOWN
+
+
+def test_a_write_that_is_made_again_replaces_only_what_it_was_to_replace(tmp_path: Path) -> None:
+    workspace, file = str(tmp_path), tmp_path / "a.txt"
+    file.write_text("before")
+    before = file_version(workspace, "a.txt")
+    assert write_file(workspace, "a.txt", "mine", before) == "wrote 4 bytes to 'a.txt'"
+    inode = file.stat().st_ino
+    assert write_file(workspace, "a.txt", "mine", before) == "'a.txt' holds these 4 bytes already"
+    assert file.stat().st_ino == inode
+    write_file(workspace, "a.txt", "newer")
+    for replaces in (before, ABSENT, UNKNOWN):
+        with pytest.raises(FileChanged, match="changed by somebody else after this write had begun"):
+            write_file(workspace, "a.txt", "mine", replaces)
+    assert file.read_text() == "newer"
+    file.unlink()
+    with pytest.raises(FileChanged):
+        write_file(workspace, "a.txt", "mine", before)
+    assert write_file(workspace, "new/b.txt", "mine", ABSENT) == "wrote 4 bytes to 'new/b.txt'"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["new"]

@@ -221,6 +221,29 @@ def test_the_file_tools_work_in_the_workspace_of_the_call(scene: Any) -> None:
     scene.run(play)
 
 
+def test_a_write_that_is_made_again_does_not_overwrite_what_somebody_else_wrote(scene: Any) -> None:
+    """What the first attempt was to replace comes out of the intent, which is proved, and out of nothing else."""
+
+    async def play(workers: Workers) -> None:
+        def call(content: str, **intent: Any) -> Any:
+            return scene.mint.call("file_write", {"path": "a", "content": content}, scene.workspace, **intent)
+
+        file = scene.workspace / "a"
+        replaces = await workers.look(call("mine"))
+        assert (replaces, file.exists()) == ("absent", False)
+        assert (await workers.run(call("mine", replaces=replaces))).status == "ok"
+        again = await workers.run(call("mine", attempt=2, replaces=replaces))
+        assert (again.status, again.text) == ("ok", "'a' holds these 4 bytes already")
+        assert (await workers.run(call("newer"))).status == "ok"
+        late = await workers.run(call("mine", attempt=2, replaces=replaces))
+        assert (late.status, file.read_text()) == ("changed", "newer")
+        newer = await workers.look(call("mine"))
+        assert (await workers.run(call("mine", attempt=3, replaces=newer))).status == "ok"
+        assert file.read_text() == "mine"
+
+    scene.run(play)
+
+
 def test_without_a_good_receipt_nothing_happens(scene: Any, foreign_mint: Any) -> None:
     async def play(workers: Workers) -> None:
         arguments = {"path": "effect.txt", "content": "x"}
