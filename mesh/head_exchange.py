@@ -5,12 +5,18 @@
     {"op": "proof", "size1", "size2", "hashes"}  the answer; with "why" in place of the hashes: there is none
 
 One proof is made for a peer at a time, and at most one in PROOF_EVERY_S: it reads a few tiles, in a thread.
+
+What a peer shows is verified and kept in a thread too, one after the other: a head is on the disk before it counts,
+and the loop does not wait for that. Of what comes meanwhile a few are kept for each peer, the others are lost: the next
+head makes it good.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from chain.errors import ChainError
@@ -22,8 +28,18 @@ from mesh.peers import Peer
 
 PROOF_EVERY_S = 0.2
 MAX_HASHES = 128
+MAX_WAITING = 8
 MAX_SIZE = 2**63 - 1
 OPS = frozenset(("head", "prove", "proof"))
+
+
+@dataclass(eq=False, frozen=True, slots=True)
+class _Shown:
+    """A head or a proof that waits to be looked at."""
+
+    peer: Peer
+    identity: PeerIdentity
+    op: Mapping[str, Any]
 
 
 class HeadExchange:
@@ -45,16 +61,41 @@ class HeadExchange:
         self._proving: dict[str, asyncio.Task[None]] = {}
         self._proved_at: dict[str, float] = {}
         self._silent: set[str] = set()
+        self._shown: deque[_Shown] = deque()
+        self._now: _Shown | None = None
+        self._taking: asyncio.Task[None] | None = None
 
     def take(self, peer: Peer, identity: PeerIdentity, op: Mapping[str, Any]) -> None:
-        """An op of :data:`OPS`."""
+        """An op of :data:`OPS`. What it comes to is told later."""
+        if op["op"] == "prove":
+            try:
+                self._prove(peer, _wanted(op))
+            except MeshError as error:
+                self._events.on_refused(peer.origin, str(error))
+            return
+        if sum(shown.peer.origin == peer.origin for shown in self._shown) >= MAX_WAITING:
+            return
+        self._shown.append(_Shown(peer, identity, op))
+        if self._taking is None:
+            self._taking = asyncio.get_running_loop().create_task(self._take_all())
+
+    async def _take_all(self) -> None:
+        try:
+            while self._shown:
+                shown = self._now = self._shown.popleft()
+                await self._take_one(shown)
+                if self._now is not shown:  # its link was lost meanwhile, and with it what was asked over it
+                    self._heads.forget_wanted(shown.peer.origin)
+        finally:
+            self._now = self._taking = None
+
+    async def _take_one(self, shown: _Shown) -> None:
+        peer, op = shown.peer, shown.op
         try:
             if op["op"] == "head":
-                self._take_head(peer, identity, op.get("note"))
-            elif op["op"] == "prove":
-                self._prove(peer, _wanted(op))
+                await self._take_head(shown, op.get("note"))
             else:
-                self._take_proof(peer, _wanted(op), op)
+                await self._take_proof(shown, _wanted(op), op)
         except HeadConflictError as error:
             conflict = self._heads.conflict(peer.origin)
             assert conflict is not None
@@ -67,6 +108,9 @@ class HeadExchange:
         """The link is lost, and with it what was asked over it."""
         self._heads.forget_wanted(origin)
         self._silent.discard(origin)
+        self._shown = deque(shown for shown in self._shown if shown.peer.origin != origin)
+        if self._now is not None and self._now.peer.origin == origin:
+            self._now = None
         task = self._proving.pop(origin, None)
         if task is not None:
             task.cancel()
@@ -74,22 +118,29 @@ class HeadExchange:
     async def close(self) -> None:
         """Prove nothing any more."""
         tasks = list(self._proving.values())
+        if self._taking is not None:
+            tasks.append(self._taking)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- theirs --------------------------------------------------------------------------------------------------
 
-    def _take_head(self, peer: Peer, identity: PeerIdentity, note: object) -> None:
+    async def _take_head(self, shown: _Shown, note: object) -> None:
+        peer = shown.peer
         if not isinstance(note, bytes):
             raise PeerHeadError(f"head from {peer.origin} is not bytes")
-        found = self._heads.take(peer.origin, identity.vkeys, note, self._now_us())
+        vkeys, now_us = shown.identity.vkeys, self._now_us()
+        found = await asyncio.to_thread(self._heads.take, peer.origin, vkeys, note, now_us)
+        if self._now is not shown:
+            return
         if isinstance(found, Wanted):
             self._ask(peer, found)
         elif found is not None:
             self._events.on_head(peer, found)
 
-    def _take_proof(self, peer: Peer, wanted: Wanted, op: Mapping[str, Any]) -> None:
+    async def _take_proof(self, shown: _Shown, wanted: Wanted, op: Mapping[str, Any]) -> None:
+        peer = shown.peer
         hashes = op.get("hashes")
         if hashes is None:
             if self._heads.gave_none(peer.origin, wanted) and peer.origin not in self._silent:
@@ -103,8 +154,9 @@ class HeadExchange:
             raise PeerHeadError(f"the proof from {peer.origin} is no list of at most {MAX_HASHES} hashes")
         if not all(isinstance(item, bytes) for item in hashes):
             raise PeerHeadError(f"the proof from {peer.origin} holds something else than hashes")
-        head = self._heads.proved(peer.origin, wanted, hashes, self._now_us())
-        if head is None:
+        now_us = self._now_us()
+        head = await asyncio.to_thread(self._heads.proved, peer.origin, wanted, hashes, now_us)
+        if head is None or self._now is not shown:
             return
         self._events.on_head(peer, head)
         following = self._heads.next_wanted(peer.origin)

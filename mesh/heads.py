@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -78,6 +79,7 @@ class PeerHeads:
         self._kept: dict[str, TreeHead] = {}
         self._conflicts: dict[str, HeadConflict | None] = {}
         self._unproved: dict[str, _Unproved] = {}
+        self._changing = threading.RLock()  # heads are taken in a thread, a person decides on the loop
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def of(self, origin: str) -> TreeHead | None:
@@ -103,6 +105,12 @@ class PeerHeads:
         None when nothing is to be done: it is the one that was kept, a proof is on its way, or a person has to decide
         first. Raises :class:`HeadConflictError` once for a conflict, :class:`PeerHeadError`, :class:`MeshFileError`.
         """
+        with self._changing:
+            return self._take(origin, vkeys, note, now_us)
+
+    def _take(
+        self, origin: str, vkeys: tuple[VerifierKey, VerifierKey], note: bytes, now_us: int
+    ) -> TreeHead | Wanted | None:
         try:
             head = parse_head(verify(note, vkeys).text)
         except ChainError as error:
@@ -131,6 +139,10 @@ class PeerHeads:
 
         Raises :class:`HeadConflictError` for a proof that does not hold, :class:`MeshFileError`.
         """
+        with self._changing:
+            return self._proved(origin, wanted, hashes, now_us)
+
+    def _proved(self, origin: str, wanted: Wanted, hashes: Sequence[bytes], now_us: int) -> TreeHead | None:
         kept, unproved = self.of(origin), self._unproved.get(origin)
         if kept is None or unproved is None or wanted != Wanted(kept.size, unproved.head.size):
             return None
@@ -172,6 +184,10 @@ class PeerHeads:
 
         Both notes stay in ``decided/``, with ``told``. Raises :class:`PeersError`, :class:`MeshFileError`.
         """
+        with self._changing:
+            return self._decide(origin, take, told)
+
+    def _decide(self, origin: str, take: bool, told: dict[str, object]) -> TreeHead:
         conflict = self.conflict(origin)
         if conflict is None:
             raise PeersError(

@@ -44,6 +44,7 @@ from kernel.tools.workers import WorkerLimits, Workers, worker_command
 from mesh.mesh import Mesh
 from weftos import __version__
 from weftos.archive_link import ArchiveLink
+from weftos.collector import Collector
 from weftos.config import Config, load
 from weftos.engines import make_engine
 from weftos.helper_commands import archive_command, gateway_command
@@ -189,6 +190,7 @@ class Node:
     lag: LoopLag
     clock: ClockWatch
     upkeep: Upkeep
+    collector: Collector
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
 
@@ -218,6 +220,7 @@ class Node:
         ground = self.ground
         await self.listener.stop()
         self.lag.stop()
+        self.collector.stop()
         self.clock.stop()
         await self.upkeep.close()
         await self.kernel.remote.close()
@@ -358,8 +361,9 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     await open_mesh(mesh, kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.listener")
     listener: Listener = doors.Listener(Control(kernel, facts), runtime / "control.sock")
-    node = Node(ground, kernel, mesh, listener, lag, clock, upkeep)
+    node = Node(ground, kernel, mesh, listener, lag, clock, upkeep, Collector())
     await listener.start()
+    node.collector.start()
     lag.start()
     clock.start()
     upkeep.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import msgpack
 import pytest
 
+from mesh import heads
 from mesh.adverts import ProcessAdvert, make_advert
 from mesh.errors import LinkDown, PeersError
+from mesh.head_exchange import MAX_WAITING
 from mesh.membership import PeerState
 from mesh.peers import Peer
 from mesh.tokens import JoinToken
 from tests.mesh.core_nodes import ALICE, BOB, MALLORY
-from tests.mesh.link_nodes import until
+from tests.mesh.link_nodes import LIMIT_S, until
 from tests.mesh.memory_transport import MemoryNetwork
 from tests.mesh.mesh_nodes import MeshNode, opened
 from tests.mesh.tcp_land import TcpLand
@@ -330,3 +333,45 @@ def test_three_nodes_are_all_peers_and_half_a_mesh_may_go(tmp_path: Path) -> Non
 
 def _up(node: MeshNode) -> int:
     return sum(view.member.state is PeerState.UP for view in node.mesh.peers())
+
+
+def test_the_loop_does_not_wait_for_a_peers_head_to_be_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = threading.Event()
+    write = heads.write_private
+
+    def slowly(path: Path, content: bytes) -> None:
+        assert disk.wait(LIMIT_S)
+        write(path, content)
+
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.leaves = LEAVES
+        monkeypatch.setattr(heads, "write_private", slowly)
+        bob.mesh.publish_head(of_tree(5, by=BOB))
+        bob.mesh.send_op(alice.origin, {"op": "meanwhile"})
+        assert await alice.told("op") == ("bob", {"op": "meanwhile"})
+        assert alice.mesh.peers()[0].head is None
+        disk.set()
+        assert (await alice.told("head"))[1].size == 5
+
+    two(tmp_path, work)
+
+
+def test_heads_of_a_link_that_is_lost_meanwhile_leave_nothing_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.leaves = LEAVES
+        bob.mesh.publish_head(of_tree(5, by=BOB))
+        await alice.told("head")
+        for _ in range(3 * MAX_WAITING):
+            bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(7, by=BOB)})
+        bob.mesh.send_op(alice.origin, {"op": "after them"})
+        await alice.told("op")
+        alice.mesh.cut(bob.origin, "in the middle")
+        await bob.told("up")
+        bob.mesh.publish_head(of_tree(9, by=BOB))
+        assert (await alice.told("head"))[1].size in (7, 9)  # a proof is asked for anew, and given
+
+    two(tmp_path, work)
