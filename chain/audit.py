@@ -298,8 +298,7 @@ class Audit:
         if missing == 0:
             return
         if missing == 1:
-            self._grow(entry.previous)
-            self._settle_head(None)
+            self._grow(entry.previous)  # a head over just these is compared when this entry is confirmed
         else:
             self._gaps = True
             self._forget_head()

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from chain.audit import Audit
+from chain.audit import Audit, Finding
 from chain.draft import Draft
+from chain.head import TreeHead
+from chain.journal_audit import JournalAudit
 from chain.keys import create_keys, load_pairs
-from chain.record import RawEntry
+from chain.merkle import root as merkle_root
+from chain.note import join_note
+from chain.record import RawEntry, encode_entry_record, encode_head_record, encode_payload
 from chain.rotation import KeyPair
-from chain.sequencer import Sequencer
+from chain.sequencer import Sequencer, Written
 from chain.verify import verify
 from chain.verify_tiles import verify_tiles
+from tests.chain.ledgers import KEYS
 from tests.chain.test_key_change import rotate
 
 ORIGIN = "weftos-aaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -41,6 +47,60 @@ def test_a_call_whose_outcome_was_erased_is_not_open(damaged: bool) -> None:
     audit.finish()
     assert (audit.findings, audit.erased) == ([], 1)
     assert list(audit.open_calls.values()) == [1]
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [None, 7, "0-1", {"0": 1}, [[0]], [[0, "1"]], [[False, 1]], [[1, 0]], [[-1, 0]], [[0, 2]], [0, 1], [[]]],
+)
+@pytest.mark.parametrize("damaged", [False, True], ids=["quick way", "slow way"])
+def test_an_erasure_that_names_no_entries_before_it_is_a_finding_and_explains_nothing(
+    ranges: object, damaged: bool
+) -> None:
+    drafts = [note(0), note(1), Draft("erase", {"ranges": ranges, "by": "operator", "reason": "asked"})]
+    entries = Sequencer(ORIGIN).take(drafts, 1, bytes(32 * len(drafts))).entries
+    audit = Audit(ORIGIN)
+    for at, written in enumerate(entries):
+        kept = (None, None) if at == 1 else (written.salt, written.body)
+        audit.record(RawEntry(written.leaf, *kept), "here", suspect=damaged)
+    audit.finish()
+    assert {(found.seq, found.kind) for found in audit.findings} == {(2, "body"), (1, "erased")}
+
+
+def note(number: int) -> Draft:
+    return Draft("message.refused", {"to": "/user/a", "sender": "operator", "why": f"w{number}"})
+
+
+def head(entries: Sequence[Written], size: int, root: bytes = b"") -> bytes:
+    """A head over the first entries; its signature is looked at by nobody here."""
+    text = TreeHead(KEYS.origin, size, root or merkle_root(each.leaf_hash for each in entries[:size])).text()
+    return join_note(text, KEYS.ed25519_line(text))
+
+
+def lost_in_the_middle(other: bytes = b"") -> list[Finding]:
+    """What is found when the one entry of the second of three groups cannot be read, and its head can."""
+    entries = Sequencer(KEYS.origin).take([note(number) for number in range(4)], 1, bytes(32 * 4)).entries
+    records = [encode_entry_record(each.leaf, each.salt, each.body) for each in entries]
+    over_three = head(entries, 3, other)
+    audit = JournalAudit(KEYS.origin, watched=frozenset({3}))
+    audit.frame("first", encode_payload(records[:2], head(entries, 2)), "")
+    lost = encode_payload([b"\xc1" + records[2][1:]], over_three)
+    audit.frame("second", lost, "another checksum")
+    full = encode_head_record(head(entries, 3), False)
+    audit.frame("third", encode_payload([records[3], full], head(entries, 4)), "")
+    audit.finish()
+    assert audit.entries == 4
+    assert audit.roots == {3: merkle_root(each.leaf_hash for each in entries[:3])}
+    return audit.findings
+
+
+def test_a_head_exactly_where_one_entry_is_lost_is_compared_with_the_hash_that_its_successor_holds() -> None:
+    assert [(found.seq, found.kind) for found in lost_in_the_middle()] == [(2, "entry")]
+    entries = Sequencer(KEYS.origin).take([note(number) for number in range(4)], 1, bytes(32 * 4)).entries
+    right = merkle_root(each.leaf_hash for each in entries[:3])
+    changed = bytes([right[0] ^ 1]) + right[1:]
+    found = lost_in_the_middle(changed)
+    assert (found[1].kind, found[1].expected, found[1].found) == ("head", right.hex(), changed.hex())
 
 
 @pytest.fixture(scope="module")

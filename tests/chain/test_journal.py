@@ -102,6 +102,27 @@ def test_after_any_failed_operation_the_same_append_succeeds_later_and_is_there_
     assert open_journal(disk.crash())[1] == list(range(12))
 
 
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_nothing_of_a_long_frame_that_failed_is_left_behind_the_short_one_that_follows(
+    operation: str,
+) -> None:
+    disk = MemoryDisk()
+    disk.torn = 350
+    journal, _ = open_journal(disk)
+    journal.append(payload(0), KEYS.sign_ed25519)
+    disk.fail(operation)
+    long = encode_payload([encode_state_record("t", "1", bytes(400))], None)
+    with pytest.raises(OSError, match="EIO"):
+        journal.append(long, KEYS.sign_ed25519)
+    journal.append(payload(1), KEYS.sign_ed25519)
+    after = disk.crash()
+    reader = JournalReader(AT, after)
+    assert [group.number for group in reader.groups()] == [0, 1]
+    assert reader.tail is None
+    assert after.size(AT / reader.position.file) == reader.position.offset
+    assert open_journal(after)[1] == [0, 1]
+
+
 def test_after_a_failed_sync_the_descriptor_is_not_used_again() -> None:
     disk = MemoryDisk()
     journal, _ = open_journal(disk)

@@ -11,6 +11,7 @@ from chain.rotation import (
     KeyHistory,
     KeyPair,
     follow,
+    origin_of,
     parse_vkeys,
     rotation_body,
     statement,
@@ -21,6 +22,21 @@ FIRST = Keys(b"a" * 32, b"b" * 32)
 ORIGIN = FIRST.origin
 SECOND, THIRD = (Keys(seed * 32, seed.upper() * 32, [FIRST.pair]) for seed in (b"c", b"d"))
 STRANGER = Keys(b"x" * 32, b"y" * 32)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        # sha256sum, its first 16 bytes, base32, lower case: by coreutils; the first is the key of RFC 8032, test 1
+        (
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+            "weftos-eh7ddx5bksrgcytl7bkai36se4",
+        ),
+        ("00" * 32, "weftos-mzuhvlpymk6xo3epygfy5h4oea"),
+    ],
+)
+def test_an_origin_is_the_fingerprint_that_other_programs_come_to(key, name):
+    assert origin_of(bytes.fromhex(key)) == name
 
 
 def body(number=1, old=FIRST, new=SECOND, **changed):

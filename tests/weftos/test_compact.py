@@ -7,21 +7,23 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from chain.binding import snapshot_note
 from chain.disk import Disk
 from chain.errors import DamageError
 from chain.frame import segment_group
 from chain.ledger import StateChange
 from chain.reader import EntryRecord, JournalReader, Position, StateRecord
-from chain.snapshot import Snapshot, place_snapshot, read_snapshot, snapshot_records
+from chain.snapshot import Snapshot, place_snapshot, read_snapshot, snapshot_records, write_snapshot
 from kernel.recorder import replay_into
 from kernel.state import State
 from kernel.state_snapshot import restore_state
 from tests.chain.forger import put_together, rechained, taken_apart
-from tests.chain.ledgers import draft, open_ledger
+from tests.chain.ledgers import KEYS, abandon, draft, open_ledger
 from tests.kernel.test_state_snapshot import view
 from tests.weftos.compacting import LIMITS, made, written_before
 from weftos.compact import compact
@@ -196,3 +198,23 @@ def test_as_a_process_of_its_own(data: Path) -> None:
     (data / "snapshot" / "state.ws").unlink()
     failed = subprocess.run([*argv, "--group", "999"], capture_output=True, text=True, timeout=60)
     assert failed.returncode == 1 and "ends before group 999" in failed.stderr
+
+
+def test_a_snapshot_that_the_published_entries_contradict_is_refused(data: Path) -> None:
+    """Signed by the right keys, as a node signs that has gone wrong; everything else in it is as it was."""
+    made(data, segments(data)[-1])
+    right, records = stored(data), list(snapshot_records(data / "snapshot", Disk()))
+
+    def place(snapshot: Snapshot) -> None:
+        digest = write_snapshot(data / "snapshot", Disk(), snapshot, records)
+        place_snapshot(data / "snapshot", Disk(), digest, snapshot_note([KEYS], snapshot.group, digest))
+
+    for at in range(len(right.nodes)):
+        nodes = tuple(bytes(32) if number == at else node for number, node in enumerate(right.nodes))
+        place(replace(right, nodes=nodes))
+        with pytest.raises(
+            DamageError, match=f"the published entries are not the {right.seq} that it covers"
+        ):
+            open_ledger(data)
+    place(right)
+    abandon(open_ledger(data))
