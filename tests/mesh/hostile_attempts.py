@@ -260,10 +260,11 @@ def endless_parts(friend: bool) -> Callable[[Target], str]:
 
 
 def half_open(target: Target) -> str:
-    lines = [Line(target) for _ in range(200)]
+    lines: list[Line] = []
     try:
-        for line in lines:
-            line.send(Rogue(stranger()).first())
+        for _ in range(200):  # each speaks at once: those that come later push it out
+            lines.append(Line(target))
+            lines[-1].send(Rogue(stranger()).first())
         fates = {line.fate() for line in lines}
     finally:
         for line in lines:
