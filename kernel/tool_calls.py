@@ -196,6 +196,9 @@ class ToolCalls:
         """What was recorded of a call, told to whoever runs its turn: its outcome, or to wait for a person."""
         if call.doubt:
             self.doubts.suspend(turn)
+        elif call.outcome is None and call.intent_seq < 0:  # a person was quicker, and wants another attempt
+            self._attempts.release(turn.id, call.ordinal)
+            self._retry(turn, call)
         self._answer(turn, call)
 
     def _undone(self, site: CallSite, call: Call, status: str, text: str, *, again: bool = False) -> Draft:

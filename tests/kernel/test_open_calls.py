@@ -12,8 +12,9 @@ from kernel.erasure import Plan
 from kernel.erasure_control import check_unused
 from kernel.errors import NotFound, Refused
 from kernel.tools.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
+from tests.kernel.disks import FullDisk, SlowDisk
 from tests.kernel.kernel_twin import Delivery, Twin
-from tests.kernel.test_tool_calls import FullDisk, turn_of_ada
+from tests.kernel.test_tool_calls import turn_of_ada
 from tests.kernel.test_turns import on_twin
 
 WRITE = {"path": "a", "content": "b"}
@@ -346,6 +347,29 @@ def test_a_question_is_not_sent_twice_when_its_answer_was_given_up_in_vain(tmp_p
     on_twin(tmp_path, body, disk=disk)
 
 
+def test_a_word_that_comes_before_its_doubt_is_on_the_disk_is_heard(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.calls)
+        disk.ready.clear()
+        twin.workers.answer = lost
+        twin.workers.hold.set()
+        await until(twin.kernel.state.doubts)
+        twin.workers.answer = lambda call: WorkerResult("ok", "paid", False, "", 4)
+        word = asyncio.create_task(twin.kernel.tool_calls.resolve(f"{at.turn}:0.0", "retry", "operator:0"))
+        await until(lambda: not twin.kernel.state.doubts())
+        disk.ready.set()
+        await word
+        assert (await twin.result())["text"] == "paid"
+        assert len(twin.workers.calls) == 2
+
+    on_twin(tmp_path, body, disk=disk)
+
+
 # -- a write that is made again --------------------------------------------------------------------------------------
 
 
@@ -366,7 +390,8 @@ def test_each_attempt_at_a_write_bears_what_was_there_before_the_first(tmp_path:
         await until(twin.kernel.state.doubts)
         [doubt] = twin.kernel.state.doubts()
         process = twin.kernel.live.get(at.pid)
-        assert process is not None and process.state == "suspended"
+        assert process is not None
+        await until(lambda: process.state == "suspended")
         twin.workers.answer = lambda call: WorkerResult("ok", "written", False, "", 7)
         await twin.kernel.tool_calls.resolve(doubt.id, "retry", "operator:0")
         assert (await twin.result())["text"] == "written"
