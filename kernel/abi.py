@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 ABI_VERSION = 1
+OPEN_CALLS = 256
+"""How many syscalls of one process may be under way at once; those beyond wait in its cell."""
 
 
 Effects = Literal["none", "local", "external"]

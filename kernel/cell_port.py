@@ -9,9 +9,12 @@ The rules:
 4. A turn that the node has ended is not heard any more either; not unwound within ``confirm_s``, its process
    has
    crashed.
-5. Whoever breaks 1 or 2, or sends anything of the wrong shape, lies: :class:`FrameError`, the link is closed
-   and the
-   cell killed. Whoever fails 3 loses its cell.
+5. Whoever breaks 2, or has a frame of the wrong shape sent in its name, has crashed: that process alone, and it is to
+   blame. Its neighbours go on.
+6. A frame that breaks 1, or is in the name of no process here, is a lie of the cell: :class:`FrameError`, the link is
+   closed and the cell killed. So is one whose process fails 3.
+
+Code in a cell can send frames in the name of its neighbours there: a cell is one domain of trust.
 
 While a process of the cell has yet to confirm its death, new ones wait here and are not sent: if the cell
 must be killed for it, they go elsewhere unharmed. Clock, link and slot are the host's.
@@ -145,6 +148,39 @@ class CellPort:
 
     def receive(self, frame: Any) -> None:
         """One frame from the cell. Raises :class:`FrameError` for a lie."""
+        try:
+            self._receive(frame)
+        except FrameError as error:
+            hosted = self._speaker(frame)
+            if hosted is None:
+                raise
+            self._condemn(hosted, str(error))
+
+    def _speaker(self, frame: Any) -> Hosted | None:
+        """The process of this cell in whose name a frame was sent."""
+        match frame:
+            case [str(), int() as pid, *_] if type(pid) is int:
+                hosted = self._hosted.get(pid)
+                return None if hosted is None or hosted.state == "waiting" else hosted
+        return None
+
+    def _condemn(self, hosted: Hosted, why: str) -> None:
+        """End a process that broke a rule, it alone; one that is dead already has its second to go."""
+        pid, was, open_turn = hosted.placement.pid, hosted.state, hosted.turn
+        if was == "stopping":
+            return
+        self.stop(pid, "it broke the rules of the link")
+        why = self._line(f"broke the rules of the link: {why}")
+        if was == "starting":
+            self._events.start_failed(pid, why)
+        else:
+            self._events.crashed(pid, open_turn, why)
+
+    def open_turns(self) -> list[int]:
+        """The processes that are in a turn."""
+        return [pid for pid, hosted in self._hosted.items() if hosted.turn is not None]
+
+    def _receive(self, frame: Any) -> None:
         if isinstance(frame, list) and any(type(part) is bool for part in frame):
             raise FrameError(f"cell {self.cell} sent yes or no in place of a number")
         match frame:
@@ -161,8 +197,9 @@ class CellPort:
             case ["done", int() as pid, str() as turn, dict() as result]:
                 self._done(pid, turn, result)
             case ["started", int() as pid]:
-                self._expect(pid, "starting").state = "running"
-                self._events.started(pid)
+                if (hosted := self._heard(pid, "starting")) is not None:  # else the report crossed its stop
+                    hosted.state = "running"
+                    self._events.started(pid)
             case ["failed", int() as pid, str() as why]:
                 if (hosted := self._heard(pid, "starting")) is not None:
                     self._bury(hosted)

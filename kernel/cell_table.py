@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kernel.abi import OPEN_CALLS
+
 Isolation = Literal["shared", "dedicated"]
 
 
@@ -34,7 +36,7 @@ class CellLimits:
     hang_s: float = 30.0
     lease_s: float = 5.0
     beat_s: float = 1.0
-    open_calls: int = 256
+    open_calls: int = OPEN_CALLS
     visitors: int = 256
     visitors_per_address: int = 64
     hello_frame_bytes: int = 4096

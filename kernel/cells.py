@@ -280,13 +280,25 @@ class Cells:
             return
         if isinstance(error, FrameError):
             log.warning("cell %s broke the rules and is killed: %s", cell.name, error)
-        self.lose(cell, str(error) if error else "end of file")
+            self.lose(cell, str(error), self._culprit(cell, error))
+        else:
+            self.lose(cell, str(error) if error else "end of file")
 
-    def lose(self, cell: StartedCell, why: str) -> None:
-        """The cell is dead, or must die: one event for all that lived in it, a new place for what waited."""
+    def _culprit(self, cell: StartedCell, error: FrameError) -> int:
+        """Who broke the rules: whoever the frame was of, else whoever runs, else the only one that is in a turn."""
+        seated, turns = self._table[cell.name].pids, cell.port.open_turns()
+        for pid in (error.speaker, cell.running()):
+            if pid in seated:
+                return pid
+        return turns[0] if len(turns) == 1 else 0
+
+    def lose(self, cell: StartedCell, why: str, culprit: int = 0) -> None:
+        """The cell is dead, or must die: one event for all that lived in it, a new place for what waited. ``culprit``
+        is to blame, when it is known; else whoever was running.
+        """
         if cell.gone or self._closed:
             return
-        running = cell.running()
+        running = culprit or cell.running()
         was_spare = self._table[cell.name].domain is None
         lost, waiting = self._end(cell)
         log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)

@@ -26,6 +26,7 @@ from mesh.bounded import Unbounded, unpack
 
 MAX_FRAME_BYTES = 16 * 2**20
 FRAMES_PER_STEP = 64
+SPEAKER_BYTES = 64
 STEP_BYTES = 64 * 2**10
 _HEADER = struct.Struct(">IQ")
 HEADER_BYTES = _HEADER.size
@@ -51,8 +52,10 @@ OWN = LinkBounds(None, None)
 
 class FrameError(Exception):
     """The peer broke the framing (oversized, foreign boot, not msgpack). The link is closed; the message says
-    why.
+    why. ``speaker``: the PID in whose name the frame was sent, 0 when it cannot be told.
     """
+
+    speaker = 0
 
 
 def encode_frame(boot: int, value: Any) -> bytes:
@@ -111,7 +114,22 @@ class FrameDecoder:
             return unpack(payload, self._max_values, any_keys=True)
         except Unbounded as error:
             why = str(error)
-        raise FrameError(f"frame of {len(payload)} bytes is refused: {why}")
+        refusal = FrameError(f"frame of {len(payload)} bytes is refused: {why}")
+        refusal.speaker = speaker_of(payload[:SPEAKER_BYTES])
+        raise refusal
+
+
+def speaker_of(head: bytes) -> int:
+    """The PID in the beginning of a frame ``[operation, pid, ...]`` of a cell, 0 when there is none."""
+    unpacker = msgpack.Unpacker(max_buffer_size=SPEAKER_BYTES)
+    try:
+        unpacker.feed(head)
+        if unpacker.read_array_header() < 2 or type(unpacker.unpack()) is not str:
+            return 0
+        pid = unpacker.unpack()
+    except (ValueError, TypeError, msgpack.UnpackException, msgpack.BufferFull):
+        return 0
+    return pid if type(pid) is int and pid > 0 else 0
 
 
 class FrameLink(asyncio.Protocol):

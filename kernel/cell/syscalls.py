@@ -4,19 +4,24 @@ Numbering: each single call opens a new round and has index 0 in it; ``call_tool
 with the indexes 0 to k-1. ``history`` and ``tools`` came with the message and are no calls. The ordinal
 (round, index) names the call to the node for ever, so a behaviour that makes the same calls in the same order
 gets the same outcomes again.
+
+The node takes no more than ``OPEN_CALLS`` of a process at once. A call beyond them waits here, and is made, in order,
+when one before it has its outcome.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernel.abi import ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
+from kernel.abi import OPEN_CALLS, ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
 from kernel.cell.frames import FrameError
 
 Send = Callable[[list[Any]], None]
+Outcome = asyncio.Future[dict[str, Any]]
 MAX_LOG_CHARS = 4096
 MAX_LOGS_PER_TURN = 1000
 
@@ -48,7 +53,8 @@ class CellSyscalls:
         self._loop = asyncio.get_running_loop()
         self._round = 0
         self._logs = 0
-        self._open: dict[tuple[int, int], asyncio.Future[dict[str, Any]]] = {}
+        self._open: dict[tuple[int, int], Outcome] = {}
+        self._waiting: deque[tuple[int, int, str, dict[str, Any], Outcome]] = deque()
         self._ended: str | None = None
 
     async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
@@ -121,31 +127,52 @@ class CellSyscalls:
         self._round += 1
         return round_
 
-    def _call(self, round_: int, index: int, op: str, args: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
+    def _call(self, round_: int, index: int, op: str, args: dict[str, Any]) -> Outcome:
         if self._ended is not None:
             raise TurnEnded(self._ended)
-        future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        future: Outcome = self._loop.create_future()
+        if self._waiting or len(self._open) >= OPEN_CALLS:
+            self._waiting.append((round_, index, op, args, future))
+        else:
+            self._make(round_, index, op, args, future)
+        return future
+
+    def _make(self, round_: int, index: int, op: str, args: dict[str, Any], future: Outcome) -> None:
         try:
             self._send(["call", self._pid, self._turn, round_, index, op, args])
         except FrameError as error:
             future.set_result({"status": "error", "text": f"the call is too large to be made: {error}"})
         else:
             self._open[round_, index] = future
-        return future
+
+    def _make_next(self) -> None:
+        """Make calls that wait, as far as there is room. One that nobody waits for any more is not made."""
+        while self._waiting and len(self._open) < OPEN_CALLS:
+            call = self._waiting.popleft()
+            future = call[-1]
+            if future.done():
+                continue
+            try:
+                self._make(*call)
+            except (TypeError, ValueError, OverflowError) as error:  # as it would have been raised at once
+                future.set_exception(error)
 
     def resolve(self, round_: int, index: int, outcome: dict[str, Any]) -> None:
         """The node's answer to one call; one that nobody waits for any more is dropped."""
         future = self._open.pop((round_, index), None)
         if future is not None and not future.done():
             future.set_result(outcome)
+        self._make_next()
 
     def end(self, why: str) -> bool:
         """The turn is over. True when a call was waiting, and so the behaviour learns of it without being
         cancelled.
         """
         self._ended = why
-        waiting = [future for future in self._open.values() if not future.done()]
+        futures = [*self._open.values(), *(future for *_, future in self._waiting)]
+        waiting = [future for future in futures if not future.done()]
         self._open.clear()
+        self._waiting.clear()
         for future in waiting:
             future.set_exception(TurnEnded(why))
         return bool(waiting)

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from kernel.abi import Message, ModelRequest, ProcessInfo, Syscalls, ToolCall, TurnResult
+from kernel.abi import OPEN_CALLS, Message, ModelRequest, ProcessInfo, Syscalls, ToolCall, TurnResult
 
 
 class Base:
@@ -152,6 +152,36 @@ class Large(Base):
         result = await sys.call_tool("t", "x" * (17 * 2**20))
         second = await sys.call_tool("t", "{}")
         return f"{result.status} {second.status}"
+
+
+class Many(Base):
+    """Makes more calls at once than may be under way."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        together = await sys.call_tools([ToolCall("t", "{}")] * 400)
+        apart = await asyncio.gather(*(sys.now() for _ in range(400)))
+        return f"{len(together)} {len(apart)} {set(apart)}"
+
+
+class Flood(Base):
+    """Speaks past its own shell: more calls than may be under way."""
+
+    async def handle(self, message: Message, sys: Any) -> str:
+        for round_ in range(OPEN_CALLS + 1):
+            sys._send(
+                ["call", sys._pid, sys._turn, round_, 0, "tool", {"name": "slow", "arguments": "", "id": ""}]
+            )
+        await asyncio.sleep(3600)
+        return "unreachable"
+
+
+class Foreign(Base):
+    """Asks with something that no frame may hold."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        strange: Any = {("a", "key"): 1}
+        await sys.ask_model(ModelRequest(({"role": "user", "content": strange},)))
+        return "unreachable"
 
 
 class Modules(Base):

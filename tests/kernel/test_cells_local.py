@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kernel.abi import OPEN_CALLS
 from kernel.cell_events import CellCall
 from kernel.errors import Invalid, StateError
 from tests.kernel.cell_node import OUTCOMES, Node, local_node, placement
@@ -303,6 +304,52 @@ def test_a_call_too_large_for_the_link_is_an_answer_and_no_crash() -> None:
     async def body(node: Node) -> None:
         await node.start(1, "Large")
         assert (await node.turn(1, "x"))["reply"] == "error ok"
+
+    with_node(body)
+
+
+def test_calls_beyond_those_that_may_be_under_way_wait_in_the_cell() -> None:
+    async def body(node: Node) -> None:
+        held: list[CellCall] = []
+
+        def hold(pid: int, call: CellCall) -> dict[str, Any] | None:
+            held.append(call)
+            return None
+
+        node.notes.answers = hold
+        await node.start(7, "Many")
+        node.deliver(7, "go")
+        await node.notes.wait("syscall", 7, OPEN_CALLS)
+        most = 0
+        for answered in range(800):
+            await node.notes.wait("syscall", 7, answered + 1)
+            most = max(most, len(held) - answered)
+            call = held[answered]
+            node.cells.result(7, call.turn, call.round, call.index, OUTCOMES[call.op])
+        result = (await node.notes.wait("turn_done", 7))[3]
+        assert result["reply"] == "400 400 {12.5}"
+        assert most == OPEN_CALLS
+        ordinals = [(call.round, call.index) for call in held]
+        assert ordinals == sorted(ordinals)
+
+    with_node(body)
+
+
+@pytest.mark.parametrize("behaviour", ["Flood", "Foreign"])
+def test_who_breaks_a_rule_of_the_link_is_to_blame_and_its_neighbours_are_not(behaviour: str) -> None:
+    async def body(node: Node) -> None:
+        for pid in (7, 8):
+            await node.start(pid, "Waits")
+            node.deliver(pid, "x")
+        await node.start(9, behaviour)
+        node.deliver(9, "go")
+        if behaviour == "Flood":  # the frames can be read: it crashes alone
+            assert "calls open for pid 9, the limit" in (await node.notes.wait("crashed", 9))[3]
+            await node.start(10, "Echo")  # in the same cell, which goes on
+            assert [sorted(view.pids) for view in node.cells.list() if view.pids] == [[7, 8, 10]]
+        else:  # the link is of no use any more, but whose frame it was can be read
+            _, _, running, lost, _ = await node.notes.wait("cell_lost")
+            assert (running, sorted(lost)) == (9, [7, 8, 9])
 
     with_node(body)
 
