@@ -6,6 +6,7 @@ The table can change between two slices; a slot that is gone by then is left out
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
 from operator import attrgetter
@@ -16,7 +17,15 @@ from kernel.live import LiveTable
 from kernel.state import Slot, State
 
 SLICE_ROWS = 200
+SORTED_AT_ONCE = 1_000
 _ADDRESS = attrgetter("address")
+
+
+class _End:
+    """No more slots here."""
+
+
+_END = _End()
 
 
 class Listing:
@@ -32,9 +41,12 @@ class Listing:
 
     async def rows(self) -> AsyncIterator[dict[str, Any]]:
         """All of them, parents before children, those of one parent by name. Lets the loop go on in between."""
-        for number, slot in enumerate(self._walk(), 1):
-            yield self.row(slot)
-            if number % SLICE_ROWS == 0:
+        number = 0
+        for slot in self._walk():
+            if slot is not None:
+                number += 1
+                yield self.row(slot)
+            if slot is None or number % SLICE_ROWS == 0:
                 await asyncio.sleep(0)
 
     def first(self, limit: int) -> Iterator[tuple[int, str, str, str, str]]:
@@ -71,13 +83,26 @@ class Listing:
             "turn": process.turn if process else "",
         }
 
-    def _walk(self) -> Iterator[Slot]:
-        above = [iter(sorted(self._state.children(ROOT), key=_ADDRESS))]
+    def _walk(self) -> Iterator[Slot | None]:
+        """Slots in their order; None where a slice of work was done for the next."""
+        above = [_in_order(self._state.children(ROOT))]
         while above:
-            slot = next(above[-1], None)
+            slot = next(above[-1], _END)
             if slot is None:
+                yield None
+            elif isinstance(slot, _End):
                 above.pop()
             elif (present := self._state.slots.get(slot.address)) is not None:
                 yield present
                 if below := self._state.children(slot.address):
-                    above.append(iter(sorted(below, key=_ADDRESS)))
+                    above.append(_in_order(below))
+
+
+def _in_order(slots: list[Slot]) -> Iterator[Slot | None]:
+    """``slots`` by address, sorted a slice at a time: None after each but the last."""
+    runs = []
+    for first in range(0, len(slots), SORTED_AT_ONCE):
+        if first:
+            yield None
+        runs.append(sorted(slots[first : first + SORTED_AT_ONCE], key=_ADDRESS))
+    yield from runs[0] if len(runs) == 1 else heapq.merge(*runs, key=_ADDRESS)
