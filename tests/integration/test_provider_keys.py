@@ -32,7 +32,7 @@ def test_the_key_reaches_the_server_and_no_worker_or_cell_finds_it(
 ) -> None:
     assert node.talk("keyed", "five-calls")["status"] == "ok"
     assert models.requests()[-1]["headers"]["authorization"] == f"Bearer {KEY}"
-    look(node, "local")
+    look(node, "local-keys")
 
 
 def test_a_gateway_that_is_started_again_has_the_key_again(node: LiveNode, models: ModelServer) -> None:
@@ -45,7 +45,7 @@ def test_a_gateway_that_is_started_again_has_the_key_again(node: LiveNode, model
 
 @pytest.mark.ray
 def test_under_ray_no_worker_or_cell_finds_it_either(ray_node: LiveNode) -> None:
-    look(ray_node, "ray")
+    look(ray_node, "ray-keys")
 
 
 def test_no_process_of_a_node_has_it_in_its_environment(node: LiveNode) -> None:
