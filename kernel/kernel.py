@@ -301,9 +301,8 @@ class Kernel:
         self.processes.exit(pid, "crash", why)
 
     def crashed(self, pid: int, turn: str | None, detail: str) -> None:
-        self.env.log(
-            "process crashed", pid=pid, turn=turn or ""
-        )  # process.exited says of what, and can be erased
+        # Of what, process.exited says, and can be erased; a log cannot.
+        self.env.log("process crashed", pid=pid, turn=turn or "")
         self.processes.exit(pid, "crash", detail, told=True)
 
     def exited(self, pid: int, reason: str) -> None:

@@ -159,7 +159,7 @@ def _build(posts: list[Post], wires: Wires) -> dict[tuple[str, str], Wire]:
         ]
         for place, other in enumerate(posts):
             if other is not post:
-                lines.append(f'[peers.{other.name}]\norigin = "{other.origin}"\n')
+                lines.append(f'[peers.{other.name}]\norigin = "{other.origin}"\ntools = {TOOLS}\n')
                 if number < place:
                     wire = pairs[post.name, other.name] = wires.lay(other.port)
                     lines.append(f'address = "127.0.0.1:{wire.port}"\n')
