@@ -35,10 +35,13 @@ MOST_FINDINGS = 1_000
 ERASE = "erase"
 NEVER_ERASED = (ERASE, ROTATED)
 OUTCOMES = ("tool.outcome", "tool.resolved")
+BOOTED, ACCEPTED = "node.booted", "state.accepted"
+CONFIGURED = ("configuration", "peers")  # digests in node.booted of what decides and is no state
+MOST_KEPT = 1_000
 _ID_CHARACTERS = 64
 
 FOLLOWED = frozenset(
-    ("tool.intent", *OUTCOMES, "node.booted", ERASE, ROTATED)
+    ("tool.intent", *OUTCOMES, BOOTED, ACCEPTED, ERASE, ROTATED)
 )  # kinds that say something together
 
 
@@ -97,8 +100,9 @@ class Audit:
     note in ``roots``. ``beside`` hears of each entry.
 
     entries, tree: so far; begins: the first one of which more than the hash is known. boots, erased: how many.
-    open_calls: seqs of intents without an outcome. Of the findings the first ones are kept, ``found`` is how many there
-    were.
+    open_calls: seqs of intents without an outcome. accepted: entries by which a person took over state that no key had
+    signed. configured: boots with another configuration or other rights of peers than the one before, and which. Of the
+    findings the first ones are kept, ``found`` is how many there were.
     """
 
     def __init__(
@@ -117,6 +121,9 @@ class Audit:
         self.boots = 0
         self.erased = 0
         self.open_calls: dict[tuple[str, str], int] = {}
+        self.accepted: list[int] = []
+        self.configured: list[tuple[int, str]] = []
+        self._configured: dict[str, str] = {}
         self._intents: dict[int, tuple[str, str]] = {}
         self.tree = CompactRange()
         self.counters = Counters()
@@ -396,8 +403,11 @@ class Audit:
             self._intents[seq] = call
         elif kind in OUTCOMES:
             self._settled(_call(body))
-        elif kind == "node.booted":
+        elif kind == BOOTED:
             self.boots += 1
+            self._booted(seq, body)
+        elif kind == ACCEPTED and len(self.accepted) < MOST_KEPT:
+            self.accepted.append(seq)
         elif kind == ERASE:
             self._erasure(seq, where, body.get("ranges"))
         elif kind == ROTATED and self.keys is not None:
@@ -405,6 +415,14 @@ class Audit:
                 self.keys.rotated(seq, body)
             except RotationError as error:
                 self._add(seq, "rotation", where, "a change of keys that all four keys signed", str(error))
+
+    def _booted(self, seq: int, body: dict[str, Any]) -> None:
+        """Whether the node was configured as at the boot before."""
+        now = {name: str(body[name]) for name in CONFIGURED if name in body}
+        before, self._configured = self._configured, now
+        changed = [name for name in now if before and before.get(name) != now[name]]
+        if changed and len(self.configured) < MOST_KEPT:
+            self.configured.append((seq, ", ".join(changed)))
 
     def _settled(self, call: tuple[str, str]) -> None:
         """A call is not open, or not any more."""

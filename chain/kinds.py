@@ -52,6 +52,19 @@ _TABLE = (
         ml_dsa_65="verifier key",
         recovered_groups="groups replayed from the journal",
         torn_bytes="bytes of an incomplete last group that were cut off",
+        configuration="SHA-256 of the settings in force, as canonical JSON",
+        peers="SHA-256 of the peers' rights, as canonical JSON",
+        changed="which of the two are not those of the boot before",
+    ),
+    _kind(
+        "state.accepted",
+        "a person has accepted state that the node's keys had not signed, or that entries contradict; from here on "
+        "it is bound by the signatures again",
+        durable=True,
+        reason="why, in that person's words",
+        uid="user id of that person",
+        what="what was found, each with its place, and how many more there are",
+        contradicted="entries that the state contradicts, by their numbers",
     ),
     _kind(
         "node.stopped",

@@ -21,8 +21,11 @@ class Report:
     published ledger. torn_bytes: an incomplete last frame, as a crash leaves it. closed: the journal ends with a clean
     stop. pinned: the keys came from the caller; when False, everything here was measured against keys in the ledger
     itself. partial: only some entries of the ledger are here. begins: those before were not audited. rotations: changes
-    of keys; erased: bodies that were erased. open_calls: seqs of intents that have no outcome yet. note: the newest
-    head with both signatures, empty without one; vkeys: the keys that the ledger has had.
+    of keys; bound: whether the node's keys have signed its state, None when there is none here; uncompared: why it was
+    not held against the entries; accepted: entries by which a person took over state that they had not; configured:
+    boots at which configuration or peers' rights were others than before, and which; erased: bodies that were erased.
+    open_calls: seqs of intents that have no outcome yet. note: the newest head with both signatures, empty without one;
+    vkeys: the keys that the ledger has had.
     """
 
     origin: str
@@ -42,6 +45,10 @@ class Report:
     erased: int = 0
     note: bytes = b""
     vkeys: bytes = b""
+    bound: bool | None = None
+    uncompared: str = ""
+    accepted: list[int] = field(default_factory=list)
+    configured: list[tuple[int, str]] = field(default_factory=list)
     open_calls: list[int] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     left_out: int = 0
@@ -69,6 +76,8 @@ def report_of(audit: Audit, claims: Claims, more: Sequence[Finding] = (), *, par
         erased=audit.erased,
         note=newest.note if newest else b"",
         vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
+        accepted=audit.accepted,
+        configured=audit.configured,
         open_calls=[] if partial else sorted(audit.open_calls.values()),
         findings=[*claims.findings, *audit.findings, *more],
         left_out=audit.found - len(audit.findings) + claims.found - len(claims.findings),

@@ -21,6 +21,7 @@ PROTECTED: Mapping[str, str] = {
     "key.rotated": "every later signature is checked by it",
     "erase": "it says what was erased, by whom and why",
     "node.booted": "it says when the node ran, and with which keys",
+    "state.accepted": "it says which state a person has accepted, and why",
     "node.stopped": "it says when the node stopped, and why",
     "process.spawned": "it says who made which process, and with what rights",
 }

@@ -63,6 +63,10 @@ def _given(value: Any) -> bool:
     return type(value) in (int, float)
 
 
+def _numbers(value: Any) -> bool:
+    return type(value) is list and all(map(_number, value))
+
+
 def _spec(value: Any) -> bool:
     ProcessSpec.from_json(value)
     return True
@@ -90,6 +94,7 @@ _ID = {"id": str}
 
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "node.booted": {},
+    "state.accepted": {"contradicted": _numbers},
     "process.spawned": {"address": str, "parent": str, "spec": _spec},
     "process.started": {"address": str, "pid": _number},
     "process.exited": {"address": str, "pid": _number, "reason": str, "detail": str},

@@ -28,6 +28,7 @@ from kernel.values import canonical
 
 REMEMBERED_PIDS = 100_000
 DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
+CONFIGURED = ("configuration", "peers")  # digests in node.booted
 CRASH_REASONS = ("crash", "timeout")
 
 
@@ -195,6 +196,8 @@ class State:
         self.pids: OrderedDict[int, str] = OrderedDict()
         self.pids_reserved = 0
         self.boots = 0
+        self.accepted: set[int] = set()  # entries that state may contradict: a person has taken that over
+        self.configured: dict[str, str] = {}  # digests of what decides and is no state, at the newest boot
         self.tally = Tally()
         self.documents = Documents()
         self.crossings = Crossings()
@@ -202,6 +205,7 @@ class State:
         self.intents = OpenIntents()
         self._handlers = {
             "node.booted": self._booted,
+            "state.accepted": self._state_accepted,
             "process.spawned": self._spawned,
             "process.started": self._started,
             "process.exited": self._exited,
@@ -284,6 +288,10 @@ class State:
 
     def _booted(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         self.boots += 1
+        self.configured = {name: str(body[name]) for name in CONFIGURED if name in body}
+
+    def _state_accepted(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+        self.accepted.update(body["contradicted"])
 
     def _spawned(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         address = body["address"]

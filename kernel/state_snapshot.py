@@ -21,10 +21,12 @@ from kernel.state import Call, DeadLetter, Mail, Session, Slot, State, Tally, Tu
 
 FORMAT = 2
 _CALL_SINCE_2 = [False, ""]  # unsettled and replaces
+_PARTS_SINCE_2: dict[str, Any] = {"intents": [], "configured": [], "accepted": []}
 _TURN_SINCE_2 = ["", 0, ""]  # config, result_bytes and diverged
 PARTS = (
     "format", "slots", "mail", "turns", "dead", "sessions", "pids", "pids_reserved", "boots", "tally", "documents",
     "outbox", "questions", "inbox", "erasing", "intents",
+    "configured", "accepted",
 )  # fmt: skip
 
 _PLACE = "snapshot/state.ws"
@@ -57,6 +59,8 @@ def encode_state(state: State) -> bytes:
         "erasing": [list(item) for item in state.erasing.items()],
         "intents": [[one.turn, one.address, one.trace, _row(one.call)]
                     for one in state.intents if not _in_its_turn(state, one)],
+        "accepted": [[str(seq)] for seq in sorted(state.accepted)],
+        "configured": [list(item) for item in state.configured.items()],
     }  # fmt: skip
     packed: bytes = msgpack.packb(parts)
     return packed
@@ -86,8 +90,8 @@ def restore_state(state: State, data: bytes) -> None:
     found = parts.get("format") if isinstance(parts, dict) else None
     if type(found) is int and found > FORMAT:
         raise ForeignDataError(f"the state in {_PLACE} has format {found}, this version knows {FORMAT}")
-    if found == 1 and "intents" not in parts:
-        parts["intents"] = []
+    if found == 1:
+        parts = {**_PARTS_SINCE_2, **parts}
     if found not in (1, FORMAT) or set(parts) != set(PARTS):
         raise _damage("its parts are not those of a state")
     try:
@@ -124,6 +128,8 @@ def _restore(state: State, parts: dict[str, Any]) -> None:
         state.erasing[_text(key)] = _bytes(value)
     for turn, address, trace, row in _rows(parts, "intents"):
         state.intents.hold(OpenIntent(_text(turn), _text(address), _bytes(trace), _made(Call, row)))
+    state.accepted = {_number(int(_text(seq))) for [seq] in _rows(parts, "accepted")}
+    state.configured = {_text(name): _text(digest) for name, digest in _rows(parts, "configured")}
 
 
 def _turn_since_2(row: list[Any]) -> list[Any]:

@@ -11,18 +11,21 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chain.binding import Unbound
 from chain.clock import SteadyClock
 from chain.disk import Disk
 from chain.draft import Draft
-from chain.errors import ChainError
+from chain.errors import ChainError, UnboundState
 from chain.key_change import adopt_keys, load_candidates
 from chain.keys import Keys
 from chain.ledger import Ledger
+from chain.reader import Record
+from kernel.agreement import Contradiction, DocumentCheck
 from kernel.cell_table import CellLimits
 from kernel.cells import Cells
 from kernel.clock_watch import ClockWatch
@@ -42,7 +45,9 @@ from kernel.state_snapshot import restore_state
 from kernel.tools.registry import Registry, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerLimits, Workers, worker_command
 from mesh.mesh import Mesh
+from mesh.peers import Peer
 from weftos import __version__
+from weftos.accepting import MOST_SAID, configured, contradictions, record_acceptance
 from weftos.archive_link import ArchiveLink
 from weftos.collector import Collector
 from weftos.config import Config, load
@@ -83,9 +88,12 @@ class Options:
     token: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables the node was started with, provider keys among them; its own environment lacks them."""
+    accept_state: str | None = None
 
     def flags(self) -> dict[str, str | None]:
-        """Those that are settings, by their dotted keys. ``token``, the join token's file, is none."""
+        """Those that are settings, by their dotted keys. ``token``, the join token's file, is none, nor is
+        ``accept_state``: why a person takes over state that the keys have not signed.
+        """
         return {
             "node.name": self.name,
             "node.engine": self.engine,
@@ -273,17 +281,31 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     state = State(bounds.session_records, bounds.session_bytes)
     clock = SteadyClock()
     report("reading the journal")
+    documents = DocumentCheck()
+
+    def replay(record: Record) -> None:
+        documents(record)
+        replay_into(state, record)
+
     ledger = await asyncio.to_thread(
         Ledger.open,
         data,
         keys,
         others=others,
         now_us=clock.now_us,
-        replay=lambda record: replay_into(state, record),
+        replay=replay,
         restore=lambda found: restore_state(state, found),
         segment_bytes=config.settings.ledger.segment_bytes,
         publish_s=config.settings.ledger.publish_s,
+        accept=options.accept_state is not None,
     )
+    found: list[Unbound | Contradiction] = [
+        *ledger.recovery.unbound,
+        *await asyncio.to_thread(contradictions, data, state, documents.found, Disk()),
+    ]
+    said = "; ".join(map(str, found[:MOST_SAID]))
+    if found and options.accept_state is None:
+        raise UnboundState(said)
     adopt_keys(data, ledger.keys, Disk())
     runtime = make_runtime(data)
     boot = secrets.randbits(63)
@@ -294,6 +316,10 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     clock.not_before(ledger.last_time_us)
     ledger.on_fault(lambda part, why: _log_fault(log, part, why))
     ledger.start(asyncio.get_running_loop())
+    if found and options.accept_state is not None:
+        await record_acceptance(Recorder(ledger, state), found, options.accept_state)
+        log.log("warning", "state was accepted", what=said)
+        report(f"accepted, and recorded: {said}")
     return Ground(data, held, config, state, ledger, runtime, boot, log, clock, keys_given)
 
 
@@ -348,7 +374,7 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
         mesh.rekey,
         kernel.env.log,
     )
-    _record_boot(ground, kernel.recorder)
+    _record_boot(ground, kernel.recorder, [view.peer for view in mesh.peers()])
     cells = CellsChild(kernel.cells, engine)
     kernel.on_engine_lost = lambda why: cells.on_death(why)
     kernel.helpers.add("placer" if engine.name == "ray" else "cells", cells)
@@ -456,7 +482,7 @@ def _facts(
     )
 
 
-def _record_boot(ground: Ground, recorder: Recorder) -> None:
+def _record_boot(ground: Ground, recorder: Recorder, peers: Sequence[Peer]) -> None:
     body = {
         "boot": f"{ground.boot:016x}",
         "version": __version__,
@@ -467,6 +493,7 @@ def _record_boot(ground: Ground, recorder: Recorder) -> None:
         "ml_dsa_65": ground.keys.mldsa.text,
         "recovered_groups": ground.ledger.recovery.groups,
         "torn_bytes": ground.ledger.recovery.torn_bytes,
+        **configured(ground.config.settings, peers, ground.state.configured),
     }
     recorder.commit([Draft("node.booted", body)], durable=True)
 

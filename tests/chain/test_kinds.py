@@ -12,6 +12,7 @@ def test_what_must_be_on_disk_before_anything_follows():
         "node.stopped",
         "node.disk_full",
         "node.disk_free",
+        "state.accepted",
         "process.spawned",
         "message.accepted",
         "message.sent",

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgpack
 import pytest
 
+from chain.disk import Disk
+from chain.history import History
 from chain.keys import load_keys
+from chain.ledger import Ledger
+from chain.snapshot import read_snapshot, snapshot_records
+from chain.verify import verify
+from tests.chain.forged_state import LIMITS, sealed
 from tests.integration.conftest import NodeMaker
 from tests.integration.live_node import BootError, LiveNode
 from tests.weftos.strangers import STRANGER, needs_root
 from weftos import Client, WeftosError
+from weftos.compact import compact
 from weftos.initialise import initialise
 
 
@@ -92,6 +104,9 @@ def two_lives(new_node: NodeMaker) -> tuple[Path, Path]:
     for made in nodes:
         made.configuration = ""
         made.up()
+        if made is nodes[0]:
+            made.api.spawn("ada", tools=["calculator"])
+            made.api.memory_add("the loom is in room 12")
         made.down()
     return nodes[0].data, nodes[1].data
 
@@ -162,6 +177,71 @@ def test_a_damaged_journal_is_named_and_left_as_it_is(reborn: LiveNode) -> None:
     segment.write_bytes(data)
     refused(reborn, "conflict", segment.name)
     assert segment.read_bytes() == data
+
+
+def test_rights_and_memories_that_somebody_without_a_key_wrote(reborn: LiveNode) -> None:
+    """Refused with the place and the way out; a person's word for it is on record, and it counts from then on."""
+    reborn.configuration = ""
+    forge_snapshot(reborn.data)
+    refused(reborn, "conflict", "snapshot/state.ws", "not signed", "weftos up --accept-state REASON")
+    assert [finding.kind for finding in verify(reborn.data).findings] == ["state"]
+    reborn.up("--accept-state", "I did it to see it")
+    [body] = bodies(reborn.data, "state.accepted")
+    assert (body["reason"], body["uid"]) == ("I did it to see it", os.getuid())
+    for words in (
+        "snapshot/state.ws",
+        "process /user/ada has tools ('calculator', 'file_write')",
+        "text_hash",
+    ):
+        assert words in " ".join(body["what"])
+    assert [body["changed"] for body in bodies(reborn.data, "node.booted")] == ["nothing", "nothing"]
+    reborn.down()
+    reborn.configuration = "[limits]\nprocesses = 99\n"
+    reborn.up()
+    reborn.down()
+    assert bodies(reborn.data, "node.booted")[-1]["changed"] == "configuration"
+    said = reborn.cli("chain", "verify")
+    assert said.returncode == 0, said.stdout
+    for words in ("took over state", "another configuration than", "WHAT", "COVERED BY"):
+        assert words in said.stdout
+
+
+def bodies(data: Path, kind: str) -> list[dict[str, Any]]:
+    return [record.body for record in History(data).entries() if record.entry.kind == kind]
+
+
+def forge_snapshot(data: Path) -> None:
+    """Have all of a stopped node in a snapshot, as compaction does; then change it, with right checksums."""
+
+    async def compacted() -> None:
+        clock = time.time_ns() // 1000
+        ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: clock, replay=lambda record: None)
+        ledger.start(asyncio.get_running_loop())
+        group = await ledger.roll()
+        await ledger.publish()
+        made = compact(data, ledger.segment, LIMITS, b"")
+        await ledger.place_snapshot(group, bytes.fromhex(made["digest"]))
+        await ledger.drop_before(group)
+        await ledger.close()
+
+    asyncio.run(compacted())
+    found = read_snapshot(data / "snapshot", Disk())
+    assert found is not None
+    parts = msgpack.unpackb(found.state)
+    for row in parts["slots"]:
+        row[:] = [
+            value.replace('"tools":["calculator"]', '"tools":["calculator","file_write"]')
+            if isinstance(value, str)
+            else value
+            for value in row
+        ]
+    assert msgpack.packb(parts) != found.state
+    documents = [
+        replace(record, value=(record.value or b"").replace(b"room 12", b"room 13"))
+        for record in snapshot_records(data / "snapshot", Disk())
+    ]
+    assert documents
+    sealed("", "", replace(found, state=msgpack.packb(parts)), documents).change(data)
 
 
 def test_a_file_in_place_of_the_data_directory(new_node: NodeMaker) -> None:

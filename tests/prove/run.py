@@ -26,6 +26,7 @@ from tests.prove.agents import prove_agents
 from tests.prove.cluster import LONG_S, QUICK_S, prove_mesh
 from tests.prove.commit_replay import prove_commit_replay
 from tests.prove.crash_walk import prove_crashes
+from tests.prove.forged import prove_forged
 from tests.prove.frames import prove_frames
 from tests.prove.interruptions import prove_interruptions
 from tests.prove.kills import prove_kills
@@ -65,6 +66,7 @@ PARTS = (
     Part("vectors", "each published answer, each byte of a key changed", 1, command("-m", "tests.chain.vectors")),
     Part("hostile", "a hostile peer against a guarded node", 1, command("-m", "tests.mesh.hostile_peer")),
     Part("frames", "a hundred thousand hostile frames each from a cell and a peer", 8, prove_frames),
+    Part("forged", "state forged without a key, in every kind of record and in the snapshot", 1, prove_forged),
     Part("tamper", "every byte and field of a ledger changed", 10, prove_tampering),
     Part("database", "bytes of the audit database changed", 3, prove_tampering_db),
     Part("crash", "killed at each call that writes", 3, prove_crashes),

@@ -31,7 +31,8 @@ _REPORT_EVERY = 256
 _GIST_CHARACTERS = 100
 
 _GISTS = {
-    "node.booted": "{name} {version}, engine {engine}, boot {boot}",
+    "node.booted": "{name} {version}, engine {engine}, boot {boot}; changed since the last one: {changed}",
+    "state.accepted": "user {uid}: {reason}: {what}",
     "node.stopped": "{reason}",
     "operator.command": "user {uid}: {operation} {arguments}",
     "process.spawned": "{address}",

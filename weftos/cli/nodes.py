@@ -68,6 +68,13 @@ def up(
     token: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The join token that the node to be joined has made.")
     ] = None,
+    accept_state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Take over state that the node's keys have not signed; the ledger records it.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start the node.
@@ -93,6 +100,7 @@ def up(
         "--listen": listen,
         "--join": join,
         "--token": _absolute(token),
+        "--accept-state": _given_reason(accept_state),
     }
     close_to_others()  # this process waits for the node's end, with the provider keys in its environment
     with NodeProcess(place, node_command(place, flags)) as node:
@@ -101,6 +109,12 @@ def up(
             status = node.wait()
             out.say("the node has stopped" if status == 0 else f"the node ended with status {status}")
             raise typer.Exit(status)
+
+
+def _given_reason(reason: str | None) -> str | None:
+    if reason is not None and not reason.strip():
+        raise typer.BadParameter("--accept-state wants a reason: the ledger records it with your user id")
+    return reason
 
 
 def _absolute(path: Path | None) -> str | None:

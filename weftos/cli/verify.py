@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weftos.cli.coverage import coverage
 from weftos.cli.ledger import chain
 from weftos.cli.options import AsJson, Data
 from weftos.cli.output import Output
@@ -82,6 +83,8 @@ def verify(
     known = _Known(remember, ledger.origin, ledger.partial_size)
     with out.progress("verifying") as progress:
         report = ledger.verify(progress, keys or known.keys, [*notes, *known.notes])
+        if tiles is None and bundle is None:
+            report = _with_state(report, data_directory(data))
         if db:
             report = _with_database(report, data_directory(data))
     newer = not report.begins and known.keep(report)
@@ -172,6 +175,27 @@ def _name_in(vkeys: Path) -> str:
         return ""
 
 
+def _with_state(report: Report, data: Path) -> Report:
+    """``report``, and where the node's state says otherwise than the entries that made it."""
+    from chain.audit import Finding
+    from chain.errors import ChainError, ReplayError
+    from weftos.state_check import check_state
+
+    if report.findings:
+        return report
+    try:
+        found = check_state(data)
+    except (
+        ReplayError,
+        OSError,
+    ) as error:  # a record that only another version takes; a segment just dropped
+        return replace(report, uncompared=str(error))
+    except ChainError as error:
+        found = [str(error)]
+    said = [Finding(-1, "state", "the node's state", "what its entries say", what) for what in found]
+    return replace(report, findings=[*report.findings, *said])
+
+
 def _with_database(report: Report, data: Path) -> Report:
     """``report``, and what is wrong with the archive's database."""
     from chain.archive_check import check_database
@@ -231,14 +255,23 @@ def _tell(out: Output, report: Report, keys: tuple[str, ...], known: _Known, *, 
         out.say(f"{report.erased} bodies were erased, as entries of the ledger say")
     if local:
         out.say(f"the node {'stopped cleanly' if report.closed else 'runs, or did not stop cleanly'}")
-        out.say(
-            "the node's own state (mail, sessions) lies beside the entries under checksums, not under signatures"
-        )
     if report.torn_bytes:
         out.say(f"unacknowledged tail, {report.torn_bytes} bytes: the last write was cut off")
     if report.open_calls:
         out.say(f"calls without an outcome yet: {', '.join(str(seq) for seq in report.open_calls[:SHOWN])}")
     out.say(_under(report, keys))
+    for seq in report.accepted:
+        out.say(
+            f"entry {seq}: a person took over state that the keys had not signed (weftos chain show {seq})"
+        )
+    for seq, what in report.configured:
+        out.say(
+            f"entry {seq}: at this boot there was another {what.replace(', ', ' and ')} than at the one before"
+        )
+    if report.uncompared:
+        out.say(f"the node's state was not held against its entries: {report.uncompared}")
+    rows = [[row.what, row.by or "-", row.why or "-"] for row in coverage(report, local=local)]
+    out.table(("WHAT", "COVERED BY", "NOT COVERED, BECAUSE"), rows)
     if report.findings:
         out.say(f"NOT VERIFIED, findings: {len(report.findings) + report.left_out}")
         out.table(

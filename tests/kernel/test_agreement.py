@@ -1,0 +1,125 @@
+"""State and the entries that made it: where they differ, both are named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgpack
+import pytest
+
+from chain.document import Document, encode_document
+from chain.entry import ZERO_HASH, Entry, commit_body, encode_body
+from chain.reader import EntryRecord, StateRecord
+from kernel.agreement import DocumentCheck, disagreements, document_differs, documents_differ
+from kernel.spec import ProcessSpec
+from kernel.state import State
+from kernel.values import sha256_hex
+
+SALT = bytes(32)
+SPEC = ProcessSpec("ada", tools=("calculator",))
+SPAWNED = {"address": "/user/ada", "parent": "/user", "spec": SPEC.to_json()}
+WRITTEN = {"id": "d1", "owner": "/user/ada", "scope": "own", "text_hash": sha256_hex("the loom"), "bytes": 8,
+           "title": "loom"}  # fmt: skip
+SAID = {"id": "m2", "sender": "operator", "to": "/user/ada", "text": "hello", "session": "main", "reply_to": "",
+        "wants_reply": True, "deadline_us": 5, "rights": ["calculator"], "waiting": []}  # fmt: skip
+ENTRIES: dict[int, tuple[str, dict[str, Any] | None]] = {
+    0: ("process.spawned", SPAWNED), 1: ("memory.written", WRITTEN), 2: ("message.accepted", SAID),
+}  # fmt: skip
+DOCUMENT = Document("d1", "/user/ada", "own", "loom", "the loom", 1, 7)
+
+
+def state() -> State:
+    made = State(10, 1000)
+    for seq, (kind, body) in ENTRIES.items():
+        made.apply_entry(kind, body, seq, 0, b"")
+    return made
+
+
+def test_state_made_by_its_entries_agrees_with_them() -> None:
+    assert disagreements(state(), ENTRIES.get) == []
+    dead = state()
+    dead.apply_entry("message.dead", {"id": "m2", "why": "w"}, 3, 0, b"")
+    assert disagreements(dead, ENTRIES.get) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (replace(SPEC, tools=("calculator", "file_write")), "'file_write'"),
+        (replace(SPEC, workspace="/"), "workspace '/'"),
+        (replace(SPEC, config={"prompt": "obey"}), "another spec than it was spawned with"),
+    ],
+)
+def test_a_slot_with_more_than_it_was_spawned_with_is_named_with_its_entry(
+    spec: ProcessSpec, said: str
+) -> None:
+    forged = state()
+    forged.slots["/user/ada"].spec = spec
+    found = str(*disagreements(forged, ENTRIES.get))
+    assert found.startswith("entry 0 (process.spawned): process /user/ada") and said in found
+
+
+@pytest.mark.parametrize(
+    ("seq", "field", "value"),
+    [
+        (1, "owner", "/user/bob"), (1, "scope", "shared"), (1, "bytes", 9),
+        (2, "text", "hell"), (2, "rights", None), (2, "sender", "/user/bob"), (0, "parent", "/"),
+    ],
+)  # fmt: skip
+def test_each_field_of_an_entry_counts(seq: int, field: str, value: object) -> None:
+    kind, body = ENTRIES[seq]
+    other = {**ENTRIES, seq: (kind, {**(body or {}), field: value})}
+    found = str(*disagreements(state(), other.get))
+    assert f"entry {seq} ({kind})" in found and f"has {field}" in found
+
+
+def test_an_entry_of_another_kind_an_erased_one_and_one_that_is_not_there() -> None:
+    swapped = {**ENTRIES, 1: ("message.refused", {})}
+    found = str(*disagreements(state(), swapped.get))
+    assert "entry 1 (message.refused): the state has something there that was made by memory.written" in found
+    assert disagreements(state(), {**ENTRIES, 2: ("message.accepted", None)}.get) == []
+    assert disagreements(state(), lambda seq: None) == []
+
+
+def test_a_spec_that_cannot_be_read_is_no_traceback() -> None:
+    broken = {**ENTRIES, 0: ("process.spawned", {**SPAWNED, "spec": json.dumps({"no": "spec"})})}
+    assert "its spec cannot be read" in str(*disagreements(state(), broken.get))
+
+
+def test_a_journal_is_looked_at_as_it_passes_and_what_was_accepted_counts_no_more() -> None:
+    def entry(seq: int, kind: str, body: dict[str, Any]) -> EntryRecord:
+        packed = encode_body(body)
+        head = Entry(seq, 0, "weftos-a", 0, 0, kind, "", b"", -1, commit_body(SALT, packed), ZERO_HASH)
+        return EntryRecord(head, b"", b"", SALT, packed, 0, "", 0)
+
+    check = DocumentCheck()
+    written = entry(1, "memory.written", WRITTEN)
+    right = StateRecord("doc", "d1", encode_document(DOCUMENT))
+    wrong = StateRecord("doc", "d1", encode_document(replace(DOCUMENT, text="the l00m")))
+    for record in (written, right, replace(right, value=None), replace(written, body_bytes=None), wrong):
+        check(record)
+    assert check.found == []
+    for record in (written, wrong, right):
+        check(record)
+    assert [(each.seq, "text_hash" in each.what or "no entry" in each.what) for each in check.found] == [
+        (1, True),
+        (-1, True),
+    ]
+    check(entry(2, "state.accepted", {}))
+    assert check.found == []
+
+
+def test_a_document_with_another_text_than_its_hash_is_named() -> None:
+    record = StateRecord("doc", "d1", encode_document(DOCUMENT))
+    forged = StateRecord("doc", "d1", encode_document(replace(DOCUMENT, text="the l00m")))
+    assert documents_differ([record], state(), ENTRIES.get) == []
+    found = str(*documents_differ([forged], state(), ENTRIES.get))
+    assert (
+        found.startswith("entry 1 (memory.written): document d1 has text_hash")
+        and sha256_hex("the loom") in found
+    )
+    assert document_differs(record, None) == "document d1 was written by no entry"
+    assert "not msgpack" in document_differs(replace(record, value=b"\xc1"), WRITTEN)
+    assert "not of the form" in document_differs(replace(record, value=msgpack.packb({"id": "d1"})), WRITTEN)
