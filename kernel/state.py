@@ -427,6 +427,11 @@ class State:
         address = self._box_of.get(ident)
         return self.crossings.find(ident) if address is None else self.mail[address][ident]
 
+    def questions(self) -> dict[str, Mail]:
+        """Unanswered messages that an ask of this node waits for, by the call that asked (``reply_to``)."""
+        local = {mail.reply_to: mail for box in self.mail.values() for mail in box.values() if mail.reply_to}
+        return local | {mail.reply_to: mail for mail in self.crossings.questions.values() if mail.reply_to}
+
     @property
     def in_flight(self) -> int:
         """Messages accepted and not yet acknowledged, dead or dropped."""

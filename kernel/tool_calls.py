@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from kernel.memory_tools import MemoryTools
 from kernel.node_tools import Done, NodeTools, Pending
 from kernel.open_intents import OpenIntent, call_id
 from kernel.recorder import Recorder
-from kernel.state import Call, Turn
+from kernel.state import Call, Mail, Turn
 from kernel.tool_records import CallSite, Outcome, follow_up, for_cell
 from kernel.tools.arguments import ArgumentsError, canonical_json, parse_arguments
 from kernel.tools.registry import Registry
@@ -149,7 +149,7 @@ class ToolCalls:
         if self._attempts.get(turn.id, call.ordinal) or call.outcome is not None or call.doubt:
             return
         if call.name == "ask" and call.intent_seq >= 0:  # the question was sent, with the intent
-            self._await_reply((turn.id, call.ordinal), self._bounds.ask_timeout_s)
+            self._await_asked((turn.id, call.ordinal), self._state.questions())
             return
         site = self._site_of(turn, call)
         examined = self._examine(process, call.name, call.arguments)
@@ -434,15 +434,26 @@ class ToolCalls:
         self._attempt(site, lambda _: when_durable(), begun=True)
 
     def _await_reply(self, key: tuple[str, str], deadline_s: float) -> None:
-        self._attempts.wait(*key, deadline_s, lambda: self._reply_late(key, deadline_s))
+        self._attempts.wait(
+            *key, deadline_s, lambda: self._reply_late(key, f"no reply within {deadline_s:g} s")
+        )
 
-    def _reply_late(self, key: tuple[str, str], deadline_s: float) -> None:
+    def _await_asked(self, key: tuple[str, str], questions: Mapping[str, Mail]) -> None:
+        """Wait for the reply to an ask that was made before, for what is left of its time."""
+        asked = questions.get(call_id(*key))
+        due_us = 0 if asked is None else asked.answer_by_us or asked.deadline_us
+        left_s = max(0.0, (due_us - self._recorder.ledger.now_us()) / 1e6)
+        self._attempts.wait(
+            *key, left_s, lambda: self._reply_late(key, "no reply in the time that was given")
+        )
+
+    def _reply_late(self, key: tuple[str, str], why: str) -> None:
         try:
-            records, after = self.replied(call_id(*key), "timeout", f"no reply within {deadline_s:g} s")
+            records, after = self.replied(call_id(*key), "timeout", why)
             if records:
                 self._recorder.commit(records)
         except LedgerUnavailable:
-            self._recorder.when_writable(("late", *key), lambda: self._reply_late(key, deadline_s))
+            self._recorder.when_writable(("late", *key), lambda: self._reply_late(key, why))
             return
         after()
 
@@ -480,12 +491,13 @@ class ToolCalls:
 
     def recover(self) -> None:
         """After a replay, before anything listens: settle every intent without an outcome."""
+        questions = self._state.questions()
         for intent in self._state.intents:
             call, turn_open = intent.call, intent.turn in self._state.turns
             if call.doubt:
                 continue
             if call.name == "ask" and turn_open:
-                self._await_reply((intent.turn, call.ordinal), self._bounds.ask_timeout_s)
+                self._await_asked((intent.turn, call.ordinal), questions)
                 continue
             policy = self._policy(call, turn_open=turn_open)
             if policy != "retry":

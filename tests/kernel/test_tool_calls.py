@@ -385,6 +385,32 @@ def test_an_ask_survives_a_reboot_of_the_node(tmp_path: Path) -> None:
     on_twin(tmp_path, after)
 
 
+@pytest.mark.parametrize("reach", ["rest", "nothing"])
+def test_an_ask_has_after_a_reboot_what_is_left_of_its_time(tmp_path: Path, reach: str) -> None:
+    asked = {"to": "bob", "text": "?", "timeout_s": 600 if reach == "rest" else 1}
+
+    async def before(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        await twin.spawn("bob")
+        twin.ask_tool(at, "ask", asked)
+        await twin.delivery()
+
+    async def after(twin: Twin) -> None:
+        [intent] = twin.kernel.state.intents
+        attempt = twin.kernel.tool_calls._attempts.get(intent.turn, intent.call.ordinal)
+        assert attempt is not None and attempt.timer is not None
+        left_s = attempt.timer.when() - asyncio.get_running_loop().time()
+        assert (left_s > 60) == (reach == "rest")
+        if reach == "nothing":
+            both = [await twin.delivery(), await twin.delivery()]
+            asker = next(at for at in both if at.message["sender"] == "operator")
+            twin.ask_tool(asker, "ask", asked)
+            assert (await twin.result())["status"] == "timeout"
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
 def test_an_ask_ends_when_nobody_answers_in_time_or_the_question_dies(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         at = await turn_of_ada(twin)
