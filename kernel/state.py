@@ -271,8 +271,7 @@ class State:
         elif table == INBOX:
             self.crossings.decided(key[0], key[1], value)
         elif value is None:
-            self.sessions.pop(key, None)
-            self._sessions_of.get(key[0], set()).discard(key[1])
+            self._forget_session(*key)
         else:
             self.session(*key).add(*value)
 
@@ -283,6 +282,13 @@ class State:
             kept = self.sessions[address, name] = Session(*self._session_limits)
             self._sessions_of.setdefault(address, set()).add(name)
         return kept
+
+    def _forget_session(self, address: str, name: str) -> None:
+        self.sessions.pop((address, name), None)
+        names = self._sessions_of.get(address, set())
+        names.discard(name)
+        if not names:
+            self._sessions_of.pop(address, None)
 
     # -- processes -----------------------------------------------------------------------------------------------
 
