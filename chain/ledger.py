@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from chain.record import EntryRecord, Record, encode_head_record
 from chain.recovery import Recovery, recover, remove_segments
 from chain.reserve import RESERVE_BYTES, Reserve
 from chain.rotation import KIND, follow, vkeys_text
-from chain.sequencer import Batch, Written
+from chain.sequencer import COUNTERS, Batch, Written
 from chain.signer import Signer
 from chain.slots import HeadSlots
 from chain.ticket import Ticket
@@ -106,6 +106,7 @@ class Ledger:
         self.keys = keys = recovery.keys
         self.full_note = recovery.full.note if recovery.full else b""
         self._sequencer = recovery.sequencer
+        self._sequencer.forgotten = max(0, max(self._sequencer.counts, default=0) - COUNTERS)
         self._now_us = now_us
         self._provisional = recovery.note
         self._size = self._sequencer.tree.size
@@ -223,6 +224,15 @@ class Ledger:
     def last_time_us(self) -> int:
         """The time of the newest entry, 0 when there is none."""
         return self._sequencer.last_time_us
+
+    @property
+    def counters(self) -> int:
+        """For how many processes the number of their next entry is held."""
+        return len(self._sequencer.counts)
+
+    def forget_counters(self, in_use: Collection[int]) -> None:
+        """Hold no counter any more of a PID that is long past and not ``in_use``."""
+        self._sequencer.forget(in_use)
 
     def now_us(self) -> int:
         """The time that an entry would get now, microseconds since 1970."""

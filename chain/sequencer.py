@@ -7,8 +7,8 @@ last entry, so that whoever forms a group of batches has the group's root withou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from chain.draft import PREVIOUS, Draft, StateChange
 from chain.entry import SALT_BYTES, ZERO_HASH, Entry, commit_body, encode_body, encode_entry
@@ -18,6 +18,15 @@ from chain.merkle import CompactRange, leaf_hash
 from chain.record import encode_entry_record, encode_state_record
 
 MAX_COMMIT_BYTES = 16 * 2**20
+COUNTERS = 50_000
+
+
+def stale_counters(counts: Mapping[int, int], in_use: Collection[int]) -> list[int]:
+    """PIDs whose counters need not be held: not ``in_use``, and followed by :data:`COUNTERS` others. PIDs only rise."""
+    if len(counts) <= COUNTERS:
+        return []
+    before = max(counts) - COUNTERS
+    return [pid for pid in counts if 0 < pid <= before and pid not in in_use]
 
 
 @dataclass(slots=True)
@@ -53,6 +62,15 @@ class Sequencer:
     last_hash: bytes = ZERO_HASH
     last_time_us: int = 0
     counts: dict[int, int] = field(default_factory=dict)
+    forgotten: int = 0
+
+    def forget(self, in_use: Collection[int]) -> None:
+        """Give up the counters of PIDs that are not ``in_use`` and long past (:func:`stale_counters`). Should one of
+        them act once more, late, then pid 0, the kernel, does so in its place: no counter ever begins anew.
+        """
+        for pid in stale_counters(self.counts, in_use):
+            del self.counts[pid]
+            self.forgotten = max(self.forgotten, pid)
 
     def follow(self, entry: Entry, hash_: bytes) -> None:
         """Take over an entry that was read back."""
@@ -80,7 +98,12 @@ class Sequencer:
             pid = record.pid
             count = counts.get(pid)
             if count is None:
-                count = self.counts.get(pid, 0)
+                count = self.counts.get(pid)
+                if count is None and 0 < pid <= self.forgotten:
+                    record = replace(record, pid=0)
+                    pid, count = 0, counts.get(0)
+                if count is None:
+                    count = self.counts.get(pid, 0)
             salt = salts[at : at + SALT_BYTES]
             at += SALT_BYTES
             written = self._write(record, (seq, time_us, count, previous), salt, bool(entries))

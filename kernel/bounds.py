@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from kernel.sessions import MOST_BYTES, MOST_SESSIONS
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -31,6 +33,7 @@ class Bounds:
     message_bytes: int = 256 * KIB
     messages_per_trace: int = 1_000  # that agents may send because of one message from outside
     dead_letters: int = 10_000
+    dead_letters_bytes: int = 64 * MIB
     ask_timeout_s: float = 30.0
     watchers: int = 256
 
@@ -52,6 +55,10 @@ class Bounds:
     reply_bytes: int = 256 * KIB
     session_records: int = 200
     session_bytes: int = 1 * MIB
+    sessions: int = MOST_SESSIONS  # of the node; the one that was added to longest ago goes
+    sessions_bytes: int = MOST_BYTES
+    turn_bytes: int = 64 * MIB  # that the calls of one open turn hold
+    turns_bytes: int = 512 * MIB  # that those of all open turns hold
 
     # Tools and models
     tool_arguments_bytes: int = 256 * KIB
@@ -75,6 +82,10 @@ class Bounds:
     body_bytes: int = 1 * MIB
 
 
+STATE_LIMITS = ("session_records", "session_bytes", "sessions", "sessions_bytes")
+"""Those that decide what the node's durable state keeps: a replay with the same ones comes to the same."""
+
+
 def check(bounds: Bounds) -> list[str]:
     """Every fault of ``bounds`` in words; empty when there is none."""
     faults = [
@@ -86,6 +97,9 @@ def check(bounds: Bounds) -> list[str]:
         ("message_bytes", "mailbox_bytes"),
         ("message_bytes", "body_bytes"),
         ("message_bytes", "outbox_bytes"),
+        ("message_bytes", "dead_letters_bytes"),
+        ("session_bytes", "sessions_bytes"),
+        ("turn_bytes", "turns_bytes"),
         ("reply_bytes", "body_bytes"),
         ("tool_arguments_bytes", "body_bytes"),
         ("tool_record_bytes", "body_bytes"),

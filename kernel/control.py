@@ -36,6 +36,7 @@ from kernel.recorder import ledger_errors
 from kernel.spec import DEFAULT_TOOLS, Isolation, ProcessSpec, Restart
 from kernel.state import DeadLetter, Mail
 from kernel.tools.data_mark import shows_ours
+from kernel.totals import log_bytes, totals
 from kernel.values import canonical, clean
 
 START_WAIT_S = 75.0
@@ -171,6 +172,7 @@ class Control:
                 "unrecorded": kernel.recorder.unrecorded,
             },
             "faults": [f"{part}: {why}" for part, why in ledger.faults.items()],
+            "kept": {**totals(kernel), "logs_bytes": await asyncio.to_thread(self._log_bytes)},
             "clock_ahead_s": self._facts.clock_ahead_s(),
             "helpers": [{key: row[key] for key in ("name", "pid", "os_pid", "state")} for row in helpers],
             "loop_lag_p99_ms": self._facts.loop_lag.p99_ms(),
@@ -180,6 +182,12 @@ class Control:
             "data": str(self._facts.data),
             "os_pid": os.getpid(),
         }
+
+    def _log_bytes(self) -> int:
+        try:
+            return log_bytes(self._facts.data / "logs")
+        except FileNotFoundError:
+            return 0
 
     async def ps(self, all: bool) -> list[dict[str, Any]]:
         rows = [self._placed(row) async for row in self._kernel.processes.listing.rows()]

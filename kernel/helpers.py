@@ -193,6 +193,10 @@ class Helpers:
             self._workers[name] = (pid, os_pid, time.monotonic())
             self._record_start(name, pid)
 
+    def pids(self) -> set[int]:
+        """The PIDs of helpers and workers."""
+        return {row.pid for row in self._rows.values()} | {pid for pid, _, _ in self._workers.values()}
+
     def rows(self) -> list[dict[str, Any]]:
         """For ``ps --all`` and ``status``."""
         now = time.monotonic()

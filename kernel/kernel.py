@@ -135,6 +135,7 @@ class Kernel:
         self.processes.on_running = self.turns.pump
         self.processes.on_exit = self._exited
         self.processes.bury = self.post.bury_all
+        self.processes.on_pids = self._forget_counters
 
     def use_tools(self, registry: Registry) -> None:
         """Replace the tools, before anything runs."""
@@ -222,8 +223,8 @@ class Kernel:
             return
         try:
             ordinal = ordinal_of(call.round, call.index)
-            if len(turn.calls) >= self.env.bounds.syscalls_per_turn and ordinal not in turn.calls:
-                why = f"more than {self.env.bounds.syscalls_per_turn} syscalls in one turn"
+            why = "" if ordinal in turn.calls else self._too_much(turn)
+            if why:
                 self.turns.cut_short(process, "error", why)
                 return
             process.asked.add(ordinal)
@@ -253,6 +254,17 @@ class Kernel:
         except Exception as second:
             log.error("a failed syscall of pid %d cannot be recorded: %s", process.pid, fault_of(second))
         self.processes.exit(process.pid, "crash", why)
+
+    def _too_much(self, turn: Turn) -> str:
+        """Why an open turn may make no further call; empty when it may. What its calls hold is kept until it ends."""
+        bounds, state = self.env.bounds, self.state
+        if len(turn.calls) >= bounds.syscalls_per_turn:
+            return f"more than {bounds.syscalls_per_turn} syscalls in one turn"
+        if state.kept[turn.id] >= bounds.turn_bytes:
+            return f"the calls of this turn hold {state.kept[turn.id]} bytes, limit {bounds.turn_bytes}"
+        if state.kept_bytes >= bounds.turns_bytes:
+            return f"the calls of all open turns hold {state.kept_bytes} bytes, limit {bounds.turns_bytes}"
+        return ""
 
     def _dispatch(self, process: LiveProcess, turn: Turn, ordinal: str, call: CellCall) -> None:
         if call.op == "tool":
@@ -360,6 +372,12 @@ class Kernel:
         elif mail.reply_to:
             records, after = self.tool_calls.replied(mail.reply_to, "error", f"dead letter: {letter.why}")
             self.recorder.commit_later(records, after)
+
+    def _forget_counters(self) -> None:
+        """PIDs that are long past write nothing any more."""
+        in_use = {process.pid for process in self.live.all()} | self.helpers.pids()
+        in_use.update(slot.pid for slot in self.state.slots.values())
+        self.recorder.ledger.forget_counters(in_use)
 
     # -- life ----------------------------------------------------------------------------------------------------
 

@@ -214,14 +214,26 @@ class Post:
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
         ticket = self._recorder.commit([*(extra or self.settle(ident)), draft], durable=True)
         self._on_dead(self._state.dead[ident])
-        if len(self._state.dead) > self._bounds.dead_letters:
-            oldest = next(iter(self._state.dead.values()))
-            body = {"id": oldest.mail.id, "why": f"more than {self._bounds.dead_letters} dead letters"}
-            drop = Draft(
-                "message.dropped", body, subject=oldest.mail.id, trace=oldest.mail.trace, cause=oldest.seq
-            )
-            self._recorder.commit([drop])
+        drops = self._drops(ident)
+        if drops:
+            self._recorder.commit(drops)
         return ticket
+
+    def _drops(self, newest: str) -> list[Draft]:
+        """What drops the oldest dead letters, so that the rest is within its limits; never the newest."""
+        state, bounds = self._state, self._bounds
+        count, held = len(state.dead) - bounds.dead_letters, state.dead_bytes - bounds.dead_letters_bytes
+        drops: list[Draft] = []
+        for letter in state.dead.values():
+            if (count <= 0 and held <= 0) or letter.mail.id == newest:
+                break
+            limit = f"{bounds.dead_letters} dead letters" if count > 0 else (
+                f"{bounds.dead_letters_bytes} bytes of dead letters"
+            )  # fmt: skip
+            body = {"id": letter.mail.id, "why": f"more than {limit}"}
+            drops.append(Draft("message.dropped", body, 0, letter.mail.id, letter.mail.trace, letter.seq))
+            count, held = count - 1, held - letter.mail.size_bytes
+        return drops
 
     def bury_all(self, address: str, why: str) -> None:
         """Bury everything in a mailbox; later, while the ledger takes nothing and the slot stays down."""

@@ -129,6 +129,7 @@ class Processes:
         self.on_running: Callable[[str], None]
         self.on_exit: Callable[[LiveProcess, str], None]
         self.bury: Callable[[str, str], None]
+        self.on_pids: Callable[[], None] = lambda: None
         self.closing = False
 
     # -- pids ----------------------------------------------------------------------------------------------------
@@ -138,6 +139,7 @@ class Processes:
         self._pids, pid, reserve = take(self._pids)
         if reserve is not None:
             self._recorder.commit_later([StateChange("pids", str(reserve.upto), b"")])
+            self.on_pids()
         return pid
 
     # -- boot ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ of each syscall, by ordinal. An **open intent** outlives its turn, until its out
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +23,9 @@ from kernel.crossings import Crossings
 from kernel.documents import Documents
 from kernel.open_intents import OpenIntent, OpenIntents, call_id
 from kernel.record_forms import ERASING, INBOX, PIDS, Change, check_entry, read_change
+from kernel.sessions import MOST_BYTES, MOST_SESSIONS, Sessions
 from kernel.spec import ProcessSpec
-from kernel.values import canonical
+from kernel.values import canonical, cut_bytes
 
 REMEMBERED_PIDS = 100_000
 DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
@@ -102,6 +103,12 @@ class Call:
     unsettled: bool = False
     replaces: str = ""
 
+    @property
+    def bytes(self) -> int:
+        """Of what was asked and answered."""
+        kept = self.outcome or {}
+        return len(self.arguments.encode()) + len(str(kept.get("answer", kept.get("result", ""))).encode())
+
 
 @dataclass(slots=True)
 class Turn:
@@ -149,50 +156,28 @@ class Tally:
     dropped: int = 0
 
 
-class Session:
-    """What an address remembers of one conversation: the newest turns, whole, within a count and a size."""
-
-    def __init__(self, max_records: int, max_bytes: int) -> None:
-        self._max_records = max_records
-        self._max_bytes = max_bytes
-        self._turns: deque[tuple[list[dict[str, Any]], int]] = deque()
-        self.records = 0
-        self.bytes = 0
-
-    def add(self, records: list[dict[str, Any]], size: int) -> None:
-        """Add one turn's records and forget the oldest turns beyond the limits; the newest stays in any case."""
-        self._turns.append((records, size))
-        self.records += len(records)
-        self.bytes += size
-        while len(self._turns) > 1 and (self.records > self._max_records or self.bytes > self._max_bytes):
-            old, old_size = self._turns.popleft()
-            self.records -= len(old)
-            self.bytes -= old_size
-
-    def history(self) -> list[dict[str, Any]]:
-        """All records, oldest first."""
-        return [record for records, _ in self._turns for record in records]
-
-    def turns(self) -> list[tuple[list[dict[str, Any]], int]]:
-        """What is kept of each turn, and its size, oldest first."""
-        return list(self._turns)
-
-
 class State:
     """Everything that survives. Read freely; change only through the two ``apply`` methods."""
 
-    def __init__(self, session_records: int, session_bytes: int) -> None:
-        self._session_limits = (session_records, session_bytes)
+    def __init__(
+        self,
+        session_records: int,
+        session_bytes: int,
+        sessions: int = MOST_SESSIONS,
+        sessions_bytes: int = MOST_BYTES,
+    ) -> None:
         self.slots: dict[str, Slot] = {}
         self._children: dict[str, dict[str, Slot]] = {}
         self._named: dict[str, dict[str, Slot]] = {}
         self._below: Counter[str] = Counter()
-        self._sessions_of: dict[str, set[str]] = {}
         self.mail: dict[str, OrderedDict[str, Mail]] = {}
         self._box_of: dict[str, str] = {}
         self.turns: dict[str, Turn] = {}
         self.dead: dict[str, DeadLetter] = {}
-        self.sessions: dict[tuple[str, str], Session] = {}
+        self.sessions = Sessions((session_records, session_bytes), sessions, sessions_bytes)
+        self.dead_bytes = 0  # of the texts of dead letters
+        self.kept: dict[str, int] = {}  # bytes that the calls of each open turn hold
+        self.kept_bytes = 0
         self.pids: OrderedDict[int, str] = OrderedDict()
         self.pids_reserved = 0
         self.boots = 0
@@ -271,24 +256,15 @@ class State:
         elif table == INBOX:
             self.crossings.decided(key[0], key[1], value)
         elif value is None:
-            self._forget_session(*key)
+            self.sessions.forget(key)
         else:
-            self.session(*key).add(*value)
+            records, size = value
+            self.sessions.add(key, records, size, self._in_turn)
 
-    def session(self, address: str, name: str) -> Session:
-        """What ``address`` remembers of the session ``name``; a new one when that is nothing."""
-        kept = self.sessions.get((address, name))
-        if kept is None:
-            kept = self.sessions[address, name] = Session(*self._session_limits)
-            self._sessions_of.setdefault(address, set()).add(name)
-        return kept
-
-    def _forget_session(self, address: str, name: str) -> None:
-        self.sessions.pop((address, name), None)
-        names = self._sessions_of.get(address, set())
-        names.discard(name)
-        if not names:
-            self._sessions_of.pop(address, None)
+    def _in_turn(self, key: tuple[str, str]) -> bool:
+        """Whether a turn of this session is open."""
+        turn = self.turn_of(key[0])
+        return turn is not None and turn.mail.session == key[1]
 
     # -- processes -----------------------------------------------------------------------------------------------
 
@@ -353,8 +329,7 @@ class State:
             self._below[above] -= 1
             if not self._below[above]:
                 del self._below[above]
-        for name in self._sessions_of.pop(address, ()):
-            self.sessions.pop((address, name), None)
+        self.sessions.forget_all(address)
 
     def below(self, address: str) -> int:
         """How many slots there are below ``address``, however deep."""
@@ -415,16 +390,28 @@ class State:
     def _dead(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         mail = self._take(body["id"])
         if mail is not None:
-            self.dead[mail.id] = DeadLetter(mail, body["why"], seq, time_us)
+            self.hold_dead(DeadLetter(mail, body["why"], seq, time_us))
             self.crossings.answered(mail.id)
             self.tally.dead += 1
-            self.turns.pop(turn_id(mail.id), None)
+            self._close(turn_id(mail.id))
+
+    def hold_dead(self, letter: DeadLetter) -> None:
+        """Put a message among the dead letters."""
+        self._take_dead(letter.mail.id)
+        self.dead[letter.mail.id] = letter
+        self.dead_bytes += letter.mail.size_bytes
+
+    def _take_dead(self, ident: str) -> DeadLetter | None:
+        letter = self.dead.pop(ident, None)
+        if letter is not None:
+            self.dead_bytes -= letter.mail.size_bytes
+        return letter
 
     def _replayed(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        self.dead.pop(body["id"], None)
+        self._take_dead(body["id"])
 
     def _dropped(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        if self.dead.pop(body["id"], None) is not None:
+        if self._take_dead(body["id"]) is not None:
             self.tally.dead -= 1
             self.tally.dropped += 1
 
@@ -461,10 +448,31 @@ class State:
         if mail is not None:
             turn = Turn(body["turn"], mail, body["address"], seq)
             turn.config, turn.result_bytes = body.get("config", ""), body.get("result_bytes", 0)
-            self.turns[turn.id] = turn
+            self.open(turn)
+
+    def open(self, turn: Turn) -> None:
+        """Take an open turn in."""
+        self.turns[turn.id] = turn
+        self._count(turn)
+
+    def _count(self, turn: Turn) -> None:
+        """What its calls hold is something else now than was counted."""
+        held = sum(call.bytes for call in turn.calls.values())
+        self.kept_bytes += held - self.kept.get(turn.id, 0)
+        self.kept[turn.id] = held
+
+    def _keep(self, turn: str, more: int) -> None:
+        """The calls of a turn hold so much more."""
+        if turn in self.turns:
+            self.kept[turn] += more
+            self.kept_bytes += more
+
+    def _close(self, ident: str) -> Turn | None:
+        self.kept_bytes -= self.kept.pop(ident, 0)
+        return self.turns.pop(ident, None)
 
     def _turn_ended(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
-        turn = self.turns.pop(body["turn"], None)
+        turn = self._close(body["turn"])
         for ordinal in () if turn is None else turn.calls:
             self.crossings.ended(call_id(body["turn"], ordinal))
         if turn is not None and body["status"] in ("ok", "error", "cancelled") and self._take(turn.mail.id):
@@ -484,6 +492,7 @@ class State:
         if body["decision"] == "accept":
             first = rank(body["ordinal"])
             turn.calls = {key: call for key, call in turn.calls.items() if rank(key) < first}
+            self._count(turn)
 
     def parked(self) -> list[Turn]:
         """Turns that wait for a person because they diverged."""
@@ -496,7 +505,9 @@ class State:
     def _add_call(self, body: dict[str, Any], call: Call) -> None:
         turn = self.turns.get(body["turn"])
         if turn is not None:
+            before = turn.calls.get(call.ordinal)
             turn.calls[call.ordinal] = call
+            self._keep(turn.id, call.bytes - (before.bytes if before else 0))
             self.intents.settle(call_id(turn.id, call.ordinal))
 
     def _model_asked(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
@@ -507,8 +518,10 @@ class State:
     def _model_answered(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         call = self._call(body)
         if call is not None:
+            before = call.bytes
             call.outcome = {"status": body["status"], "answer": body["answer"]}
             call.outcome["tokens"] = [body["input_tokens"], body["output_tokens"]]
+            self._keep(body["turn"], call.bytes - before)
             self.turns[body["turn"]].last_answer_seq = seq
 
     def _value(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
@@ -546,7 +559,11 @@ class State:
             call.doubt = call.intent_seq >= 0
             return
         call.doubt = False
-        call.outcome = {"status": body["status"], "result": body["result"], "truncated": body["truncated"]}
+        turn, before = self.turns.get(body["turn"]), call.bytes
+        most = turn.result_bytes if turn is not None else 0  # no more is ever handed over; 0: not recorded
+        result, cut = cut_bytes(body["result"], most) if most else (body["result"], False)
+        call.outcome = {"status": body["status"], "result": result, "truncated": cut or body["truncated"]}
+        self._keep(body["turn"], call.bytes - before)
         self.intents.settle(call_id(body["turn"], body["ordinal"]))
         self.crossings.ended(call_id(body["turn"], body["ordinal"]))
 

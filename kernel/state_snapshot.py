@@ -16,8 +16,9 @@ from chain.errors import DamageError, ForeignDataError
 from kernel.documents import Fact
 from kernel.errors import Invalid
 from kernel.open_intents import OpenIntent
+from kernel.sessions import Session
 from kernel.spec import ProcessSpec
-from kernel.state import Call, DeadLetter, Mail, Session, Slot, State, Tally, Turn, turn_id
+from kernel.state import Call, DeadLetter, Mail, Slot, State, Tally, Turn, turn_id
 
 FORMAT = 2
 _CALL_SINCE_2 = [False, ""]  # unsettled and replaces
@@ -111,11 +112,11 @@ def _restore(state: State, parts: dict[str, Any]) -> None:
         _restore_turn(state, _text(ident), row)
     for row in _rows(parts, "dead"):
         letter = _made(DeadLetter, row)
-        state.dead[letter.mail.id] = letter
+        state.hold_dead(letter)
     for address, name, turns in _rows(parts, "sessions"):
-        kept = state.session(_text(address), _text(name))
+        key = _text(address), _text(name)
         for records, size in _list(turns):
-            kept.add(_list(msgpack.unpackb(_bytes(records))), _number(size))
+            state.sessions.hold(key, _list(msgpack.unpackb(_bytes(records))), _number(size))
     for pid, address in _rows(parts, "pids"):
         state.pids[_number(pid)] = _text(address)
     state.pids_reserved = _number(parts["pids_reserved"])
@@ -148,7 +149,7 @@ def _restore_turn(state: State, message: str, row: list[Any]) -> None:
     if mail is None or turn_id(message) in state.turns:
         raise ValueError(f"the message {message!r:.80} of a turn is in no mailbox, or in two turns")
     turn = _made(Turn, row, mail=mail)
-    state.turns[turn.id] = turn
+    state.open(turn)
     for call in turn.calls.values():
         if call.op == "tool" and call.outcome is None and call.intent_seq >= 0:
             state.intents.hold(OpenIntent(turn.id, turn.address, mail.trace, call))

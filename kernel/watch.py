@@ -7,15 +7,21 @@ from collections import OrderedDict
 from typing import Any
 
 REMEMBERED_ENDS = 10_000
+REMEMBERED_BYTES = 64 * 2**20
 WATCH_EVENTS = 4_096
 
 Event = dict[str, Any]
 
 
 class Watchers:
-    """Ends of messages, as futures; events on the way, as bounded queues (a slow watcher loses the oldest events)."""
+    """Ends of messages, as futures; events on the way, as bounded queues (a slow watcher loses the oldest events).
+
+    The newest ends are remembered, within a count and a size; ``ends_bytes`` is what their replies come to. Whoever
+    asks for an older one finds it in the ledger.
+    """
 
     def __init__(self) -> None:
+        self.ends_bytes = 0
         self._ends: OrderedDict[str, Event] = OrderedDict()
         self._waiting: dict[str, list[asyncio.Future[Event]]] = {}
         self._queues: dict[str, list[asyncio.Queue[Event]]] = {}
@@ -60,6 +66,16 @@ class Watchers:
                 queue.get_nowait()
             queue.put_nowait(event)
 
+    def _forget_end(self, message: str) -> None:
+        end = self._ends.pop(message, None)
+        if end is not None:
+            self.ends_bytes -= _size(end)
+
+    @property
+    def ends(self) -> int:
+        """How many ends are remembered."""
+        return len(self._ends)
+
     @property
     def count(self) -> int:
         """How many queues there are."""
@@ -70,10 +86,18 @@ class Watchers:
 
     def ended(self, message: str, end: Event) -> None:
         """The message's one end: answered, dead, dropped."""
+        self._forget_end(message)
         self._ends[message] = end
-        if len(self._ends) > REMEMBERED_ENDS:
-            self._ends.popitem(last=False)
+        self.ends_bytes += _size(end)
+        while len(self._ends) > REMEMBERED_ENDS or (
+            self.ends_bytes > REMEMBERED_BYTES and len(self._ends) > 1
+        ):
+            self._forget_end(next(iter(self._ends)))
         for future in self._waiting.pop(message, []):
             if not future.done():
                 future.set_result(end)
         self.emit(message, {"event": "end", **end})
+
+
+def _size(end: Event) -> int:
+    return len(str(end.get("reply", "")).encode())

@@ -26,6 +26,7 @@ from chain.keys import Keys
 from chain.ledger import Ledger
 from chain.reader import Record
 from kernel.agreement import Contradiction, DocumentCheck
+from kernel.bounds import STATE_LIMITS
 from kernel.cell_table import CellLimits
 from kernel.cells import Cells
 from kernel.clock_watch import ClockWatch
@@ -278,7 +279,7 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
         report(f"ended {ended} processes of the last run")
     keys, *others = load_candidates(data)
     bounds = config.settings.limits.bounds()
-    state = State(bounds.session_records, bounds.session_bytes)
+    state = State(*(getattr(bounds, name) for name in STATE_LIMITS))
     clock = SteadyClock()
     report("reading the journal")
     documents = DocumentCheck()

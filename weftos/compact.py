@@ -1,5 +1,5 @@
 """Makes the next snapshot: ``python -P -m weftos.compact --data DIR --group G --checksum CHECKSUM --snapshot SNAPSHOT
---session-records N --session-bytes N``.
+--session-records N --session-bytes N --sessions N --sessions-bytes N``.
 
 A process of its own beside the node, with low priority. It has no key and asks nobody: it reads the newest snapshot and
 the sealed segments of the journal up to group G, through the reducer that the node itself has, and writes what they
@@ -30,7 +30,9 @@ from chain.merkle import CompactRange
 from chain.note import parse
 from chain.reader import EntryRecord, JournalReader, Position, ReadGroup, StateRecord, replay_group
 from chain.rotation import KIND as ROTATED
+from chain.sequencer import stale_counters
 from chain.snapshot import Snapshot, read_signed, snapshot_records, write_snapshot
+from kernel.bounds import STATE_LIMITS
 from kernel.helper import die_with_parent
 from kernel.recorder import replay_into
 from kernel.state import State
@@ -41,10 +43,10 @@ NICE = 10
 
 class Compactor:
     """What the journal of ``data`` comes to, from its newest snapshot on, which must have ``digest`` (empty: none).
-    ``limits``: of a session, as the node has them.
+    ``limits``: :data:`kernel.bounds.STATE_LIMITS`, as the node has them.
     """
 
-    def __init__(self, data: Path, limits: tuple[int, int], disk: Disk, digest: bytes) -> None:
+    def __init__(self, data: Path, limits: Sequence[int], disk: Disk, digest: bytes) -> None:
         self._data, self._digest = data, digest
         self._disk = disk
         self._state = State(*limits)
@@ -111,6 +113,8 @@ class Compactor:
         DamageError.
         """
         at = self._reader.position
+        for pid in stale_counters(self._counts, {slot.pid for slot in self._state.slots.values()}):
+            del self._counts[pid]
         snapshot = Snapshot(
             origin=at.origin,
             group=at.group,
@@ -135,7 +139,7 @@ class Compactor:
 
 
 def compact(
-    data: Path, upto: tuple[int, bytes], limits: tuple[int, int], digest: bytes, disk: Disk | None = None
+    data: Path, upto: tuple[int, bytes], limits: Sequence[int], digest: bytes, disk: Disk | None = None
 ) -> dict[str, Any]:
     """Write the snapshot of everything before a group, beside the one that has ``digest``. ``upto``: that group, and
     the checksum before it. Raises ChainError, OSError.
@@ -154,12 +158,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--group", type=int, required=True)
     parser.add_argument("--checksum", type=bytes.fromhex, required=True)
     parser.add_argument("--snapshot", type=bytes.fromhex, default=b"")
-    parser.add_argument("--session-records", type=int, required=True)
-    parser.add_argument("--session-bytes", type=int, required=True)
+    for name in STATE_LIMITS:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, required=True)
     arguments = parser.parse_args(argv)
     die_with_parent()
     os.nice(NICE)
-    limits = (arguments.session_records, arguments.session_bytes)
+    limits = tuple(getattr(arguments, name) for name in STATE_LIMITS)
     upto = (arguments.group, arguments.checksum)
     try:
         print(json.dumps(compact(arguments.data, upto, limits, arguments.snapshot)))

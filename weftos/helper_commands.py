@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from kernel.bounds import Bounds
+from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.helper import HelperCommand
 from weftos.compaction import Child
 from weftos.config import Config
@@ -47,7 +47,8 @@ def archive_command(config: Config, data: Path, runtime: Path, logs: Path) -> He
 def compact_child(data: Path, runtime: Path, bounds: Bounds) -> Child:
     """What makes the snapshots."""
     argv = [sys.executable, "-P", "-m", "weftos.compact", "--data", str(data)]
-    argv += ["--session-records", str(bounds.session_records), "--session-bytes", str(bounds.session_bytes)]
+    for name in STATE_LIMITS:
+        argv += [f"--{name.replace('_', '-')}", str(getattr(bounds, name))]
     return Child(argv, environment(), runtime)
 
 

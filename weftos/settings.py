@@ -201,6 +201,9 @@ class LimitSettings(Section):
     mailbox_bytes: Limit = _BOUNDS.mailbox_bytes
     message_bytes: Limit = _BOUNDS.message_bytes
     dead_letters: Limit = _BOUNDS.dead_letters
+    dead_letters_bytes: Limit = _BOUNDS.dead_letters_bytes
+    sessions: Limit = _BOUNDS.sessions
+    sessions_bytes: Limit = _BOUNDS.sessions_bytes
     tool_result_bytes: Limit = _BOUNDS.tool_result_bytes
     turn_timeout_s: Limit = int(_BOUNDS.turn_timeout_s)
 

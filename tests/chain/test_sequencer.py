@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+import chain.sequencer
 from chain.draft import PREVIOUS, Draft, StateChange
 from chain.entry import MAX_BODY_BYTES, ZERO_HASH, commit_body, decode_body, decode_entry
 from chain.errors import BodyTooLarge, EntryError
@@ -87,3 +88,24 @@ def test_a_commit_over_its_limit_is_refused() -> None:
     with pytest.raises(BodyTooLarge):
         sequencer.take([draft(0), *big], 1, salts(1))
     assert sequencer.tree.size == 0
+
+
+def test_counters_of_pids_that_are_long_past_are_given_up_and_none_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chain.sequencer, "COUNTERS", 10)
+    sequencer = Sequencer("weftos-a")
+    for pid in range(30):
+        for _ in range(2):
+            sequencer.take([Draft("node.disk_free", {}, pid)], 0, bytes(32))
+    sequencer.forget({3, 29})
+    assert sorted(sequencer.counts) == [0, 3, *range(20, 30)]
+    late = sequencer.take([Draft("node.disk_free", {}, pid) for pid in (5, 3, 7, 40)], 0, bytes(128)).entries
+    assert [(item.entry.pid, item.entry.count) for item in late] == [(0, 2), (3, 2), (0, 3), (40, 0)]
+    assert 5 not in sequencer.counts and sequencer.counts[0] == 4
+
+
+def test_few_counters_are_all_held() -> None:
+    sequencer = Sequencer("weftos-a", counts=dict.fromkeys(range(100), 1))
+    sequencer.forget(())
+    assert len(sequencer.counts) == 100

@@ -19,6 +19,7 @@ from chain.frame import segment_group
 from chain.ledger import StateChange
 from chain.reader import EntryRecord, JournalReader, Position, StateRecord
 from chain.snapshot import Snapshot, place_snapshot, read_snapshot, snapshot_records, write_snapshot
+from kernel.bounds import STATE_LIMITS
 from kernel.recorder import replay_into
 from kernel.state import State
 from kernel.state_snapshot import restore_state
@@ -186,7 +187,8 @@ def test_a_group_that_the_journal_does_not_reach_is_an_error(data: Path) -> None
 
 def test_as_a_process_of_its_own(data: Path) -> None:
     group = segments(data)[-1]
-    limits = ["--session-records", str(LIMITS[0]), "--session-bytes", str(LIMITS[1])]
+    given = zip(STATE_LIMITS, (*LIMITS, 10, 2**20), strict=True)
+    limits = [f"--{name.replace('_', '-')}={limit}" for name, limit in given]
     argv = [sys.executable, "-P", "-m", "weftos.compact", "--data", str(data), *limits]
     argv += ["--checksum", written_before(data, group).hex()]
     done = subprocess.run([*argv, "--group", str(group)], capture_output=True, text=True, timeout=60)

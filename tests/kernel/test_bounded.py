@@ -1,0 +1,209 @@
+"""What others can make the node keep: bounded in all, with an eviction that a replay repeats, and told by status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kernel.watch
+from kernel.bounds import Bounds
+from kernel.sessions import Sessions
+from kernel.state import State
+from kernel.totals import log_bytes, totals
+from kernel.watch import Watchers
+from tests.kernel.kernel_twin import Twin, answer_of
+from tests.kernel.test_state_snapshot import message
+from tests.kernel.test_turns import on_twin
+
+Key = tuple[str, str]
+
+
+def kept(state: State) -> list[Key]:
+    return list(state.sessions)
+
+
+def remember(state: State, address: str, name: str, size: int = 10) -> None:
+    state.apply_change("session", f"{address}\n{name}", msgpack.packb([{"x": "y" * (size - 6)}]))
+
+
+def test_the_session_that_was_added_to_longest_ago_goes_first() -> None:
+    state = State(10, 1000, sessions=3, sessions_bytes=1000)
+    for name in "abca":
+        remember(state, "/p", name)
+    remember(state, "/q", "d")
+    assert kept(state) == [("/p", "c"), ("/p", "a"), ("/q", "d")] and state.sessions.evicted == 1
+
+
+def test_sessions_go_by_bytes_too_but_not_the_newest() -> None:
+    state = State(10, 1000, sessions=100, sessions_bytes=250)
+    for name in "abc":
+        remember(state, "/p", name, 100)
+    assert kept(state) == [("/p", "b"), ("/p", "c")]
+    remember(state, "/p", "d", 251)
+    assert kept(state) == [("/p", "d")] and state.sessions.bytes > 250
+
+
+def test_a_session_whose_turn_is_open_stays() -> None:
+    """A resumed turn must be handed the history that it was handed before."""
+    state = State(10, 1000, sessions=1, sessions_bytes=1000)
+    remember(state, "/a", "main")
+    state.apply_entry("message.accepted", message(1, "/a"), 1, 1, b"")
+    state.apply_entry(
+        "turn.started", {"turn": "t1", "message": "m1", "address": "/a", "attempt": 1}, 2, 1, b""
+    )
+    remember(state, "/b", "main")
+    assert kept(state) == [("/a", "main"), ("/b", "main")]
+    state.apply_entry("turn.ended", {"turn": "t1", "status": "ok"}, 3, 1, b"")
+    remember(state, "/b", "main")
+    assert kept(state) == [("/b", "main")]
+
+
+STEPS = st.tuples(st.sampled_from("abcdef"), st.sampled_from("xyz"), st.integers(0, 40), st.integers(0, 9))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(STEPS, max_size=60), st.sets(st.tuples(st.sampled_from("abcdef"), st.sampled_from("xyz"))))
+def test_sessions_are_what_a_plain_list_of_them_would_be(
+    steps: list[tuple[str, str, int, int]], open_: set[Key]
+) -> None:
+    sessions = Sessions((3, 50), 5, 120)
+    plain: dict[Key, list[tuple[int, int]]] = {}
+    for address, name, size, what in steps:
+        key = address, name
+        if what == 0:
+            sessions.forget_all(address)
+            plain = {other: turns for other, turns in plain.items() if other[0] != address}
+            continue
+        sessions.add(key, [{}] * (what % 3), size, open_.__contains__)
+        turns = [*plain.pop(key, []), (what % 3, size)]
+        while len(turns) > 1 and (sum(n for n, _ in turns) > 3 or sum(s for _, s in turns) > 50):
+            del turns[0]
+        plain[key] = turns
+        for other in list(plain):
+            held = sum(s for turns in plain.values() for _, s in turns)
+            if other == key or (len(plain) <= 5 and held <= 120):
+                break
+            if other not in open_:
+                del plain[other]
+    assert list(sessions) == list(plain)
+    assert sessions.bytes == sum(size for turns in plain.values() for _, size in turns)
+
+
+# -- on a kernel -----------------------------------------------------------------------------------------------------
+
+
+def test_dead_letters_are_bounded_by_bytes_and_drops_are_on_the_record(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        letters = [await twin.send("ada", "x" * 400) for _ in range(4)]
+        at = await twin.delivery()
+        for letter in letters[1:]:
+            twin.kernel.post.bury(letter.id, "the test said so")
+        assert list(twin.kernel.state.dead) == [letter.id for letter in letters[2:]]
+        assert twin.kernel.state.dead_bytes == 800
+        dropped = [record.body for record in await twin.entries("message.dropped")]
+        assert dropped == [{"id": letters[1].id, "why": "more than 1000 bytes of dead letters"}]
+        tally = twin.kernel.state.tally
+        assert tally.accepted == tally.acknowledged + tally.dead + tally.dropped + twin.kernel.state.in_flight
+        twin.finish(at)
+
+    on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))
+
+
+def test_one_large_dead_letter_makes_room_for_itself(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        letters = [await twin.send("ada", "x" * size) for size in (1, 300, 300, 300, 900)]
+        for letter in letters[1:]:
+            twin.kernel.post.bury(letter.id, "the test said so")
+        assert list(twin.kernel.state.dead) == [letters[4].id]
+
+    on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(turn_bytes=3000), "the calls of this turn hold 3"),
+        (Bounds(turns_bytes=3000), "the calls of all open turns hold 3"),
+    ],
+)
+def test_a_turn_that_holds_too_much_is_ended_in_words(tmp_path: Path, bounds: Bounds, said: str) -> None:
+    async def body(twin: Twin) -> None:
+        twin.gateway.answer = lambda request: answer_of("x" * 1500)
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        for round_ in range(2):
+            twin.ask_model(at, [{"role": "user", "content": f"{round_}"}], round_)
+            await twin.result()
+        assert twin.kernel.state.kept_bytes == twin.kernel.state.kept[at.turn] > 3000
+        twin.ask_model(at, [{"role": "user", "content": "more"}], 2)
+        end = await twin.end_of(mail)
+        assert end["status"] == "error" and said in end["reply"]
+        assert (twin.kernel.state.kept, twin.kernel.state.kept_bytes) == ({}, 0)
+
+    on_twin(tmp_path, body, bounds=bounds)
+
+
+def test_of_a_result_no_more_is_kept_than_is_ever_handed_over(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        result = twin.workers.answer(None)  # type: ignore[arg-type]
+        twin.workers.answer = lambda call: type(result)("ok", "é" * 5000, False, "", 10_000)
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        told = await twin.call_tool(at, "pay", {})
+        assert (len(told["text"]), told["truncated"]) == (500, True)
+        outcome = twin.kernel.state.turns[at.turn].calls["0.0"].outcome
+        assert outcome is not None and outcome["result"] == told["text"]
+
+    async def after(twin: Twin) -> None:
+        at = await twin.delivery()
+        told = await twin.call_tool(at, "pay", {})
+        assert (told["text"], told["truncated"]) == ("é" * 500, True)
+
+    bounds = Bounds(tool_result_bytes=1000)
+    on_twin(tmp_path, before, bounds=bounds)
+    on_twin(tmp_path, after, bounds=bounds)
+
+
+def test_status_says_what_is_kept_and_of_how_much(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        twin.finish(await twin.delivery(), "done", [{"role": "user", "content": "hi"}])
+        await twin.end_of(mail)
+        found = totals(twin.kernel)
+        assert found["sessions"] == "1 of 10000" and found["ends_bytes"] == f"4 of {64 * 2**20}"
+        assert found["counters"] == len(twin.ledger._sequencer.counts) > 0
+        assert set(found) == {
+            "sessions", "sessions_bytes", "sessions_evicted", "dead_letters", "dead_letters_bytes", "ends",
+            "ends_bytes", "open_turns_bytes", "counters",
+        }  # fmt: skip
+
+    on_twin(tmp_path, body)
+
+
+def test_the_newest_ends_are_remembered_within_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel.watch, "REMEMBERED_BYTES", 100)
+    watchers = Watchers()
+    for number in range(5):
+        watchers.ended(f"m{number}", {"status": "ok", "reply": "é" * 20})
+    assert (watchers.ends, watchers.ends_bytes) == (2, 80)
+    watchers.ended("m4", {"status": "ok", "reply": "x"})
+    assert (watchers.ends, watchers.ends_bytes) == (2, 41)
+    watchers.ended("m5", {"status": "ok", "reply": "x" * 1000})
+    assert (watchers.ends, watchers.ends_bytes) == (1, 1000)
+
+
+def test_the_bytes_of_logs_are_those_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"x" * 10)
+    (tmp_path / "b.log").write_bytes(b"x" * 5)
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "folder").mkdir()
+    assert log_bytes(tmp_path) == 15
