@@ -249,9 +249,9 @@ class Control(Protocol):
     async def status(self) -> Json:
         """name, origin, boot, version, engine, uptime_s, read_only (why, or None), processes, cells, ledger
         {size, full_size, provisional, waiting (records, and work that has to write some), unrecorded (units that never
-        can be)}, faults (of the ledger, in words), kept (name: "N of LIMIT", see ``kernel.totals``), clock_ahead_s (of the machine's clock, before the node's),
-        helpers [{name, pid, os_pid, state}], loop_lag_p99_ms, loop_lag_max_ms (both of the last minute),
-        loop_lag_longest_ms (since the start), runtime, data."""
+        can be)}, faults (of the ledger, in words), kept (name: "N of LIMIT", see ``kernel.totals``), clock_ahead_s (of
+        the machine's clock, before the node's), helpers [{name, pid, os_pid, state}], loop_lag_p99_ms, loop_lag_max_ms
+        (both of the last minute), loop_lag_longest_ms (since the start), runtime, data."""
 
     async def spawn(self, op: Operator, request: SpawnRequest) -> Json:
         """address, pid, name."""
