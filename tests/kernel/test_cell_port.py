@@ -178,6 +178,14 @@ def test_a_start_timer_that_comes_late_does_nothing() -> None:
     assert (case.notes.all, case.host.sent, case.host.killed) == ([], [], [])
 
 
+def test_a_start_timer_of_a_cell_that_is_gone_does_nothing() -> None:
+    case = Case()
+    case.port.add(placement(3, "Echo"))
+    assert case.port.close() == ([1, 2, 3], [])
+    case.host.pass_time(60)
+    assert (case.notes.all, case.host.killed) == ([], [])
+
+
 @pytest.mark.parametrize("op", ["now", "random"])
 def test_time_and_random_bits_are_asked_for_without_arguments(op: str) -> None:
     case = Case()
