@@ -397,8 +397,14 @@ class Control:
         turn = process.turn
         with ledger_errors():
             if not self._kernel.turns.cut_short(process, "cancelled", "cancelled by an operator"):
-                raise NotFound(f"{process.address} has no open turn")
+                raise NotFound(self._no_turn(process.address))
         return {"address": process.address, "turn": turn}
+
+    def _no_turn(self, address: str) -> str:
+        turn = self._state.turn_of(address)
+        if turn is None or not turn.diverged:
+            return f"{address} has no open turn"
+        return f"{turn.id} of {address} is parked; weftos divergences decide {turn.id} --dead gives it up"
 
     def _running(self, target: str) -> LiveProcess:
         address = self._kernel.post.resolve(target)

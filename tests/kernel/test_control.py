@@ -280,6 +280,31 @@ def test_cancel_needs_an_open_turn(tmp_path: Path) -> None:
     on_control(tmp_path, body)
 
 
+def test_a_parked_turn_is_shown_with_both_calls_and_decided_on_the_record(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        await twin.call_tool(at, "pay", {"amount": 5})
+        twin.crash(at)
+        twin.ask_tool(await twin.delivery(), "pay", {"amount": 6})
+        [row] = await control.divergences.list()
+        assert (row["id"], row["recorded"]["arguments"]) == (at.turn, '{"amount":5}')
+        assert (await control.status())["divergences"] == 1
+        assert (await control.inspect("ada"))["turn"]["diverged"]["ordinal"] == "0.0"
+        with pytest.raises(NotFound, match=f"parked; weftos divergences decide {at.turn} --dead"):
+            await control.cancel(OP, "ada")
+        decided = await control.divergences.decide(OP, at.turn, "again")
+        assert decided == {"id": at.turn, "address": "/user/ada", "decision": "again"}
+        assert (await twin.delivery()).turn == at.turn
+        [command] = [r for r in await twin.entries("operator.command") if r.body["operation"] == "decide"]
+        [entry] = await twin.entries("turn.decided")
+        assert entry.body["by"] == f"operator:{OP['uid']}"
+        assert command.entry.seq < entry.entry.seq
+
+    on_control(tmp_path, body)
+
+
 def test_dead_letters_are_bounded_and_the_oldest_is_dropped_on_the_record(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Control) -> None:
         await control.spawn(OP, SpawnRequest(name="ada"))
