@@ -1,14 +1,13 @@
 """The event loop of a node with 20,000 processes and a peer, at work: how long it keeps a timer waiting.
 
 The processes are supervisors, which have a PID, a slot and a place in every listing, and take no cell. While it is
-measured an agent calls tools, a process is spawned and killed each second (so an advert goes to the peer each second),
+measured an agent calls tools, a process is spawned and stopped each second (so an advert goes to the peer each second),
 and somebody looks at ``ps`` every few seconds. The floor is the lag of a bare loop on this machine, at the same time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from contextlib import ExitStack
@@ -38,8 +37,7 @@ async def fill(data: Path, count: int) -> None:
         parents = [f"/user/g{number}" for number in range(GROUPS)]
         processes = twin.kernel.processes
         for parent in parents:
-            spec = ProcessSpec(parent.rpartition("/")[2], type="supervisor", tools=())
-            twin.kernel.recorder.commit([processes.draft_spawn(spec, "/user", 0, b"", -1)])
+            await twin.spawn(parent.rpartition("/")[2], type="supervisor", tools=())
         for number in range(count - GROUPS):
             spec = ProcessSpec(f"s{number}", type="supervisor", tools=())
             twin.kernel.recorder.commit([processes.draft_spawn(spec, parents[number % GROUPS], 0, b"", -1)])
@@ -81,11 +79,9 @@ def work(node: BenchNode) -> None:
         number += 1
         name = f"w{number}"
         node.client.spawn_supervisor(name)
-        node.client.kill(name)
-        order = json.dumps(
-            {"do": "calls", "tool": "calculator", "arguments": {"expression": "6*7"}, "count": 20}
-        )
-        node.client.send("clock", order, wait_s=60)
+        node.client.stop(name)
+        arguments = {"expression": "6*7"}
+        node.order("clock", do="calls", tool="calculator", arguments=arguments, count=20, unmeasured=0)
         if now - looked_at >= PS_EVERY_S:
             looked_at = now
             assert len(node.rows()) >= PROCESSES - ROOM

@@ -16,7 +16,7 @@ from kernel.address import ROOT
 from kernel.live import LiveTable
 from kernel.state import Slot, State
 
-SLICE_ROWS = 200
+SLICE_ROWS = 100
 SORTED_AT_ONCE = 1_000
 _ADDRESS = attrgetter("address")
 

@@ -57,7 +57,7 @@ from mesh.tokens import JoinClaim, JoinToken, TokenStore
 from mesh.transport import Dial, Transport
 
 PUBLISH_S = 1.0
-ADVERT_SLICE = 250
+ADVERT_SLICE = 100
 MAX_OP_VALUES = 4_096
 """In one op; what is long in one (a message, an advert) is packed once more, as bytes. A spawn has 150."""
 STRANGER = "this node is not in the allow list here: ask for a join token"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from weftos.control import CODES, Control, Json, Operator
 
 OPERATOR = "weftos.operator"  # key in the ASGI scope; set by the listener, from the socket's peer credentials
-_SLICE_ROWS = 200
+_SLICE_ROWS = 100
 
 
 async def _control(request: Request) -> Control:
