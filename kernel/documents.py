@@ -26,13 +26,20 @@ DERIVED_TITLE_BYTES = 80
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of one document. ``seq`` is the ledger entry that wrote it."""
+    """What is known of one document. ``seq`` is the ledger entry that wrote it, ``text_hash`` what it says of the text
+    (SHA-256, hexadecimal; empty when it was taken over from a snapshot that did not keep it).
+    """
 
     id: str
     owner: str
     scope: str
     bytes: int
     seq: int
+    text_hash: str = ""
+
+    def is_text(self, text: str) -> bool:
+        """Whether ``text`` is what was written, as far as is known."""
+        return self.text_hash in ("", sha256_hex(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class Documents:
 
     def written(self, body: dict[str, Any], seq: int) -> None:
         """Apply ``memory.written``."""
-        self.hold(Fact(body["id"], body["owner"], body["scope"], body["bytes"], seq))
+        text_hash = str(body.get("text_hash", ""))
+        self.hold(Fact(body["id"], body["owner"], body["scope"], body["bytes"], seq, text_hash))
 
     def facts(self) -> Iterator[Fact]:
         """All of them, oldest first."""
@@ -93,6 +101,14 @@ class Documents:
         """Whether there is such a document and ``reader`` (an address, None for a person) may see it."""
         fact = self._facts.get(ident)
         return fact is not None and may_read(fact.owner, fact.scope, reader)
+
+    def is_text(self, ident: str, text: str) -> bool:
+        """Whether ``text`` is that of the document, which must be there."""
+        return self._facts[ident].is_text(text)
+
+    def may_begin(self, ident: str, text: str) -> bool:
+        """Whether the document, which must be there, is longer than ``text``: more is not known of a part of one."""
+        return len(text.encode("utf-8", "surrogatepass")) < self._facts[ident].bytes
 
     def readable(self, ident: str, reader: str | None) -> Fact:
         """The document, if ``reader`` may see it. Raises NotFound, in the same words when it is merely not allowed."""

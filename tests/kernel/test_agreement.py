@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -13,9 +15,15 @@ from chain.document import Document, encode_document
 from chain.entry import ZERO_HASH, Entry, commit_body, encode_body
 from chain.reader import EntryRecord, StateRecord
 from kernel.agreement import DocumentCheck, disagreements, document_differs, documents_differ
+from kernel.bounds import Bounds
+from kernel.errors import Unavailable
+from kernel.memory import Memory
+from kernel.recorder import Recorder
 from kernel.spec import ProcessSpec
 from kernel.state import State
+from kernel.state_snapshot import encode_state, restore_state
 from kernel.values import sha256_hex
+from tests.chain.ledgers import open_ledger
 
 SALT = bytes(32)
 SPEC = ProcessSpec("ada", tools=("calculator",))
@@ -123,3 +131,54 @@ def test_a_document_with_another_text_than_its_hash_is_named() -> None:
     assert document_differs(record, None) == "document d1 was written by no entry"
     assert "not msgpack" in document_differs(replace(record, value=b"\xc1"), WRITTEN)
     assert "not of the form" in document_differs(replace(record, value=msgpack.packb({"id": "d1"})), WRITTEN)
+
+
+class Archive:
+    """Answers what it is told to, whatever the node has written."""
+
+    def __init__(self, text: str, cut: bool = False) -> None:
+        self.hit = {"id": "d1", "title": "loom", "text": text, "cut": cut, "score": 1.0, "parts": {}, "seq": 1,
+                    "owner": "/user/ada", "scope": "own"}  # fmt: skip
+
+    async def __call__(self, op: str, args: dict[str, Any]) -> Any:
+        return {"results": [self.hit]} if op == "search" else self.hit
+
+
+@pytest.mark.parametrize(
+    ("text", "cut", "believed"),
+    [
+        ("the loom", False, True),
+        ("the l00m", False, False),
+        ("the l00m and more than was written", True, False),
+        ("the", True, True),  # the beginning of a longer one: all that can be said is how long it may be
+    ],
+)
+def test_a_text_of_the_archive_that_is_not_the_one_written_is_not_handed_on(
+    tmp_path: Path, text: str, cut: bool, believed: bool
+) -> None:
+    async def look() -> None:
+        ledger = open_ledger(tmp_path)
+        ledger.start(asyncio.get_running_loop())
+        memory = Memory(Recorder(ledger, state()), Bounds(), Archive(text, cut))
+        found = await memory.search("loom", 5, "/user/ada")
+        assert bool(found["results"]) is believed
+        if text == "the loom":
+            assert (await memory.read("d1", "/user/ada"))["text"] == text
+        else:
+            with pytest.raises(Unavailable, match="another text for document d1 than entry 1"):
+                await memory.read("d1", "/user/ada")
+        await ledger.close()
+
+    asyncio.run(look())
+
+
+def test_a_snapshot_of_format_1_kept_no_hash_and_is_still_read() -> None:
+    parts = msgpack.unpackb(encode_state(state()))
+    parts["documents"] = [row[:-1] for row in parts["documents"]]
+    parts["turns"] = []
+    for since in ("configured", "accepted"):
+        del parts[since]
+    old = State(10, 1000)
+    restore_state(old, msgpack.packb({**parts, "format": 1}))
+    assert old.documents.is_text("d1", "whatever it was")
+    assert state().documents.is_text("d1", "the loom") and not state().documents.is_text("d1", "the l00m")

@@ -74,6 +74,9 @@ def _directory(report: Report) -> list[Row]:
             "archive, index, logs, workspaces",
             why="made from the ledger or beside it; --db compares the database",
         ),
+        Row(
+            "state since the snapshot, should Ed25519 be broken", why="only the snapshot has both signatures"
+        ),
         Row("who has read the keys", why="who can read keys/ can sign anything"),
     ]
 
