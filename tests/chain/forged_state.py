@@ -110,11 +110,25 @@ def _unit(seq: int, number: int) -> list[Draft | StateChange]:
                "bytes": len(text), "title": "loom"}  # fmt: skip
     said = {"id": f"m{number}", "sender": "operator", "to": address, "text": "what is 2+2", "session": "main",
             "reply_to": "", "wants_reply": True, "deadline_us": 2**50, "rights": None, "waiting": []}  # fmt: skip
+    turn = {"turn": f"t{number}", "ordinal": "0.0"}
+    hash_ = sha256_hex("call")
+    at_work = [
+        Draft("process.started", {"address": address, "pid": 100 + number, "cell": "c1"}, 100 + number),
+        Draft("turn.started", {**turn, "message": said["id"], "address": address, "attempt": 1}),
+        Draft("tool.proposed", {**turn, "call_hash": hash_, "tool": "pay", "arguments": "{}", "args_hash": hash_}),
+        Draft("tool.intent", {**turn, "tool": "pay", "attempt": 1, "effects": "external"}),
+        Draft("tool.outcome", {**turn, "tool": "pay", "attempt": 1, "status": "in_doubt", "result": "", "truncated": False}),
+        Draft("message.accepted", {**said, "id": f"m9{number}"}),
+        Draft("message.dead", {"id": f"m9{number}", "to": address, "why": "stopped"}),
+        Draft("message.sent", {**said, "id": f"m8{number}", "to": "/user/x@peer", "peer": "weftos-peer",
+                               "answers": "", "status": "", "answer_by_us": 0}),
+    ]  # fmt: skip
     return [
         Draft("process.spawned", spawned, 0, address, TRACE),
         Draft("memory.written", written, 0, document.id, TRACE),
         StateChange("doc", document.id, encode_document(document)),
         Draft("message.accepted", said, 0, said["id"], TRACE),
+        *(at_work if number in (2, 9) else []),
         StateChange("session", f"{address}\nmain", msgpack.packb([{"role": "user", "content": "hello"}])),
         StateChange("inbox", f"weftos-peer\n{number}", msgpack.packb([f"m{number}", ""])),
         StateChange("pids", str(4096 * (number + 1)), b""),
