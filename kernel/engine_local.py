@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.engine import EngineError
+from kernel.offspring import OFFSPRING
 
 
 class LocalEngine:
@@ -40,7 +41,10 @@ class LocalEngine:
         # On the loop's own thread: a child that asks to die with its parent dies with the thread that started it.
         order = json.dumps({"dial": self._dial, "token": token, "boot": self._boot})
         try:
-            with open(self._log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
+            with (
+                open(self._log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log,
+                OFFSPRING.birth() as born,
+            ):
                 child = subprocess.Popen(
                     [sys.executable, "-P", "-m", "kernel.cell"],
                     env=self._env,
@@ -49,6 +53,7 @@ class LocalEngine:
                     stdout=log,
                     stderr=log,
                 )
+                born(child.pid)
         except OSError as error:
             raise EngineError(f"cannot start a cell: {error}") from error
         self._children[cell] = child

@@ -18,7 +18,7 @@ from typing import Any
 
 from kernel.engine import EngineError
 from kernel.helper import Helper, HelperCommand, HelperLost, HelperRefused
-from kernel.strays import end_strays
+from kernel.offspring import end_strays
 
 OBJECT_STORE_BYTES = 80 * 2**20
 OPEN_S = 60.0

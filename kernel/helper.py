@@ -20,6 +20,7 @@ from typing import Any
 
 from kernel.cell.frames import FOREIGN, OWN, FrameError, FrameLink, LinkBounds
 from kernel.cell.lifeline import die_with_parent as die_with_parent
+from kernel.offspring import OFFSPRING
 
 NOTICE = 0
 MAX_ERROR_CHARS = 4000
@@ -82,7 +83,7 @@ class Helper:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
-            with open(self.command.log, "ab", opener=_private) as log:
+            with open(self.command.log, "ab", opener=_private) as log, OFFSPRING.birth() as born:
                 self._process = subprocess.Popen(
                     [*self.command.argv, "--link-fd", str(theirs.fileno()), "--boot", str(self._boot)],
                     env=dict(self.command.env),
@@ -92,6 +93,7 @@ class Helper:
                     stderr=log,
                     pass_fds=(theirs.fileno(),),
                 )
+                born(self._process.pid)
         except OSError:
             ours.close()
             raise

@@ -60,7 +60,10 @@ class Lifeline(threading.Thread):
 
     def run(self) -> None:
         (handle, _), *_ = self._epoll.poll()
-        print(f"placer: {self._names[handle]} has ended, so does this placer", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # whoever took its words may be what has ended
+            print(
+                f"placer: {self._names[handle]} has ended, so does this placer", file=sys.stderr, flush=True
+            )
         end_everything(1)
 
 

@@ -31,6 +31,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernel.errors import LockedError, SessionError
+from kernel.strays import descendants, read_processes
 
 _BOOT_FILE = "boot.json"
 _LOCK_FILE = "lock"
@@ -191,9 +192,15 @@ def _may_be_ours(record: BootRecord) -> bool:
 
 
 def _old_members(record: BootRecord) -> list[_Process]:
+    """Those of the session, and what is below them in sessions of its own."""
+    rows = read_processes()
+    members = {process.pid: process for process in _processes_of(record.session_leader)}
+    for pid in [below for root in members for below in descendants(rows, root)]:
+        if pid not in members and (process := _read_process(pid)) and process.state not in _DEAD:
+            members[pid] = process
     return [
         process
-        for process in _processes_of(record.session_leader)
+        for process in members.values()
         if process.start_ticks >= record.start_ticks and _is_my_users(process.pid)
     ]
 

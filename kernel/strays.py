@@ -1,8 +1,8 @@
 """Processes that a dead helper has left behind.
 
-A node leads a session; its helpers, and what they start, are in it. A process of that session whose parents
-do not lead back to the node is a stray: it was started by something that is dead. Found by session and
-parent, signalled by pidfd, never by name.
+A node leads a session; its helpers, and what they start, are in it. A process of that session whose parents do not
+lead back to the node is a stray: it was started by something that is dead. So is one whose parents lead to it by a
+child that it never started (:mod:`kernel.offspring`). Found by session and parent, signalled by pidfd, never by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +27,23 @@ class ProcessRow:
     parent: int
     session: int
     alive: bool
+    start_ticks: int = 0
 
 
 def read_processes() -> dict[int, ProcessRow]:
     """All processes of this machine, from /proc/PID/stat (proc(5))."""
-    rows = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                stat = Path("/proc", name, "stat").read_bytes()
-                fields = stat[stat.rindex(b")") + 2 :].split()
-                alive = fields[0].decode() not in _DEAD
-                rows[int(name)] = ProcessRow(int(name), int(fields[1]), int(fields[3]), alive)
-    return rows
+    rows = (read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {row.pid: row for row in rows if row is not None}
+
+
+def read_process(pid: int) -> ProcessRow | None:
+    """One of them; None when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return ProcessRow(pid, int(fields[1]), int(fields[3]), fields[0].decode() not in _DEAD, int(fields[19]))
 
 
 def descends(rows: Mapping[int, ProcessRow], pid: int, root: int) -> bool:
@@ -56,25 +60,24 @@ def descendants(rows: Mapping[int, ProcessRow], root: int) -> list[int]:
     return [pid for pid, row in rows.items() if row.alive and pid != root and descends(rows, pid, root)]
 
 
-def strays(rows: Mapping[int, ProcessRow], node: int) -> list[int]:
-    """The strays of a node that leads a session of its own; none when it leads none."""
+def strays(rows: Mapping[int, ProcessRow], node: int, own: Collection[int] | None = None) -> list[int]:
+    """The strays of a node that leads a session of its own; none when it leads none.
+
+    ``own``: the children that it has started itself; None for all that it has.
+    """
     if node not in rows or rows[node].session != node:
         return []
+    loose = [pid for pid, row in rows.items() if row.parent == node and own is not None and pid not in own]
     return [
         pid
         for pid, row in rows.items()
-        if row.alive and row.session == node and not descends(rows, pid, node)
+        if row.alive
+        and pid != node
+        and (
+            (row.session == node and not descends(rows, pid, node))
+            or any(descends(rows, pid, root) for root in loose)
+        )
     ]
-
-
-def end_strays(timeout_s: float = 5.0) -> int:
-    """Kill this process's strays until none is left or the time is over; returns how many were killed."""
-    deadline = time.monotonic() + timeout_s
-    killed: set[int] = set()
-    while (found := strays(read_processes(), os.getpid())) and time.monotonic() < deadline:
-        kill_all(found, deadline)
-        killed.update(found)
-    return len(killed)
 
 
 def kill_all(pids: Iterable[int], deadline: float) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from chain.errors import ChainError
+from kernel.offspring import OFFSPRING
 
 LOOK_S = 1.0
 RETRY_S = 60.0
@@ -124,14 +125,16 @@ async def run_child(child: Child, told: bytes = b"") -> bytes:
     cancelled ends it.
     """
     try:
-        process = await asyncio.create_subprocess_exec(
-            *child.argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(child.env),
-            cwd=child.cwd,
-        )
+        with OFFSPRING.birth() as born:
+            process = await asyncio.create_subprocess_exec(
+                *child.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(child.env),
+                cwd=child.cwd,
+            )
+            born(process.pid)
     except OSError as error:
         raise CompactionError(f"cannot start {child.argv[3]}: {error}") from error
     try:

@@ -27,6 +27,7 @@ from chain.errors import ChainError
 from kernel.engine import EngineError
 from kernel.engine_ray import TOKEN_FILE, RayEngine
 from kernel.errors import KernelError
+from kernel.offspring import OFFSPRING, become_subreaper, end_offspring
 from kernel.session import end_old_session, lock, read_boot, write_boot
 from mesh.errors import MeshError
 from weftos.cli.launch import node_command
@@ -175,19 +176,21 @@ class Launcher:
         try:
             log = os.open(place / "logs" / "node.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                process = await asyncio.create_subprocess_exec(
-                    *node_command(place, plan.flags(node)),
-                    "--ready-fd",
-                    str(theirs),
-                    "--environment-fd",
-                    str(handover.fd),
-                    cwd=place,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(theirs, handover.fd),
-                    start_new_session=True,
-                )
+                with OFFSPRING.birth() as born:
+                    process = await asyncio.create_subprocess_exec(
+                        *node_command(place, plan.flags(node)),
+                        "--ready-fd",
+                        str(theirs),
+                        "--environment-fd",
+                        str(handover.fd),
+                        cwd=place,
+                        stdin=asyncio.subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        pass_fds=(theirs, handover.fd),
+                        start_new_session=True,
+                    )
+                    born(process.pid)
             finally:
                 os.close(log)
         except BaseException:
@@ -261,9 +264,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         environment = take_environment(args.environment_fd)
+        become_subreaper()
         os.set_inheritable(args.ready_fd, False)
         order = Order(args.data.absolute(), args.nodes, args.engine)
-        asyncio.run(Launcher(order, environment, say).run())
+        try:
+            asyncio.run(Launcher(order, environment, say).run())
+        finally:
+            end_offspring()
     except (WeftosError, KernelError, ChainError, MeshError) as error:
         say({"error": str(error), "code": getattr(error, "code", "conflict")})
         return 1

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel.offspring import become_subreaper, end_offspring, reap_adopted
 from weftos.errors import WeftosError
 from weftos.sealed_environment import take_environment
 
@@ -38,7 +39,9 @@ async def run(options: Options, say: Say) -> None:
         loop.add_signal_handler(number, node.stop, f"signal {signal.Signals(number).name}")
     _settle()
     say(node.ready())
+    reaping = asyncio.create_task(reap_adopted())
     await node.stopped()
+    reaping.cancel()
     await node.close()
 
 
@@ -81,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         environment = take_environment(args.__dict__.pop("environment_fd"))
         os.set_inheritable(ready_fd, False)
+        become_subreaper()
         return _run(vars(args), environment, say)
     except WeftosError as error:
         say({"error": str(error), "code": error.code})
@@ -97,7 +101,10 @@ def _run(options: dict[str, Any], environment: dict[str, str], say: Say) -> int:
     from weftos.config_file import ConfigError
 
     try:
-        asyncio.run(run(Options(**options, environment=environment), say))
+        try:
+            asyncio.run(run(Options(**options, environment=environment), say))
+        finally:
+            end_offspring()
     except (ConfigError, KernelError, ChainError) as error:
         say({"error": str(error), "code": getattr(error, "code", "conflict")})
         return 1

@@ -92,13 +92,24 @@ def _look_after(node: LiveNode) -> None:
 def _configuration(base_url: str) -> str:
     tools = "".join(
         f'[tools.{name}]\nimport = "probe_tools:{name}"\npython_path = ["{PLUGINS}"]\n'
-        for name in ("count", "look", "hostile", "worker_pid", "dies", "hangs", "floods", "prowls")
+        for name in (
+            "count",
+            "look",
+            "hostile",
+            "worker_pid",
+            "dies",
+            "hangs",
+            "floods",
+            "prowls",
+            "daemonises",
+        )
     )
     imports = {
         "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
         "raises": ("probe_behaviours:Raises", PLUGINS, "dedicated"),
         "traitor": ("probe_behaviours:Traitor", PLUGINS, "dedicated"),
+        "daemoniser": ("probe_behaviours:Daemoniser", PLUGINS, "dedicated"),
         "prowler": ("probe_behaviours:Prowler", PLUGINS, "dedicated"),
         "broken": ("broken_import:Anything", BEHAVIOURS, "dedicated"),
         "exiting": ("exiting_import:Anything", BEHAVIOURS, "dedicated"),

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-from prowl import prowl
+from prowl import daemonise, prowl
 
 from cognition.agent import Agent
 from kernel.abi import Message, ProcessInfo, Syscalls, ToolCall
@@ -94,3 +94,14 @@ class Prowler:
 
     async def handle(self, message: Message, sys: Syscalls) -> str:
         return json.dumps(prowl(*json.loads(message.text)))
+
+
+@behaviour
+class Daemoniser:
+    """Hostile code in a cell: it cuts a process loose, and replies with its pid."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        pass
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return str(daemonise())

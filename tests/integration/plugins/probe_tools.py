@@ -7,7 +7,7 @@ import json
 import os
 import time
 
-from prowl import prowl
+from prowl import daemonise, prowl
 
 from weftos import tool
 
@@ -71,3 +71,9 @@ def floods() -> str:
 def prowls(yek: str, closed: list[int]) -> str:
     """Look for a key in every process's /proc, and try to open what the processes ``closed`` have."""
     return json.dumps(prowl(yek, closed))
+
+
+@tool(effects="none")
+def daemonises() -> int:
+    """Cut a process loose; its pid."""
+    return daemonise()
