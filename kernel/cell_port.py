@@ -30,6 +30,7 @@ from kernel.cell.frames import FrameError
 from kernel.cell_events import CellCall, CellEvents, Placement
 from kernel.cell_table import CellLimits
 from kernel.errors import Invalid, StateError
+from kernel.log_budget import LogBudget
 
 
 class CellHost(Protocol):
@@ -75,6 +76,7 @@ class CellPort:
         self._waiting: dict[int, Hosted] = {}
         self._stopping: set[int] = set()
         self._connected = False
+        self._budget = LogBudget()
 
     # What the node wants
 
@@ -214,7 +216,9 @@ class CellPort:
                 self._stopped(pid)
             case ["log", int() as pid, str() as text]:
                 if self._heard(pid, "running", "starting") is not None:
-                    self._events.log(pid, text[: self._limits.log_chars])
+                    kept = self._budget.admit(text[: self._limits.log_chars])
+                    if kept is not None:
+                        self._events.log(pid, kept)
             case _:
                 raise FrameError(f"cell {self.cell} sent a frame of no known shape")
 

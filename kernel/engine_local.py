@@ -13,6 +13,7 @@ from typing import Any
 
 from kernel.engine import EngineError
 from kernel.offspring import OFFSPRING
+from kernel.output_log import OUTPUT_LOGS
 
 
 class LocalEngine:
@@ -42,7 +43,7 @@ class LocalEngine:
         order = json.dumps({"dial": self._dial, "token": token, "boot": self._boot})
         try:
             with (
-                open(self._log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log,
+                open(OUTPUT_LOGS.pipe_to(self._log), "wb") as log,
                 OFFSPRING.birth() as born,
             ):
                 child = subprocess.Popen(

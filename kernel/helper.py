@@ -1,7 +1,7 @@
 """A helper process of the node (placer, gateway, archive, a worker) and the link to it.
 
 The child is started from an argv with one end of a socket pair as an inherited descriptor, ``--link-fd N
---boot B`` appended to its argv, an allow-listed environment, its stdout and stderr in a log file, and dies
+--boot B`` appended to its argv, an allow-listed environment, its stdout and stderr in a bounded log file, and dies
 with the node (``PR_SET_PDEATHSIG``, asked for by the child itself with :func:`die_with_parent`). Requests are
 ``[id, op, args]`` and are answered by ``[id, "ok"|"error", value]``; a frame with id 0 is a notice and has no
 answer. ``args`` is a dict.
@@ -10,7 +10,6 @@ answer. ``args`` is a dict.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 from kernel.cell.frames import FOREIGN, OWN, FrameError, FrameLink, LinkBounds
 from kernel.cell.lifeline import die_with_parent as die_with_parent
 from kernel.offspring import OFFSPRING
+from kernel.output_log import OUTPUT_LOGS
 
 NOTICE = 0
 MAX_ERROR_CHARS = 4000
@@ -83,7 +83,7 @@ class Helper:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
-            with open(self.command.log, "ab", opener=_private) as log, OFFSPRING.birth() as born:
+            with open(OUTPUT_LOGS.pipe_to(self.command.log), "wb") as log, OFFSPRING.birth() as born:
                 self._process = subprocess.Popen(
                     [*self.command.argv, "--link-fd", str(theirs.fileno()), "--boot", str(self._boot)],
                     env=dict(self.command.env),
@@ -189,10 +189,6 @@ class Helper:
         except (subprocess.TimeoutExpired, TimeoutError):
             process.kill()
             await asyncio.to_thread(process.wait)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _words(error: Exception) -> str:

@@ -123,6 +123,8 @@ def set_environment(token: Path, loopback: bool) -> None:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),
         "RAY_gcs_rpc_server_reconnect_timeout_s": "3",
+        "RAY_ROTATION_MAX_BYTES": str(4 * 2**20),  # of what a cell prints; without it Ray keeps all
+        "RAY_ROTATION_BACKUP_COUNT": "1",
     }
     if loopback:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else it listens on all interfaces

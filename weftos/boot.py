@@ -53,10 +53,11 @@ from weftos.archive_link import ArchiveLink
 from weftos.collector import Collector
 from weftos.config import Config, load
 from weftos.engines import make_engine
+from weftos.erased_logs import NODE_LOG, PROCESSES_LOG
 from weftos.helper_commands import archive_command, gateway_command
 from weftos.initialise import initialise
 from weftos.key_rotation import KeyRotation
-from weftos.log_files import read_last
+from weftos.log_files import read_last_of
 from weftos.logs import JsonLog, LoggingBridge
 from weftos.mesh_wiring import make_mesh, open_mesh
 from weftos.ownership import check_configuration, check_own_place
@@ -117,6 +118,8 @@ class Ground:
     runtime: Path
     boot: int
     log: JsonLog
+    processes_log: JsonLog
+    """What processes log; in a file of its own, which takes no place from the node's."""
     clock: SteadyClock
     provider_keys: Mapping[str, str] = field(repr=False)
     """By their variables: for the gateway, and for what must not get into a log."""
@@ -245,6 +248,7 @@ class Node:
             raise
         finally:
             ground.log.close()
+            ground.processes_log.close()
             shutil.rmtree(ground.runtime, ignore_errors=True)
             ground.held.close()
 
@@ -311,7 +315,11 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     runtime = make_runtime(data)
     boot = secrets.randbits(63)
     write_boot(data, boot, runtime)
-    log = _open_log(config, data, keys_given)
+    log = _open_log(config, data / "logs" / NODE_LOG, keys_given)
+    root = logging.getLogger()
+    root.handlers[:] = [LoggingBridge(log)]
+    root.setLevel(logging.INFO)
+    processes_log = _open_log(config, data / "logs" / PROCESSES_LOG, keys_given)
     if ended or ledger.recovery.torn_bytes:
         log.log("warning", "recovered", ended_processes=ended, torn_bytes=ledger.recovery.torn_bytes)
     clock.not_before(ledger.last_time_us)
@@ -321,7 +329,7 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
         await record_acceptance(Recorder(ledger, state), found, options.accept_state)
         log.log("warning", "state was accepted", what=said)
         report(f"accepted, and recorded: {said}")
-    return Ground(data, held, config, state, ledger, runtime, boot, log, clock, keys_given)
+    return Ground(data, held, config, state, ledger, runtime, boot, log, processes_log, clock, keys_given)
 
 
 def _log_fault(log: JsonLog, part: str, why: str | None) -> None:
@@ -331,19 +339,15 @@ def _log_fault(log: JsonLog, part: str, why: str | None) -> None:
         log.log("error", "the ledger has a fault", part=part, why=why)
 
 
-def _open_log(config: Config, data: Path, keys_given: Mapping[str, str]) -> JsonLog:
+def _open_log(config: Config, file: Path, keys_given: Mapping[str, str]) -> JsonLog:
     settings = config.settings.logs
-    log = JsonLog(
-        data / "logs" / "node.jsonl",
+    return JsonLog(
+        file,
         max_bytes=settings.max_bytes,
         backups=settings.backups,
         level=settings.level,
         secrets=list(keys_given.values()),
     )
-    root = logging.getLogger()
-    root.handlers[:] = [LoggingBridge(log)]
-    root.setLevel(logging.INFO)
-    return log
 
 
 async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
@@ -430,7 +434,8 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
             _tokens(kernel, op, args)
 
     def note(event: str, **fields: Any) -> None:
-        ground.log.log("info", event, **fields)
+        log = ground.processes_log if event == "agent" else ground.log
+        log.log("info", event, **fields)
 
     env = Environment(
         boot,
@@ -465,7 +470,7 @@ async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, r
 def _facts(
     ground: Ground, archive: ArchiveLink, lag: LoopLag, shutdown: Report, erasures: Erasures
 ) -> NodeFacts:
-    node_log = ground.logs / "node.jsonl"
+    logs = (ground.logs / NODE_LOG, ground.logs / PROCESSES_LOG)
     return NodeFacts(
         name=ground.name,
         origin=ground.keys.origin,
@@ -475,7 +480,7 @@ def _facts(
         runtime=ground.runtime,
         providers=frozenset(ground.config.settings.providers),
         config_view=ground.config.view,
-        read_logs=lambda address, limit: read_last(node_log, limit, {"address": address}),
+        read_logs=lambda address, limit: read_last_of(logs, limit, {"address": address}),
         archive=archive.ask,
         shutdown=shutdown,
         loop_lag=lag,

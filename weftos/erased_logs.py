@@ -11,6 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 NODE_LOG = "node.jsonl"
+PROCESSES_LOG = "processes.jsonl"
 UNKNOWN = -1
 
 
@@ -20,7 +21,7 @@ def logged(directory: Path, pids: Collection[int]) -> list[tuple[str, int]]:
     for path in sorted(directory.iterdir()) if directory.is_dir() else ():
         if not path.is_file():
             continue
-        lines = _lines_of(path, pids) if path.name.startswith(NODE_LOG) else _printed(path)
+        lines = _lines_of(path, pids) if path.name.startswith((NODE_LOG, PROCESSES_LOG)) else _printed(path)
         if lines:
             found.append((f"{directory.name}/{path.name}", lines))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,12 @@ def read_last(path: Path, limit: int, wanted: Mapping[str, Any] | None = None) -
                     break
         number += 1
     return found[::-1]
+
+
+def read_last_of(paths: Sequence[Path], limit: int, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The same of several logs, by the time in their lines."""
+    found = [line for path in paths for line in read_last(path, limit, wanted)]
+    return sorted(found, key=lambda line: str(line.get("time", "")))[-limit:]
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

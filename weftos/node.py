@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.offspring import become_subreaper, end_offspring, reap_adopted
+from kernel.output_log import OUTPUT_LOGS
 from weftos.errors import WeftosError
 from weftos.sealed_environment import take_environment
 
@@ -105,6 +106,7 @@ def _run(options: dict[str, Any], environment: dict[str, str], say: Say) -> int:
             asyncio.run(run(Options(**options, environment=environment), say))
         finally:
             end_offspring()
+            OUTPUT_LOGS.drain()
     except (ConfigError, KernelError, ChainError) as error:
         say({"error": str(error), "code": getattr(error, "code", "conflict")})
         return 1

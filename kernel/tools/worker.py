@@ -38,8 +38,6 @@ from kernel.tools.loader import LoadedTool, LoadError, load_tool, one_line
 from kernel.tools.threads import Threads
 
 MAX_RESULT_BYTES = 2**20
-MAX_LOG_BYTES = 4 * 2**20
-LOG_CHECK_S = 1.0
 
 Answer = dict[str, Any]
 
@@ -162,20 +160,8 @@ _FILE_TOOLS: dict[str, Callable[..., str]] = {
 }
 
 
-async def _bound_log() -> NoReturn:
-    """Standard output is a log that any tool can write to for ever: begin it anew when it is too long."""
-    log = os.dup(1)  # ours, whatever a tool does to its standard output
-    while True:
-        with contextlib.suppress(OSError):
-            if os.fstat(log).st_size > MAX_LOG_BYTES:
-                os.ftruncate(log, 0)
-        await asyncio.sleep(LOG_CHECK_S)
-
-
 async def _serve(fd: int, boot: int, threads: int) -> NoReturn:
-    bounding = asyncio.create_task(_bound_log())
     await serve_link(fd, boot, Worker(boot, threads).handle)
-    bounding.cancel()
     os._exit(0)  # a thread in which a tool hangs would keep an ordinary exit waiting for ever
 
 

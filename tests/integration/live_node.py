@@ -238,7 +238,8 @@ class LiveNode:
         )
 
     def log_lines(self) -> list[Json]:
-        return [json.loads(line) for line in (self.data / "logs" / "node.jsonl").read_text().splitlines()]
+        files = (self.data / "logs" / name for name in ("node.jsonl", "processes.jsonl"))
+        return [json.loads(line) for file in files if file.exists() for line in file.read_text().splitlines()]
 
     def imported(self) -> set[str]:
         """Every module that any run of the node process has ever imported."""
