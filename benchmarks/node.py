@@ -37,6 +37,10 @@ python_path = ["{PLUGINS}"]
 import = "timing:Stopwatch"
 python_path = ["{PLUGINS}"]
 isolation = "shared"
+
+[limits]
+agent_children = 1000
+agent_spawns_per_trace = 1000
 """
 
 

@@ -9,6 +9,7 @@ Ending. What is ended is ended to its last leaf: first the children, in the reve
 and each after what is below it, then the process itself. All of them learn at once that they are ending (they *drain*:
 a turn that is open may end, no other begins), so a whole tree takes no longer than one process may. A supervisor whose
 children have ended is not gone before what is below those is; what it ends with is *held* until then.
+A tree of thousands is ended, or begun, a few effects at a time, and the event loop goes round in between.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ from kernel.supervision import (
 )
 
 USER = "/user"
+EFFECTS_AT_ONCE = 30  # between two rounds of the event loop: a tree of thousands ends without holding it up
 REMOVED_AT_ONCE = 20  # between two rounds of the event loop
 TERM_S = 5.0  # what a process that is ended may take for the turn it is in
 
@@ -120,6 +122,8 @@ class Processes:
         self._supervisors: dict[str, Supervisor] = {}
         self._queue: deque[tuple[str, Effect]] = deque()
         self._busy = False
+        self._resumes = False
+        self.effects_at_once = EFFECTS_AT_ONCE
         self._timers: set[Timer] = set()
         self._starts: dict[str, list[asyncio.Future[int]]] = {}
         self._endings: dict[str, Ending] = {}
@@ -432,14 +436,28 @@ class Processes:
 
     def _carry_out(self, address: str, effects: tuple[Effect, ...]) -> None:
         self._queue.extend((address, effect) for effect in effects)
-        if self._busy:
+        if self._busy or self._resumes:
             return
         self._busy = True
+        done = 0
         try:
-            while self._queue:
+            while self._queue and done < self.effects_at_once:
+                done += 1
                 self._perform(*self._queue.popleft())
         finally:
             self._busy = False
+        if self._queue and not self._resumes:
+            self._resumes = True
+            self._later(0.0, self._resume)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether effects of what has happened wait for the next round of the event loop."""
+        return bool(self._queue)
+
+    def _resume(self) -> None:
+        self._resumes = False
+        self._carry_out(ROOT, ())
 
     def _perform(self, supervisor: str, effect: Effect) -> None:
         match effect:
@@ -633,6 +651,8 @@ class Processes:
     async def close(self) -> None:
         """Stop what is running, without a word to the slots: they start again with the next boot."""
         self.closing = True
+        self._queue.clear()
+        self._resumes = False
         for timer in self._timers:
             timer.cancel()
         for futures in self._starts.values():

@@ -30,7 +30,7 @@ class Quotas:
 
     def check(self, parent: str, asker: Asker) -> None:
         """Whether ``asker`` may make one more child of ``parent``."""
-        slots, children = len(self._state.slots), len(self._state.children(parent))
+        slots, children = len(self._state.slots), self._state.child_count(parent)
         for held, limit, what in (
             (slots, self._bounds.processes, "the node has {} slots"),
             (children, self._bounds.children, f"{parent} has {{}} children"),

@@ -335,6 +335,10 @@ class State:
         """How many slots there are below ``address``, however deep."""
         return self._below[address]
 
+    def child_count(self, address: str) -> int:
+        """How many slots there are directly below ``address``."""
+        return len(self._children.get(address, ()))
+
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
         return list(self._children.get(address, {}).values())

@@ -69,6 +69,10 @@ CONFIGURATION = """\
 
 # [limits]
 # mailbox_messages = 1000
+# agent_children = 100        # processes that one agent may have below itself
+# agent_subtree = 1000        # and that the uppermost agent may, with all that those make
+# agent_spawns_per_trace = 100  # and that may come of one message
+# operator_reserve = 1000     # slots that neither agents nor peers get
 
 # [ledger]
 # publish_s = 1.0             # the folder ledger/ is brought up to date at most so often

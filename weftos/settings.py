@@ -206,6 +206,10 @@ class LimitSettings(Section):
     sessions_bytes: Limit = _BOUNDS.sessions_bytes
     tool_result_bytes: Limit = _BOUNDS.tool_result_bytes
     turn_timeout_s: Limit = int(_BOUNDS.turn_timeout_s)
+    operator_reserve: Limit = _BOUNDS.operator_reserve
+    agent_children: Limit = _BOUNDS.agent_children
+    agent_subtree: Limit = _BOUNDS.agent_subtree
+    agent_spawns_per_trace: Limit = _BOUNDS.agent_spawns_per_trace
 
     @model_validator(mode="after")
     def _fits(self) -> LimitSettings:

@@ -19,7 +19,7 @@ from kernel.errors import (
     Unavailable,
 )
 from kernel.live import LiveProcess, LiveTable
-from kernel.processes import REMOVED_AT_ONCE
+from kernel.processes import EFFECTS_AT_ONCE, REMOVED_AT_ONCE
 from kernel.spec import ProcessSpec
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
@@ -473,6 +473,20 @@ def test_what_is_below_a_stopped_process_can_be_removed_by_itself(tmp_path: Path
                 await twin.kernel.processes.remove(address, True)
 
     on_twin(tmp_path, body)
+
+
+def test_the_end_of_a_large_tree_lets_the_loop_in_between() -> None:
+    tree = Tree(at_once=EFFECTS_AT_ONCE)
+    tree.spawn("team", type="supervisor")
+    kids = [tree.spawn(f"a{number}", "/user/team") for number in range(2 * EFFECTS_AT_ONCE)]
+    tree.processes.kill("/user/team", "kill")
+    assert tree.processes.unfinished
+    assert 0 < len(tree.ended) <= EFFECTS_AT_ONCE
+    assert tree.spawn_only("meanwhile") == "/user/meanwhile"
+    tree.finish()
+    tree.up()
+    assert [address for address, *_ in tree.ended] == [*reversed(kids), "/user/team"]
+    assert len(tree.running()) == 4 + len(kids)
 
 
 def test_the_administration_of_slots_refuses_in_otps_words(tmp_path: Path) -> None:

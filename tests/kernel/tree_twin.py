@@ -114,14 +114,15 @@ class Tree:
     ``ended`` has the address, PID and reason of each exit, in order.
     """
 
-    def __init__(self, bounds: Bounds | None = None, state: State | None = None) -> None:
+    def __init__(self, bounds: Bounds | None = None, at_once: int = 1_000_000) -> None:
         self.journal, self.clock, self.live = Journal(), HandClock(), LiveTable()
-        self.state = state or State(100, 10_000)
+        self.state = State(100, 10_000)
         recorder = self.recorder = Recorder(self.journal, self.state)  # type: ignore[arg-type]  # a twin
         self.bounds = bounds or Bounds()
         self.processes = Processes(
             recorder, self.live, open_pids(recorder), self, self.bounds, clock=self.clock
         )
+        self.processes.effects_at_once = at_once
         self.processes.on_running = lambda address: None
         self.processes.on_exit = self._exited
         self.processes.bury = lambda address, why: None
@@ -170,6 +171,11 @@ class Tree:
         """Start what was written."""
         while self.written:
             self.processes.begin(self.written.pop(0))
+
+    def finish(self) -> None:
+        """As many rounds of the loop as it takes; no time passes."""
+        while self.processes.unfinished:
+            self.clock.wind(0.0)
 
     def write(self, *drafts: Draft) -> None:
         self.recorder.commit(drafts)
