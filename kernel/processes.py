@@ -369,6 +369,7 @@ class Processes:
         self._event(parent, StartFailed(name_of(address), reason, batch))
         if not self._comes_back(address):
             self._fail_starts(address, why)
+        self._leave_if_down(address)
 
     def _comes_back(self, address: str) -> bool:
         """Whether the supervisor of ``address`` is about to start it."""
@@ -399,11 +400,15 @@ class Processes:
             self._launcher.stop(pid, reason)
         if process.address != ROOT:
             self._event(parent_of(process.address), Exited(name_of(process.address), pid, reason, batch))
-        down = self._state.down(process.address)
-        if down is not None and down.address == process.address:
+        self._leave_if_down(process.address)
+
+    def _leave_if_down(self, address: str) -> None:
+        """What has ended at ``address`` stays so, when its slot or one above is down."""
+        down = self._state.down(address)
+        if down is not None and down.address == address:
             self._leave(down)
         elif down is not None:
-            self.bury(process.address, f"{down.address} is {down.state}")
+            self.bury(address, f"{down.address} is {down.state}")
 
     def _gone(self, process: LiveProcess, reason: str, detail: str) -> None:
         process.on(ProcessEvent.EXIT)

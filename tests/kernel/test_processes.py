@@ -475,6 +475,32 @@ def test_what_is_below_a_stopped_process_can_be_removed_by_itself(tmp_path: Path
     on_twin(tmp_path, body)
 
 
+def test_a_process_that_is_lost_on_its_way_to_a_stop_takes_its_children_along() -> None:
+    tree = Tree()
+    boss = tree.spawn("boss")
+    kid = tree.spawn("kid", boss)
+    tree.crash(boss)
+    tree.processes.effects_at_once = 1
+    tree.processes.stop(boss)  # its slot is stopped; what tells it so waits for the next round
+    assert tree.processes.unfinished
+    tree.cell_lost([boss])
+    tree.finish()
+    assert tree.live.at(kid) is None
+
+
+def test_the_mail_of_a_child_that_never_ran_is_dead_when_its_parent_is_stopped(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        twin.kernel.cells.place = lambda placement: None  # type: ignore[method-assign, assignment]
+        twin.kernel.processes.exit(twin.kernel.state.slots["/user/boss/kid"].pid, "crash")
+        mail = await twin.send("kid")
+        twin.kernel.processes.stop("/user/boss")
+        assert (await twin.end_of(mail))["reply"] == "/user/boss is stopped"
+
+    on_twin(tmp_path, body)
+
+
 def test_the_end_of_a_large_tree_lets_the_loop_in_between() -> None:
     tree = Tree(at_once=EFFECTS_AT_ONCE)
     tree.spawn("team", type="supervisor")
