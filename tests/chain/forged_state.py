@@ -112,12 +112,13 @@ def _unit(seq: int, number: int) -> list[Draft | StateChange]:
             "reply_to": "", "wants_reply": True, "deadline_us": 2**50, "rights": None, "waiting": []}  # fmt: skip
     turn = {"turn": f"t{number}", "ordinal": "0.0"}
     hash_ = sha256_hex("call")
+    doubt = {"attempt": 1, "status": "in_doubt", "result": "", "truncated": False}
     at_work = [
         Draft("process.started", {"address": address, "pid": 100 + number, "cell": "c1"}, 100 + number),
         Draft("turn.started", {**turn, "message": said["id"], "address": address, "attempt": 1}),
         Draft("tool.proposed", {**turn, "call_hash": hash_, "tool": "pay", "arguments": "{}", "args_hash": hash_}),
         Draft("tool.intent", {**turn, "tool": "pay", "attempt": 1, "effects": "external"}),
-        Draft("tool.outcome", {**turn, "tool": "pay", "attempt": 1, "status": "in_doubt", "result": "", "truncated": False}),
+        Draft("tool.outcome", {**turn, **doubt, "tool": "pay"}),
         Draft("message.accepted", {**said, "id": f"m9{number}"}),
         Draft("message.dead", {"id": f"m9{number}", "to": address, "why": "stopped"}),
         Draft("message.sent", {**said, "id": f"m8{number}", "to": "/user/x@peer", "peer": "weftos-peer",
