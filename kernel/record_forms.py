@@ -144,9 +144,13 @@ class _Form:
     def holds(self, body: Mapping[str, Any]) -> bool:
         if [*map(type, self._get(body))] != self._types:
             return False
-        return all(check(body[name]) for name, check in self._others) and all(
-            _is(later.kind, body.get(name, later.default)) for name, later in self._later
-        )
+        for name, check in self._others:  # all() of a generator takes twice as long: each commit passes here
+            if not check(body[name]):
+                return False
+        for name, later in self._later:
+            if not _is(later.kind, body.get(name, later.default)):
+                return False
+        return True
 
 
 def _is(kind: Any, value: Any) -> bool:
