@@ -147,10 +147,10 @@ class _Form:
         for name, check in self._others:  # all() of a generator takes twice as long: each commit passes here
             if not check(body[name]):
                 return False
-        for name, later in self._later:
-            if not _is(later.kind, body.get(name, later.default)):
-                return False
-        return True
+        return not self._later or self._later_hold(body)
+
+    def _later_hold(self, body: Mapping[str, Any]) -> bool:
+        return all(_is(later.kind, body.get(name, later.default)) for name, later in self._later)
 
 
 def _is(kind: Any, value: Any) -> bool:
