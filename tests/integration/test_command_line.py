@@ -63,7 +63,7 @@ def test_a_node_from_first_start_to_stop(terminal: Terminal) -> None:
     terminal.json("spawn", "team", "--supervisor", "--intensity", "3/10")
     ada = terminal.json("spawn", "ada", "--under", "/user/team")
     assert terminal.json("tree")[0]["children"][0]["children"][0]["pid"] == ada["pid"]
-    status, out, _ = terminal.run("send", "ad", "what is 17*23", "--wait")
+    status, out, _ = terminal.run("send", "ada", "what is 17*23", "--wait")
     assert (status, "391" in out) == (0, True)
     outcome = terminal.json("chain", "log", "--kind", "tool.outcome", "--limit", "1")["rows"][0]
     path = terminal.json("chain", "why", str(outcome["seq"]))
