@@ -492,7 +492,10 @@ class Processes:
 
     def _start_child(self, address: str) -> None:
         slot = self._state.slots.get(address)
-        if slot is None or self.closing:
+        if self.closing:
+            return
+        if slot is None:  # removed while this waited for its round; the supervisor is owed a report
+            self._event(parent_of(address), StartFailed(name_of(address), KILLED))
             return
         process = LiveProcess(self.next_pid(), address, slot.spec, self._clock.now_s())
         process.draining = any(self._is_ending(above) for above in ancestors(address))

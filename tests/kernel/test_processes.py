@@ -501,6 +501,24 @@ def test_the_mail_of_a_child_that_never_ran_is_dead_when_its_parent_is_stopped(t
     on_twin(tmp_path, body)
 
 
+@pytest.mark.parametrize("rounds", range(6))
+def test_a_child_that_is_removed_before_its_start_comes_to_its_turn_holds_nothing_up(rounds: int) -> None:
+    tree = Tree()
+    team = tree.spawn("team", type="supervisor")
+    kid = tree.spawn_only("kid", team, begin=False, restart="temporary")
+    tree.processes.effects_at_once = 1
+    tree.processes.kill(team, "kill")  # what comes back has no place for a temporary child
+    for _ in range(rounds):
+        if tree.processes.unfinished:
+            tree.clock.fire()
+    tree.begin()
+    tree.finish()
+    assert kid not in tree.state.slots
+    tree.processes.stop(team)
+    tree.finish()
+    assert tree.live.at(team) is None
+
+
 def test_the_end_of_a_large_tree_lets_the_loop_in_between() -> None:
     tree = Tree(at_once=EFFECTS_AT_ONCE)
     tree.spawn("team", type="supervisor")

@@ -98,10 +98,14 @@ class HandClock:
     def wind(self, by_s: float) -> None:
         until_s = self.time_s + by_s
         while self._due and self._due[0][0] <= until_s:
-            self.time_s, _, timer = heapq.heappop(self._due)
-            if not timer.off:
-                timer.call()
+            self.fire()
         self.time_s = until_s
+
+    def fire(self) -> None:
+        """What is due first."""
+        self.time_s, _, timer = heapq.heappop(self._due)
+        if not timer.off:
+            timer.call()
 
     @property
     def waiting(self) -> int:
