@@ -18,7 +18,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from kernel.cell.frames import FrameError
+from kernel.cell.frames import FrameError, TamperedLink
 from kernel.cell.lease import NodeLease
 from kernel.cell.slot import ToldSlot
 from kernel.cell_door import Door, Visitor
@@ -286,6 +286,8 @@ class Cells:
 
     def _culprit(self, cell: StartedCell, error: FrameError) -> int:
         """Who broke the rules: whoever the frame was of, else whoever runs, else the only one that is in a turn."""
+        if isinstance(error, TamperedLink):
+            return 0
         seated, turns = self._table[cell.name].pids, cell.port.open_turns()
         for pid in (error.speaker, cell.running()):
             if pid in seated:

@@ -58,6 +58,12 @@ class FrameError(Exception):
     speaker = 0
 
 
+class TamperedLink(FrameError):
+    """What came in is not what the peer has sent: it was changed, added or left out on the way. Nobody on the link is
+    to blame.
+    """
+
+
 def encode_frame(boot: int, value: Any) -> bytes:
     """One frame. Raises :class:`FrameError` when the value is over ``MAX_FRAME_BYTES``."""
     payload: bytes = msgpack.packb(value, use_bin_type=True)

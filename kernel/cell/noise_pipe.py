@@ -13,7 +13,7 @@ import secrets
 import struct
 from dataclasses import dataclass, field
 
-from kernel.cell.frames import FrameError
+from kernel.cell.frames import FrameError, TamperedLink
 from mesh.errors import NoiseError
 from mesh.noise import MAX_NOISE_BYTES, TAG_BYTES, NoiseXX, StaticKey
 
@@ -77,7 +77,7 @@ class NoisePipe:
                 at = end
                 plain += self._noise.decrypt(message) if self.open else self._shake(message, reply)
         except NoiseError as error:
-            raise FrameError(str(error)) from error
+            raise TamperedLink(str(error)) from error
         finally:
             del buffer[:at]
         return bytes(plain), bytes(reply)
