@@ -235,10 +235,6 @@ def test_only_so_many_visitors_may_stand_at_the_door(caplog: pytest.LogCaptureFi
 
 LIES: dict[str, tuple[bytes, str]] = {
     "another's pid": (encode_frame(BOOT, ["log", 2, "x"]), "spoke for pid 2, which is not in cell c1"),
-    "a wrong turn": (
-        encode_frame(BOOT, ["call", 1, "t0", 0, 0, "now", {}]),
-        "in turn 't0' of pid 1, open is 't1'",
-    ),
     "garbage": (b"\x00\x00\x00\x02" + struct.pack(">Q", BOOT) + b"\xc1\xc1", "not msgpack"),
     "an old boot": (encode_frame(BOOT - 1, ["log", 1, "x"]), "frame of boot 000000000000b006"),
     "an oversized frame": (struct.pack(">IQ", 2**25, BOOT), f"frame of {2**25} bytes announced"),
