@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import TEST_S
+
 INTEGRATION = Path(__file__).with_name("integration")
 
 
@@ -21,6 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file of real nodes goes to one worker whole, as its tests share a node; so do all files of the one real Ray."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_S))
     on_ray = {item.path for item in items if item.get_closest_marker("ray")}
     for item in items:
         if item.path.is_relative_to(INTEGRATION):

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import HANG_S
+
 SCRIPT = Path(__file__).parents[2] / "tools" / "verify_weftos.py"
 DISTRIBUTIONS = ("pynacl", "cryptography", "cffi", "pycparser")
 
@@ -43,7 +45,7 @@ def isolated_packages(target: Path) -> Path:
 def run_isolated(packages: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """``python ARGUMENTS``, with the standard library and ``packages`` alone."""
     command = [sys.executable, "-I", "-S", "-c", _RUN, str(packages), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
 def ask(packages: Path, ledger: Path, vkeys: Sequence[str] = (), seen: Path | None = None) -> Verdict:

@@ -20,6 +20,7 @@ from chain.errors import DamageError
 from chain.keys import create_keys, load_keys
 from chain.ledger import Draft, Ledger
 from chain.reader import EntryRecord, JournalReader, ReadGroup
+from tests.patience import HANG_S
 
 Node = Callable[..., None]
 
@@ -306,7 +307,7 @@ def test_a_file_open_in_another_process_is_named_and_not_deleted(data: Path, arc
         assert holder.stdout.readline() == b"open\n"
         with pytest.raises(ArchiveBusy, match="another process"):
             archive.open()
-        holder.communicate(timeout=30)
+        holder.communicate(timeout=HANG_S)
     archive.open()
     assert archive.size == 2
 

@@ -28,6 +28,7 @@ from chain.ledger import Draft
 from chain.rotation import KeyPair, rotation_body
 from tests.chain.archives import append, archive_of, meddle
 from tests.chain.rotating_child import boot
+from tests.patience import HANG_S
 
 COUNT = 12
 
@@ -280,7 +281,7 @@ def test_one_that_another_process_has_open_is_busy_by_name(data: Path) -> None:
         assert holder.stdout.readline() == b"open\n"
         with pytest.raises(ArchiveBusy, match=r"audit\.duckdb is open in another process"):
             check(data)
-        holder.communicate(timeout=30)
+        holder.communicate(timeout=HANG_S)
     assert check(data) == []
 
 

@@ -16,8 +16,9 @@ from chain.keys import create_keys, load_keys
 from chain.ledger import Ledger
 from chain.verify import verify
 from tests.chain.ledgers import Clock, draft
+from tests.patience import HANG_S
 
-WAIT_S = 60.0
+WAIT_S = HANG_S
 
 
 @pytest.fixture

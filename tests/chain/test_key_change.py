@@ -34,6 +34,7 @@ from chain.rotation import KIND, KeyHistory, rotation_body
 from chain.slots import HeadSlots
 from tests.chain.ledgers import draft, open_ledger
 from tests.chain.rotating_child import boot
+from tests.patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 DISK = Disk()
@@ -222,7 +223,7 @@ def kill_everywhere(tmp_path: Path, side: str, step: int = 1) -> tuple[int, int,
         data.mkdir()
         first = create_keys(data / "keys")
         command = [sys.executable, "-m", "tests.chain.rotating_child", str(data), side, str(dies_at)]
-        child = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=50, check=False)
+        child = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=HANG_S, check=False)
         if child.returncode == 0:
             break
         assert child.returncode == -signal.SIGKILL, child.stderr.decode()

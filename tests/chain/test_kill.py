@@ -13,6 +13,7 @@ from chain.keys import VKEYS_FILE
 from chain.reader import EntryRecord, read_records
 from chain.verify import verify
 from tests.chain.ledgers import KEYS
+from tests.patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 KILLS = 8
@@ -73,7 +74,7 @@ def test_a_file_that_may_not_grow_makes_the_ledger_read_only_and_nothing_is_lost
     tmp_path: Path,
 ) -> None:
     command = [sys.executable, "-m", "tests.chain.limited_writer", str(tmp_path)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=50, check=True)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=HANG_S, check=True)
     said = json.loads(run.stdout)
     assert "File too large" in said["error"] and said["error"] == said["read_only"]
     assert said["acknowledged"] > 10 and said["size"] == said["acknowledged"] + 3

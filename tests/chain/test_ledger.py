@@ -16,9 +16,10 @@ from chain.reader import EntryRecord, HeadRecord, Record, StateRecord, read_reco
 from chain.receipt import check
 from tests.chain.ledgers import KEYS, OTHER_KEYS, abandon, draft, fill, open_ledger, whys
 from tests.chain.memory_disk import MemoryDisk
+from tests.patience import HANG_S
 
 AT = Path("/data")
-WAIT_S = 20
+WAIT_S = HANG_S
 
 
 def with_ledger(

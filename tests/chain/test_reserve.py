@@ -16,9 +16,10 @@ from chain.reader import EntryRecord, Record
 from chain.reserve import RESERVE_BYTES, Reserve
 from tests.chain.ledgers import draft, open_ledger
 from tests.chain.memory_disk import Inode, MemoryDisk
+from tests.patience import HANG_S
 
 AT = Path("/node")
-WAIT_S = 20.0
+WAIT_S = HANG_S
 
 
 class SmallDisk(MemoryDisk):

@@ -13,6 +13,7 @@ import pytest
 
 from chain.disk import Disk
 from chain.vectors import EXACT_DOCUMENTS, FIRST_CAPACITY, VectorError, VectorIndex, directory_of
+from tests.patience import HANG_S
 
 DIMENSIONS = 16
 SAVER = Path(__file__).with_name("vector_saver.py")
@@ -369,7 +370,7 @@ def test_killed_while_saving_it_has_the_save_before_or_the_new_one(tmp_path: Pat
                 saved += 50
             saved -= 50
             process.send_signal(signal.SIGKILL)
-            process.wait(30)
+            process.wait(HANG_S)
             later = [line for line in process.stdout if line.startswith("saving")]
             saved += 50 * len(later)
     index = opened(tmp_path)

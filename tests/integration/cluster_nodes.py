@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from kernel.session import read_boot, session_members
+from tests.patience import HANG_S
 from tests.prove.processes import kill
 from weftos import Client, WeftosError
 
-LIMIT_S = 40.0
+LIMIT_S = HANG_S
 POLL_S = 0.05
 
 
@@ -37,7 +38,7 @@ class RealNode:
     def run(self, *words: str) -> tuple[int, str, str]:
         """Exit status, stdout, stderr of one command."""
         command = [sys.executable, "-P", "-m", "weftos", *words, "--data", str(self.data)]
-        done = subprocess.run(command, capture_output=True, text=True, env=self._environment, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, env=self._environment, timeout=HANG_S)
         return done.returncode, done.stdout, done.stderr
 
     def json(self, *words: str) -> Any:

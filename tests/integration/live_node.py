@@ -24,9 +24,10 @@ from typing import Any, TypeVar
 
 from chain.reader import EntryRecord, read_records
 from chain.verify import Report, verify
+from tests.patience import HANG_S
 from weftos import Client, WeftosError
 
-WAIT_S = 40.0
+WAIT_S = HANG_S
 KEY_VARIABLE = "PROBE_PROVIDER_KEY"
 KEY = "sk-of-the-tests-" + "7d1f0c"
 _SEES_ALL = (19, 21, 38)  # CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: with them root reads every process
@@ -272,7 +273,7 @@ class LiveNode:
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command of the command line."""
         argv = [sys.executable, "-P", "-m", "weftos", *words]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, env=self.variables())
+        return subprocess.run(argv, capture_output=True, text=True, timeout=HANG_S, env=self.variables())
 
     def agent(
         self, name: str, model: str, tools: Sequence[str] = ("calculator",), provider: str = "scripted"

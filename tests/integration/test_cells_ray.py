@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 
 from kernel.strays import read_processes
+from tests.patience import HANG_S
 
 pytestmark = [pytest.mark.ray]
-WAIT_S = 60.0
+WAIT_S = HANG_S
 ROOT = Path(__file__).parents[2]
 
 

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from kernel.session import read_boot, session_members
+from tests.patience import HANG_S
 
-WAIT_S = 60.0
+WAIT_S = HANG_S
 
 
 class Terminal:
@@ -31,7 +32,7 @@ class Terminal:
     def run(self, *words: str) -> tuple[int, str, str]:
         """Exit status, stdout, stderr."""
         command = [sys.executable, "-P", "-m", "weftos", *words]
-        done = subprocess.run(command, text=True, capture_output=True, timeout=55, env=self._environment)
+        done = subprocess.run(command, text=True, capture_output=True, timeout=HANG_S, env=self._environment)
         for boot in (self.data, *self.data.glob("n*")):
             if record := read_boot(boot):
                 self.leaders.add(record.session_leader)

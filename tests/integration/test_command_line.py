@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kernel.session import read_boot, session_members
+from tests.patience import HANG_S
 
 
 class Terminal:
@@ -32,7 +33,7 @@ class Terminal:
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Exit status, stdout, stderr."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=50)
+        out, err = process.communicate(timeout=HANG_S)
         return process.returncode, out, err
 
     def json(self, *arguments: str) -> Any:
@@ -84,7 +85,7 @@ def test_a_node_in_the_foreground_stops_with_its_terminal_and_comes_back_with_it
     assert _document(first)["ready"] is True
     before = terminal.json("spawn", "ada")
     first.send_signal(signal.SIGINT)
-    assert first.wait(40) == 0
+    assert first.wait(HANG_S) == 0
     assert terminal.living() == []
     terminal.json("up", "--engine", "local", "--detach")
     after = terminal.json("inspect", "ada")
@@ -102,7 +103,7 @@ def test_a_follower_sees_what_happens_and_ends_with_the_node(terminal: Terminal)
     spawned = next(row for row in rows if (row["kind"], row["subject"]) == ("operator.command", "spawn"))
     assert next(row for row in rows if row["cause"] == spawned["seq"])["kind"] == "process.spawned"
     terminal.json("down")
-    _, err = follower.communicate(timeout=40)
+    _, err = follower.communicate(timeout=HANG_S)
     assert follower.returncode == 1
     assert "the node is stopping" in err
 

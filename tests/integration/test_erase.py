@@ -22,6 +22,7 @@ from kernel.state_snapshot import restore_state
 from tests.integration.conftest import NodeMaker
 from tests.integration.live_node import LiveNode, until
 from tests.kernel.test_state_snapshot import view
+from tests.patience import HANG_S
 from weftos import Client, WeftosError
 
 SECRET = "zanzibarwren"
@@ -156,7 +157,7 @@ def test_a_node_killed_while_it_erases_goes_on_at_its_next_start(small: LiveNode
     )
     try:
         log = node.data / "logs" / "node.jsonl"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + HANG_S
         while time.monotonic() < deadline:
             if f'"step":"{step}"' in log.read_text().replace('": "', '":"'):
                 break
@@ -164,7 +165,7 @@ def test_a_node_killed_while_it_erases_goes_on_at_its_next_start(small: LiveNode
             raise AssertionError(f"the step {step} was never seen")
         node.kill()
     finally:
-        asking.wait(30)
+        asking.wait(HANG_S)
     node.up()
     finished(node)
     assert holding(node, SECRET) == []

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_command_line import Terminal
+from tests.patience import HANG_S
 from tests.servers.embeddings import embedding_server
 
 TOOLS = "memory_write,memory_search,memory_read"
@@ -125,7 +126,7 @@ def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(termin
         status, _, err = terminal.run("memory", "search", "lake")
         assert status == 1
         assert "memory did not answer within" in err
-        out, _ = turn.communicate(timeout=40)
+        out, _ = turn.communicate(timeout=HANG_S)
         assert (turn.returncode, "17*23 = 391" in out) == (0, True)
     finally:
         os.kill(archive, signal.SIGCONT)

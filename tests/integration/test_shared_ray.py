@@ -24,10 +24,11 @@ from kernel.engine_ray import RayEngine, SharedRay
 from kernel.helper import HelperCommand
 from kernel.session import session_members
 from kernel.strays import read_processes
+from tests.patience import HANG_S
 from weftos.client import Client
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-WAIT_S = 60.0
+WAIT_S = HANG_S
 ROOT = Path(__file__).parents[2]
 BEHAVIOURS = ROOT / "tests" / "behaviours"
 CONFIG = f"""
@@ -84,7 +85,7 @@ class Cluster:
             [sys.executable, "-P", "-m", "weftos", *words],
             text=True,
             capture_output=True,
-            timeout=50,
+            timeout=HANG_S,
             env={**os.environ, "XDG_RUNTIME_DIR": str(self.place)},
         )
         assert done.returncode == 0, done.stderr

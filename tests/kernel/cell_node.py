@@ -15,6 +15,7 @@ from kernel.cell_events import CellCall, Placement
 from kernel.cell_table import CellLimits
 from kernel.cells import Cells
 from kernel.engine_local import LocalEngine
+from tests.patience import HANG_S
 
 BEHAVIOURS = Path(__file__).parents[1] / "behaviours"
 BOOT = 0xB007
@@ -45,7 +46,7 @@ class Notes:
 
     async def wait(self, name: str, pid: int | None = None, count: int = 1) -> tuple[Any, ...]:
         """The last of at least ``count`` such events."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             while len(self.of(name, pid)) < count:
                 self._new.clear()
                 await self._new.wait()

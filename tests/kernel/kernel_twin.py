@@ -31,8 +31,9 @@ from kernel.spec import ProcessSpec
 from kernel.state import Mail, State
 from kernel.tools.registry import Registry, ToolSource, builtin_declarations
 from kernel.tools.workers import WorkerCall, WorkerResult, WorkerWithdrawn
+from tests.patience import HANG_S
 
-LIMIT_S = 20.0
+LIMIT_S = HANG_S
 EXTERNAL = ToolDeclaration("pay", "Pay somebody.", {"type": "object", "additionalProperties": True})
 LOSABLE = ToolDeclaration("ping", "Ping somebody.", {"type": "object"}, on_doubt="lost")
 CONFIRMED = ToolDeclaration("launch", "Launch it.", {"type": "object"}, confirmation=True)

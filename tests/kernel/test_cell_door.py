@@ -26,6 +26,7 @@ from kernel.cells import Cells
 from kernel.engine import EngineError
 from kernel.errors import Invalid
 from tests.kernel.cell_node import BOOT, Notes, message, placement
+from tests.patience import HANG_S
 
 RELAY = str(Path(__file__).with_name("relay_child.py"))
 
@@ -83,14 +84,14 @@ class Relay:
     async def hear(self) -> Any:
         assert self.process.stdout is not None
         while not self._frames:
-            data = await asyncio.wait_for(self.process.stdout.read(2**16), 10)
+            data = await asyncio.wait_for(self.process.stdout.read(2**16), HANG_S)
             assert data, "the node closed the link"
             self._frames += self._decoder.feed(data)
         return self._frames.pop(0)
 
     async def ended(self) -> None:
         """The node closed the link, or killed the process."""
-        await asyncio.wait_for(self.process.wait(), 10)
+        await asyncio.wait_for(self.process.wait(), HANG_S)
 
 
 class Case:
@@ -109,7 +110,7 @@ class Case:
         return self.relays[-1]
 
     async def token(self) -> str:
-        return (await asyncio.wait_for(self.engine.asked.get(), 10))[1]
+        return (await asyncio.wait_for(self.engine.asked.get(), HANG_S))[1]
 
     async def cell(self) -> Relay:
         """A good cell."""
@@ -225,7 +226,7 @@ def test_only_so_many_visitors_may_stand_at_the_door(caplog: pytest.LogCaptureFi
             visitor.setblocking(False)
             await asyncio.get_running_loop().sock_connect(visitor, str(case.socket_path))
             standing.append(visitor)
-        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(standing[0], 1), 10) == b""
+        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(standing[0], 1), HANG_S) == b""
         assert "when another one came; there is room for 2" in caplog.text
         for visitor in standing:
             visitor.close()

@@ -27,6 +27,7 @@ from kernel.errors import Invalid
 from mesh.identity import NoiseKey
 from tests.kernel.cell_node import BOOT, ENV, Node, Notes, message, placement
 from tests.kernel.test_cell_door import HandEngine
+from tests.patience import HANG_S
 
 SECRET = secrets.token_bytes(32)
 
@@ -112,7 +113,7 @@ async def ended(handle: int) -> None:
     gone = asyncio.Event()
     asyncio.get_running_loop().add_reader(handle, gone.set)
     try:
-        await asyncio.wait_for(gone.wait(), 30)
+        await asyncio.wait_for(gone.wait(), HANG_S)
     finally:
         asyncio.get_running_loop().remove_reader(handle)
         os.close(handle)
@@ -222,7 +223,7 @@ class Dialer:
 
     async def hear(self) -> Any:
         while not self._frames:
-            data = await asyncio.wait_for(self.reader.read(2**16), 10)
+            data = await asyncio.wait_for(self.reader.read(2**16), HANG_S)
             assert data, "the node closed the link"
             plain, reply = self.pipe.feed(data)
             self.writer.write(reply)
@@ -235,7 +236,7 @@ class Dialer:
     async def refused(self) -> None:
         """The node closes the link without having said a frame."""
         with suppress(ConnectionResetError):
-            while data := await asyncio.wait_for(self.reader.read(2**16), 10):
+            while data := await asyncio.wait_for(self.reader.read(2**16), HANG_S):
                 if hasattr(self, "pipe"):
                     plain, reply = self.pipe.feed(data)
                     assert plain == b""
@@ -254,7 +255,7 @@ class Case:
         return Dialer(*await asyncio.open_connection(self._dial["host"], self._dial["port"]))
 
     async def token(self) -> str:
-        return (await asyncio.wait_for(self.engine.asked.get(), 10))[1]
+        return (await asyncio.wait_for(self.engine.asked.get(), HANG_S))[1]
 
     async def cell(self, token: str) -> Dialer:
         dialer = await self.dial()

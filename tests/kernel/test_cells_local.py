@@ -14,6 +14,7 @@ from kernel.abi import OPEN_CALLS
 from kernel.cell_events import CellCall
 from kernel.errors import Invalid, StateError
 from tests.kernel.cell_node import OUTCOMES, Node, local_node, placement
+from tests.patience import HANG_S
 
 
 def with_node(body: Callable[[Node], Awaitable[None]], **limits: Any) -> None:
@@ -26,7 +27,7 @@ def with_node(body: Callable[[Node], Awaitable[None]], **limits: Any) -> None:
 
 async def gone(os_pid: int) -> None:
     """Wait until a process is dead, reaped or not."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while True:
             try:
                 with open(f"/proc/{os_pid}/stat") as file:
@@ -255,7 +256,7 @@ def test_a_task_left_behind_by_a_turn_is_cancelled() -> None:
         await node.start(1, "Leaves")
         assert (await node.turn(1, "x", "t1"))["reply"] == "left"
         node.cells.stop(1, "shutdown")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while node.cells.cell_of(1):
                 await asyncio.sleep(0.005)
         assert not node.notes.of("cell_lost")

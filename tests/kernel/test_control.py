@@ -20,6 +20,7 @@ from kernel.loop_lag import LoopLag
 from tests.kernel.journal_entries import JournalEntries
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
+from tests.patience import HANG_S
 from weftos.control import SpawnRequest
 
 OP = {"uid": 1000, "os_pid": 77}
@@ -186,7 +187,7 @@ def test_a_watched_message_tells_its_story_from_the_start(tmp_path: Path) -> Non
         twin.crash(at)
         again = await twin.delivery()
         twin.finish(again, "done")
-        await asyncio.wait_for(watching, 10)
+        await asyncio.wait_for(watching, HANG_S)
         kinds = [event["event"] for event in events]
         assert kinds == ["accepted", "turn", "tool", "exit", "turn", "reply"]
         assert [event["attempt"] for event in events if event["event"] == "turn"] == [1, 2]
@@ -203,12 +204,12 @@ def test_a_watched_message_that_dies_says_so(tmp_path: Path) -> None:
         one = asyncio.ensure_future(_collect(control.watch(OP, "ada", "1", ""), first))
         at = await twin.delivery()
         two = asyncio.ensure_future(_collect(control.watch(OP, "ada", "2", ""), second))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not second:
                 await asyncio.sleep(0)
         await control.stop(OP, "ada")
         twin.finish(at)
-        await asyncio.wait_for(asyncio.gather(one, two), 10)
+        await asyncio.wait_for(asyncio.gather(one, two), HANG_S)
         assert first[-1]["event"] == "reply"
         assert second[-1] == {"event": "dead", "why": "/user/ada is stopped"}
 

@@ -16,6 +16,7 @@ from kernel.states import ProcessState
 from kernel.tools.workers import WorkerResult
 from tests.kernel.kernel_twin import Delivery, Twin
 from tests.kernel.test_turns import on_twin
+from tests.patience import HANG_S
 
 QUESTION = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "?"}]
 
@@ -196,7 +197,7 @@ def test_what_is_in_doubt_must_be_decided_before_it_can_be_forgotten(tmp_path: P
         twin.workers.hold.clear()
         at = await twin.delivery()
         twin.ask_tool(at, "pay", {"amount": 5})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not twin.workers.calls:
                 await asyncio.sleep(0)
 

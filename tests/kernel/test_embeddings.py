@@ -10,6 +10,7 @@ import pytest
 
 from kernel.embeddings import WAITING, Embeddings
 from kernel.helper import HelperLost, HelperRefused
+from tests.patience import HANG_S
 
 QUESTION = {"id": "e1", "provider": "p", "model": "m", "texts": ["a"]}
 VECTORS = {"count": 1, "dimensions": 2, "data": bytes(8)}
@@ -33,7 +34,7 @@ class Twins:
         raise HelperLost("archive died")  # it need not live to see its answer
 
     async def next(self) -> tuple[str, dict[str, Any]]:
-        return await asyncio.wait_for(self.told.get(), 10)
+        return await asyncio.wait_for(self.told.get(), HANG_S)
 
 
 async def vectors() -> Any:

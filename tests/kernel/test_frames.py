@@ -26,6 +26,7 @@ from kernel.cell.frames import (
     LinkBounds,
     encode_frame,
 )
+from tests.patience import HANG_S
 
 BOOT = 0xFEED_0000_0000_0001
 VALUES = st.recursive(
@@ -116,7 +117,7 @@ class End:
         self.over.set()
 
     async def ended(self) -> None:
-        await asyncio.wait_for(self.over.wait(), 10)
+        await asyncio.wait_for(self.over.wait(), HANG_S)
 
 
 async def pair(**options: Any) -> tuple[End, socket.socket]:

@@ -14,6 +14,7 @@ import pytest
 
 from kernel.cell.frames import encode_frame
 from kernel.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from tests.patience import HANG_S
 
 BOOT = 77
 CHILD = str(Path(__file__).with_name("helper_child.py"))
@@ -34,7 +35,7 @@ class Case:
         )
 
     async def death(self) -> int | None:
-        return await asyncio.wait_for(self.deaths.get(), 10)
+        return await asyncio.wait_for(self.deaths.get(), HANG_S)
 
 
 def with_helper(base: Path, body: Callable[[Case], Awaitable[None]], *mode: str) -> None:
@@ -79,7 +80,7 @@ def test_a_helper_that_answers_an_error_is_not_lost(tmp_path: Path) -> None:
 def test_a_notice_reaches_the_node(tmp_path: Path) -> None:
     async def body(case: Case) -> None:
         case.helper.notify("tell", {"x": 1})
-        assert await asyncio.wait_for(case.notices.get(), 10) == ("told", {"x": 1})
+        assert await asyncio.wait_for(case.notices.get(), HANG_S) == ("told", {"x": 1})
 
     with_helper(tmp_path, body)
 

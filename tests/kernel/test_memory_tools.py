@@ -20,6 +20,7 @@ from kernel.memory import document_text, hits_text
 from tests.kernel.kernel_twin import MEMORY, Delivery, Twin
 from tests.kernel.test_control import OP, control_of
 from tests.kernel.test_turns import on_twin
+from tests.patience import HANG_S
 
 QUICK = replace(Bounds(), memory_timeout_s=0.05)
 
@@ -192,7 +193,7 @@ def test_a_search_that_the_node_stopped_in_is_done_again_after_the_next_boot(tmp
         await twin.call_tool(ada, "memory_write", {"text": "the lake is deep"})
         twin.archive.hold.clear()
         twin.ask_tool(ada, "memory_search", {"query": "lake"}, 1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not twin.archive.asked:
                 await asyncio.sleep(0)
 

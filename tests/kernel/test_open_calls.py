@@ -16,12 +16,13 @@ from tests.kernel.disks import FullDisk, SlowDisk
 from tests.kernel.kernel_twin import Delivery, Twin
 from tests.kernel.test_tool_calls import turn_of_ada
 from tests.kernel.test_turns import on_twin
+from tests.patience import HANG_S
 
 WRITE = {"path": "a", "content": "b"}
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         while not condition():
             await asyncio.sleep(0.001)
 

@@ -24,11 +24,12 @@ from kernel.spec import ProcessSpec
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
 from tests.kernel.tree_twin import Tree
+from tests.patience import HANG_S
 
 
 async def placed(twin: Twin) -> int:
     """The PID of the next process that is placed in a cell, once it runs."""
-    placement = await asyncio.wait_for(twin.cells.placements.get(), 10)
+    placement = await asyncio.wait_for(twin.cells.placements.get(), HANG_S)
     await asyncio.sleep(0)
     return placement.pid
 
@@ -238,7 +239,7 @@ def test_stop_lets_the_open_turn_end_and_kill_does_not(tmp_path: Path) -> None:
 
 
 async def up(twin: Twin, address: str) -> int:
-    return await asyncio.wait_for(twin.kernel.processes.when_started(address), 10)
+    return await asyncio.wait_for(twin.kernel.processes.when_started(address), HANG_S)
 
 
 def test_a_spawn_below_a_supervisor_in_back_off_is_refused_and_nothing_runs_twice(tmp_path: Path) -> None:
@@ -366,12 +367,12 @@ def test_who_waits_for_a_start_waits_on_when_the_cell_is_lost_and_is_told_when_i
         second = twin.kernel.live.at("/user/ada")
         assert second is not None and second.pid > first.pid
         twin.kernel.processes.started(second.pid, "c1")
-        assert await asyncio.wait_for(spawning, 10) == second.pid
+        assert await asyncio.wait_for(spawning, HANG_S) == second.pid
         lost = asyncio.create_task(twin.spawn("bob"))
         await asyncio.sleep(0)
         twin.kernel.processes.stop("/user/bob")
         with pytest.raises(Refused, match="/user/bob did not start"):
-            await asyncio.wait_for(lost, 10)
+            await asyncio.wait_for(lost, HANG_S)
 
     on_twin(tmp_path, body)
 

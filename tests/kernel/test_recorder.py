@@ -15,8 +15,9 @@ from chain.reader import EntryRecord, read_records
 from kernel.recorder import CALLS_PER_STEP, Recorder
 from kernel.state import State
 from tests.kernel.committed import JOURNAL, LIMITS, MemoryLedger, Ticket
+from tests.patience import HANG_S
 
-LIMIT_S = 20.0
+LIMIT_S = HANG_S
 
 
 class RefusingLedger(MemoryLedger):

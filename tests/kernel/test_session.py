@@ -19,6 +19,7 @@ import pytest
 
 from kernel.errors import LockedError, SessionError
 from kernel.session import end_old_session, lock, read_boot, session_members, write_boot
+from tests.patience import HANG_S
 
 # As a node does: writes boot.json, has a child and a stray that outlives its parent, and prints their pids.
 NODE = """
@@ -60,7 +61,7 @@ class Started:
     def end(self) -> None:
         for pid in session_members(self.popen.pid):
             os.kill(pid, signal.SIGKILL)
-        self.popen.wait(10)
+        self.popen.wait(HANG_S)
         assert self.popen.stdout is not None
         self.popen.stdout.close()
 
@@ -89,7 +90,7 @@ def test_the_whole_old_session_is_ended(tmp_path: Path, start: Callable[..., Sta
     assert set(session_members(node.popen.pid)) == {node.popen.pid, child, stray}
     assert end_old_session(tmp_path) == 3
     assert session_members(node.popen.pid) == []
-    assert node.popen.wait(10) == -signal.SIGKILL
+    assert node.popen.wait(HANG_S) == -signal.SIGKILL
 
 
 def test_strays_are_ended_when_their_leader_is_long_dead(
@@ -97,7 +98,7 @@ def test_strays_are_ended_when_their_leader_is_long_dead(
 ) -> None:
     node = start(NODE, str(tmp_path))
     node.popen.kill()
-    node.popen.wait(10)
+    node.popen.wait(HANG_S)
     assert len(session_members(node.popen.pid)) == 2
     assert end_old_session(tmp_path) == 2
     assert session_members(node.popen.pid) == []
@@ -142,7 +143,7 @@ def test_a_copy_of_the_directory_does_not_end_the_node_on_the_original(
 def test_members_older_than_the_leader_are_left_alone(tmp_path: Path, start: Callable[..., Started]) -> None:
     node = start(NODE, str(tmp_path))
     node.popen.kill()
-    node.popen.wait(10)
+    node.popen.wait(HANG_S)
     edit_boot(tmp_path, start_ticks=2**62)
     assert end_old_session(tmp_path) == 0
     assert len(session_members(node.popen.pid)) == 2
@@ -175,7 +176,7 @@ def test_a_node_inside_somebodys_session_does_not_record_it(tmp_path: Path) -> N
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=HANG_S,
     )
     assert said.stdout == "0\n"
 
@@ -225,7 +226,7 @@ def test_a_locked_directory_is_refused_and_the_holder_named(
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path, start: Callable[..., Started]) -> None:
     holder = start(HOLDER, str(tmp_path))
     holder.popen.kill()
-    holder.popen.wait(10)
+    holder.popen.wait(HANG_S)
     held = lock(tmp_path)
     assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
     held.close()

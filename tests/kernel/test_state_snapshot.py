@@ -27,6 +27,7 @@ from kernel.state_snapshot import FORMAT, KINDS, PARTS, encode_state, restore_st
 from kernel.tools.workers import WorkerCall, WorkerLost, WorkerResult
 from tests.kernel.kernel_twin import MEMORY, Twin
 from tests.kernel.test_turns import on_twin
+from tests.patience import HANG_S
 
 LIMITS = (8, 4096)
 Step = tuple[Any, ...]
@@ -205,13 +206,13 @@ async def _leave_open(twin: Twin) -> None:
 
     twin.workers.answer = answer
     twin.ask_tool(at, "pay", {"amount": 1})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while not twin.kernel.state.doubts():
             await asyncio.sleep(0)
     twin.workers.answer = lost
     twin.workers.hold.clear()
     twin.ask_tool(at, "pay", {"amount": 2}, 1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while len(twin.workers.calls) < 2:
             await asyncio.sleep(0)
     process = twin.kernel.live.get(at.pid)

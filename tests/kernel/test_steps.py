@@ -11,6 +11,7 @@ import pytest
 
 from kernel.cell.slot import Slot, SlotFile
 from kernel.cell.steps import Steps, task_factory
+from tests.patience import HANG_S
 
 
 def run(body: Callable[[Slot], Coroutine[Any, Any, None]]) -> None:
@@ -48,7 +49,7 @@ def test_the_slot_names_the_process_in_each_of_its_steps_and_nobody_between() ->
     [
         lambda coroutine: asyncio.create_task(coroutine),
         lambda coroutine: asyncio.gather(coroutine),
-        lambda coroutine: asyncio.wait_for(coroutine, 10),
+        lambda coroutine: asyncio.wait_for(coroutine, HANG_S),
         lambda coroutine: asyncio.shield(coroutine),
     ],
     ids=["create_task", "gather", "wait_for", "shield"],

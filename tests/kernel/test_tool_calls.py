@@ -16,6 +16,7 @@ from kernel.tools.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUna
 from tests.kernel.disks import FullDisk, SlowDisk
 from tests.kernel.kernel_twin import LIMIT_S, Twin
 from tests.kernel.test_turns import on_twin
+from tests.patience import HANG_S
 
 
 async def turn_of_ada(twin: Twin, **fields: object):
@@ -130,7 +131,7 @@ def test_a_worker_lost_with_an_external_call_leaves_it_before_a_person(tmp_path:
 
         twin.workers.answer = lost
         twin.ask_tool(at, "pay", {"amount": 5})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             process = twin.kernel.live.get(at.pid)
             assert process is not None
             while process.state == "running":
@@ -159,7 +160,7 @@ def test_a_person_can_say_that_it_was_done_or_lost(tmp_path: Path, resolution: s
         at = await turn_of_ada(twin)
         twin.workers.hold.clear()
         twin.ask_tool(at, "pay", {"amount": 5})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not twin.workers.calls:
                 await asyncio.sleep(0)
 
@@ -182,7 +183,7 @@ async def leave_a_payment_open(twin: Twin) -> None:
     at = await turn_of_ada(twin)
     twin.workers.hold.clear()
     twin.ask_tool(at, "pay", {"amount": 5})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while not twin.workers.calls:
             await asyncio.sleep(0)
 
@@ -207,7 +208,7 @@ def test_a_retry_runs_once_when_the_cell_asks_before_the_word_is_on_the_disk(tmp
     async def after(twin: Twin) -> None:
         at = await twin.delivery()
         word = asyncio.create_task(twin.kernel.tool_calls.resolve(f"{at.turn}:0.0", "retry", "operator:0"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while twin.kernel.state.doubts():
                 await asyncio.sleep(0)
         assert not word.done()
@@ -234,7 +235,7 @@ def test_a_further_attempt_counts_as_running_when_the_lost_one_has_ended(tmp_pat
 
         twin.workers.answer = lost
         twin.ask_tool(at, "file_write", {"path": "a", "content": "b"})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not twin.workers.calls:
                 await asyncio.sleep(0)
             twin.workers.answer = lambda call: WorkerResult("ok", "written", False, "", 7)
@@ -261,7 +262,7 @@ def test_policies_on_doubt_after_a_reboot(tmp_path: Path) -> None:
         twin.ask_tool(at, "file_write", {"path": "a", "content": "b"}, 0, 0)
         twin.ask_tool(at, "ping", {}, 0, 1)
         twin.ask_tool(at, "file_read", {"path": "a"}, 0, 2)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while len(twin.workers.calls) < 3:
                 await asyncio.sleep(0)
 
@@ -288,7 +289,7 @@ def test_a_call_that_the_worker_runs_when_the_cell_dies_is_not_run_twice(tmp_pat
         at = await turn_of_ada(twin)
         twin.workers.hold.clear()
         twin.ask_tool(at, "pay", {"amount": 5})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not twin.workers.calls:
                 await asyncio.sleep(0)
         twin.crash(at)
@@ -563,7 +564,7 @@ def test_what_was_done_is_told_only_once_it_is_recorded(tmp_path: Path) -> None:
 
         twin.workers.answer = then_full
         twin.ask_tool(at, "pay", {"amount": 5})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while twin.ledger.read_only is None:
                 await asyncio.sleep(0.01)
         assert twin.cells.results.empty()

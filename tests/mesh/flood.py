@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
+from tests.patience import HANG_S
+
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -26,7 +28,7 @@ async def flood(dial: Callable[[], Awaitable[Ends]], many: int) -> AsyncIterator
 
     tasks = [asyncio.ensure_future(come_again()) for _ in range(many)]
     try:
-        await asyncio.wait_for(cut.wait(), 30)
+        await asyncio.wait_for(cut.wait(), HANG_S)
         yield
     finally:
         for task in tasks:

@@ -35,6 +35,7 @@ from mesh.peers import Peer, PeerStore
 from mesh.tokens import JoinToken, TokenStore
 from tests.mesh.hostile_attempts import ATTEMPTS, MARK, Attempt, friend_gets_in, open_token_gets_in
 from tests.mesh.hostile_line import GotIn, KeptOut, Target
+from tests.patience import HANG_S
 from weftos.safe_text import safe_markup
 
 HOUSE = Path(__file__).parents[2]
@@ -102,7 +103,7 @@ def own_listener(directory: Path, *options: str) -> Iterator[tuple[Target, Calla
             where = json.loads(process.stdout.readline())
 
             def account() -> dict[str, Any]:
-                said, _ = process.communicate("", timeout=20)
+                said, _ = process.communicate("", timeout=HANG_S)
                 found: dict[str, Any] = json.loads(said)
                 return found
 

@@ -12,8 +12,9 @@ from mesh.links import Links
 from mesh.membership import Backoff
 from mesh.tokens import JoinClaim
 from mesh.transport import Dial, Wire
+from tests.patience import HANG_S
 
-LIMIT_S = 30.0
+LIMIT_S = HANG_S
 BOUNDS = MeshBounds(heartbeat_s=0.2, lost_after_s=2.0)
 QUICK = Backoff(base_s=0.02, max_s=0.2)
 

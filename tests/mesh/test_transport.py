@@ -31,6 +31,7 @@ from tests.mesh.core_nodes import ALICE, BOB, MALLORY, identity
 from tests.mesh.link_nodes import BOUNDS, LinkNode, running, until
 from tests.mesh.memory_transport import MemoryNetwork
 from tests.mesh.tcp_land import TcpLand
+from tests.patience import HANG_S
 
 Land = MemoryNetwork | TcpLand
 SIZES = (1, 200, 65_517, 65_518, 65_519, 65_535, 65_536, 200_000, MAX_MESSAGE_BYTES)
@@ -44,7 +45,7 @@ def land(request: pytest.FixtureRequest) -> Land:
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(HANG_S):
             await main()
 
     asyncio.run(bounded())
@@ -65,7 +66,7 @@ def test_messages_of_every_size_arrive_whole_and_in_order_both_ways(land: Land) 
             sent = [random.Random(size).randbytes(size) for size in (*SIZES, 1, 1, 300_000, 2)]
             for message in sent:
                 bob.links.send(alice.origin, message)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(HANG_S):
                     while True:
                         try:
                             alice.links.send(bob.origin, message)
@@ -322,7 +323,7 @@ def test_a_frame_out_of_nowhere_is_answered_with_a_reset_and_no_session(land: La
             await wire.open(Listening(), None)
             for junk in (b"", b"junk", bytes(65_000), b"\x01\x02" + bytes(30)):
                 wire.send(wire.dial(alice.address), junk)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(HANG_S):
                     assert await frames.get() == b"\x01\x03" + bytes(8)
             assert alice.links.connections == 0
             await wire.shut()

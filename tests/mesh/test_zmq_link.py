@@ -22,6 +22,7 @@ from tests.mesh.rogue import Rogue
 from tests.mesh.tcp_land import TcpLand
 from tests.mesh.test_transport import run
 from tests.mesh.zmtp import GREETING, MORE, RawDealer
+from tests.patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 LAND = TcpLand()
@@ -108,7 +109,7 @@ def test_two_other_processes_at_once() -> None:
                     for child in children:
                         bob.links.send(child.origin, b"%d" % number)
                 heard: dict[str, list[int]] = {child.origin: [] for child in children}
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(HANG_S):
                     while any(len(numbers) < 2_000 for numbers in heard.values()):
                         origin, data = await bob.messages.get()
                         heard[origin].append(int(data))
@@ -157,7 +158,7 @@ def test_no_more_than_some_strangers_are_connected_at_once() -> None:
         crowd: list[socket.socket] = []
         for _ in range(400):
             with contextlib.suppress(ConnectionError):  # ended while it was being made
-                crowd.append(socket.create_connection((host, int(port)), timeout=20))
+                crowd.append(socket.create_connection((host, int(port)), timeout=HANG_S))
         assert all(_ended(tcp) for tcp in crowd[300:])
         for tcp in crowd:
             tcp.close()
@@ -180,7 +181,7 @@ def _ended(tcp: socket.socket) -> bool:
 def test_what_is_not_zeromq_at_all_does_no_harm(junk: bytes) -> None:
     def work(address: str) -> None:
         host, _, port = address.removeprefix("tcp://").rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=20) as tcp:
+        with socket.create_connection((host, int(port)), timeout=HANG_S) as tcp:
             tcp.sendall(junk)
 
     attack(work)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import struct
 
+from tests.patience import HANG_S
+
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
 MORE, LONG, COMMAND = 1, 2, 4
 
@@ -14,7 +16,7 @@ class RawDealer:
 
     def __init__(self, address: str, route: bytes = b"") -> None:
         host, _, port = address.removeprefix("tcp://").rpartition(":")
-        self.tcp = socket.create_connection((host, int(port)), timeout=20)
+        self.tcp = socket.create_connection((host, int(port)), timeout=HANG_S)
         self.tcp.sendall(GREETING)
         self._exactly(64)
         self.tcp.sendall(header(COMMAND, ready := _ready(route)) + ready)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.patience import HANG_S
+
 EMBEDDING_SERVER = Path(__file__).with_name("embedding_server.py")
 
 
@@ -22,7 +24,7 @@ class EmbeddingServer:
 
     def asked(self) -> dict[str, int]:
         """How many texts were sent for each model."""
-        with urllib.request.urlopen(self.base_url + "/requests", timeout=10) as answer:
+        with urllib.request.urlopen(self.base_url + "/requests", timeout=HANG_S) as answer:
             counts: dict[str, int] = json.load(answer)
         return counts
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.patience import HANG_S
+
 MODEL_SERVER = Path(__file__).with_name("model_server.py")
 
 
@@ -23,7 +25,7 @@ class ModelServer:
 
     def requests(self) -> list[dict[str, Any]]:
         """Everything it was asked so far."""
-        with urllib.request.urlopen(self.base_url + "/requests", timeout=10) as answer:
+        with urllib.request.urlopen(self.base_url + "/requests", timeout=HANG_S) as answer:
             asked: list[dict[str, Any]] = json.load(answer)
         return asked
 

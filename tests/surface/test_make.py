@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import HANG_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -15,7 +17,9 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
     }
     command = ["make", "--silent", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=HANG_S, check=False, env=environment
+    )
 
 
 def python_that(directory: Path, script: str) -> str:

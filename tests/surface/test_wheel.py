@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import HANG_S
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("weftos", "kernel", "chain", "mesh", "cognition")
 
@@ -26,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--no-deps",
         "--no-build-isolation",
     ]
-    subprocess.run([*command, "--wheel-dir", str(directory), str(ROOT)], check=True, timeout=50)
+    subprocess.run([*command, "--wheel-dir", str(directory), str(ROOT)], check=True, timeout=HANG_S)
     (built,) = directory.glob("*.whl")
     return built
 
@@ -69,7 +71,7 @@ def test_an_installed_wheel_runs_from_a_clean_directory(wheel: Path, tmp_path: P
         "--target",
         str(target),
     ]
-    subprocess.run([*install, str(wheel)], check=True, timeout=50)
+    subprocess.run([*install, str(wheel)], check=True, timeout=HANG_S)
     code = f"""
 import importlib, json, sys
 sys.path.insert(0, {str(target)!r})
@@ -84,7 +86,7 @@ print(json.dumps({{"homes": homes, "version": weftos.__version__}}))
         capture_output=True,
         text=True,
         check=True,
-        timeout=50,
+        timeout=HANG_S,
     )
     found = json.loads(done.stdout)
     assert set(found["homes"].values()) == {str(target / name / "__init__.py") for name in PACKAGES}

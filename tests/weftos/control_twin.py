@@ -13,6 +13,7 @@ from typing import Any
 
 from kernel.errors import Conflict, NotFound, TimedOut, Unavailable
 from kernel.session import directory_mark
+from tests.patience import HANG_S
 from tests.weftos.cluster_twin import TwinCluster
 from weftos.connections import ConnectionLimits
 from weftos.control import SpawnRequest
@@ -291,5 +292,5 @@ def served(twin: Twin, uid: int | None = None, limits: ConnectionLimits | None =
         finally:
             asyncio.run_coroutine_threadsafe(listener.stop(), loop).result(20)
             loop.call_soon_threadsafe(loop.stop)
-            thread.join(20)
+            thread.join(HANG_S)
             loop.close()

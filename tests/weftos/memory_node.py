@@ -16,9 +16,10 @@ from chain.keys import create_keys, load_keys
 from chain.ledger import Draft, Ledger, StateChange
 from kernel.embeddings import Embeddings
 from kernel.helper import Helper, HelperCommand
+from tests.patience import HANG_S
 from weftos.sealed_environment import KEYS
 
-TIMEOUT_S = 40
+TIMEOUT_S = HANG_S
 
 
 class MemoryNode:

@@ -17,6 +17,7 @@ import pytest
 
 from kernel.errors import Invalid, KernelError, MailboxFull, NotFound, TimedOut, Unavailable
 from kernel.session import directory_mark
+from tests.patience import HANG_S
 from tests.weftos.control_twin import BOOTED, Twin, served
 from weftos import Client, WeftosError
 from weftos.api import MAX_BODY_BYTES
@@ -51,7 +52,9 @@ def node(data: Path) -> Iterator[Client]:
 
 def raw(data: Path) -> httpx.Client:
     return httpx.Client(
-        transport=httpx.HTTPTransport(uds=str(data / "control.sock")), base_url="http://weftos", timeout=20
+        transport=httpx.HTTPTransport(uds=str(data / "control.sock")),
+        base_url="http://weftos",
+        timeout=HANG_S,
     )
 
 
@@ -215,7 +218,7 @@ def test_a_follower_that_leaves_ends_its_stream_in_the_node(node: Client, twin: 
     assert next(following)["seq"] == 0
     assert not twin.stream_closed.is_set()
     following.close()
-    assert twin.stream_closed.wait(20)
+    assert twin.stream_closed.wait(HANG_S)
 
 
 def test_a_node_that_stops_ends_open_streams(twin: Twin) -> None:
@@ -223,7 +226,7 @@ def test_a_node_that_stops_ends_open_streams(twin: Twin) -> None:
         client = Client(data)
         following = client.events(follow=True)
         next(following)
-    assert twin.stream_closed.wait(20)
+    assert twin.stream_closed.wait(HANG_S)
     with pytest.raises(WeftosError, match="the node is stopping"):
         list(following)
     client.close()

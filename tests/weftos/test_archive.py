@@ -18,9 +18,10 @@ from chain.keys import create_keys
 from chain.ledger import Draft, Ledger, StateChange
 from kernel.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from tests.chain.hostile_sql import UNSTOPPABLE
+from tests.patience import HANG_S
 from weftos.archive import STUCK_STATUS
 
-TIMEOUT_S = 30
+TIMEOUT_S = HANG_S
 
 
 def node_with_archive(data: Path, scenario: Callable[[Ledger, Helper], Awaitable[None]]) -> int | None:

@@ -28,6 +28,7 @@ from chain.proof import verify_consistency
 from chain.rotation import rotation_body
 from chain.tile_store import TileStore
 from chain.tlog_proof import TlogProof
+from tests.patience import HANG_S
 from tests.weftos.audited_ledger import START_US, STEP_US, write_many, write_story
 from tests.weftos.test_cli import SHOWN, Shell
 from weftos.cli.audit import Auditor
@@ -332,7 +333,7 @@ def sceptic(shell: Shell, bundle: Path) -> subprocess.CompletedProcess[str]:
     keys = shell.run("chain", "key", "--all")[1].split()[:2]
     given = [word for key in keys for word in ("--key", key)]
     argv = [sys.executable, "-I", str(SCEPTIC), "--bundle", str(bundle), *given]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=HANG_S)
 
 
 def records_of(bundle: Path) -> list[BundleRecord]:

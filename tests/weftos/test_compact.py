@@ -26,6 +26,7 @@ from kernel.state_snapshot import restore_state
 from tests.chain.forger import put_together, rechained, taken_apart
 from tests.chain.ledgers import KEYS, abandon, draft, open_ledger
 from tests.kernel.test_state_snapshot import view
+from tests.patience import HANG_S
 from tests.weftos.compacting import LIMITS, made, written_before
 from weftos.compact import compact
 
@@ -191,14 +192,14 @@ def test_as_a_process_of_its_own(data: Path) -> None:
     limits = [f"--{name.replace('_', '-')}={limit}" for name, limit in given]
     argv = [sys.executable, "-P", "-m", "weftos.compact", "--data", str(data), *limits]
     argv += ["--checksum", written_before(data, group).hex()]
-    done = subprocess.run([*argv, "--group", str(group)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*argv, "--group", str(group)], capture_output=True, text=True, timeout=HANG_S)
     assert (done.returncode, done.stderr) == (0, "")
     said = json.loads(done.stdout)
     assert not (data / "snapshot" / "state.ws").exists(), "it is the node that puts it in its place"
     place_snapshot(data / "snapshot", Disk(), bytes.fromhex(said["digest"]), b"note")
     assert said["group"] == stored(data).group == group
     (data / "snapshot" / "state.ws").unlink()
-    failed = subprocess.run([*argv, "--group", "999"], capture_output=True, text=True, timeout=60)
+    failed = subprocess.run([*argv, "--group", "999"], capture_output=True, text=True, timeout=HANG_S)
     assert failed.returncode == 1 and "ends before group 999" in failed.stderr
 
 

@@ -19,6 +19,7 @@ from kernel.record_forms import ERASING
 from kernel.recorder import Recorder
 from kernel.state import State
 from tests.chain.ledgers import open_ledger
+from tests.patience import HANG_S
 from weftos.compaction import Child, Compaction, CompactionError, run_child
 from weftos.erasing import Erasing
 
@@ -94,7 +95,7 @@ def compaction(ledger: TwinLedger, data: Path, log: Log, code: str = COVER) -> C
 
 
 async def until(look: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         while not look():
             await asyncio.sleep(0.01)
 

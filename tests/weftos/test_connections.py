@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import HANG_S
 from tests.weftos.control_twin import Twin, served
 from weftos import Client, WeftosError
 from weftos.connections import ConnectionLimits, Connections
@@ -145,5 +146,5 @@ def test_a_caller_with_too_many_streams_is_told_so_and_another_comes_in() -> Non
             "-c",
             "import sys, weftos; print(weftos.Client(sys.argv[1]).status()['name'])",
         ]
-        other = subprocess.run([*argv, str(data)], capture_output=True, text=True, timeout=60)
+        other = subprocess.run([*argv, str(data)], capture_output=True, text=True, timeout=HANG_S)
         assert other.stdout, other.stderr

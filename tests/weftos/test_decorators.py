@@ -12,6 +12,7 @@ import pytest
 from kernel.abi import ToolDeclaration
 from kernel.tools.arguments import Validator
 from kernel.tools.declaration import check_declaration
+from tests.patience import HANG_S
 from weftos import behaviour, tool
 
 
@@ -236,6 +237,6 @@ def test_importing_a_decorator_loads_of_ours_the_abi_alone() -> None:
         "if name.partition('.')[0] in ('weftos', 'kernel', 'chain', 'mesh', 'cognition', 'ray', 'pydantic')))"
     )
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
     )
     assert done.stdout.strip() == str(["kernel", "kernel.abi", "weftos", "weftos.decorators"])

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from kernel.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from tests.patience import HANG_S
 from tests.servers.processes import ModelServer, model_server
 from weftos.sealed_environment import KEYS, SEALED
 
@@ -45,7 +46,7 @@ class Gateway:
             "stream_id": "s1",
             **more,
         }
-        return await asyncio.wait_for(self.helper.request("ask", request), 30)
+        return await asyncio.wait_for(self.helper.request("ask", request), HANG_S)
 
     def shown(self) -> str:
         """What a watcher sees in the end."""
@@ -90,7 +91,7 @@ async def gateway(directory: Path, configuration: dict[str, Any]) -> AsyncIterat
         yield opened[0]
     finally:
         await helper.stop()
-        await asyncio.wait_for(dead, 10)
+        await asyncio.wait_for(dead, HANG_S)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -122,7 +123,7 @@ def test_text_is_shown_before_the_answer_is_there(tmp_path: Path) -> None:
         with model_server(tmp_path, {"answers": answers}) as server:
             async with gateway(tmp_path, config(server)) as node:
                 asking = asyncio.ensure_future(node.ask())
-                await asyncio.wait_for(node.arrived.wait(), 10)
+                await asyncio.wait_for(node.arrived.wait(), HANG_S)
                 assert not asking.done()
                 assert answers[0]["text"].startswith(node.shown())
                 await asking
@@ -227,7 +228,7 @@ def test_a_cancelled_question_ends_at_once_and_others_go_on(tmp_path: Path) -> N
         with model_server(tmp_path, {"answers": [{"endless": "text"}, {"text": "fine"}]}) as server:
             async with gateway(tmp_path, config(server)) as node:
                 endless = asyncio.ensure_future(node.ask())
-                await asyncio.wait_for(node.arrived.wait(), 10)
+                await asyncio.wait_for(node.arrived.wait(), HANG_S)
                 other = await node.ask(stream_id="s2")
                 node.helper.notify("cancel", {"stream_id": "s1"})
                 answer = await endless

@@ -20,6 +20,7 @@ from kernel.errors import Invalid, Unavailable
 from tests.kernel.kernel_twin import Twin, kernel_twin
 from tests.kernel.test_control import OP, control_of
 from tests.kernel.test_turns import on_twin
+from tests.patience import HANG_S
 from weftos.key_rotation import KeyRotation
 
 Body = Callable[[Twin, KeyRotation], Awaitable[None]]
@@ -110,7 +111,7 @@ def test_a_change_that_the_disk_refused_is_finished_when_it_takes_it(tmp_path: P
             assert twin.ledger.keys is old and load_keys(tmp_path / "keys").pairs == (old.pair,)
             assert [step for step, _, _ in told.steps] == ["workers"]
             disk.room = True
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_S):
                 while len(told.steps) < 2 or (tmp_path / "keys.old").exists():
                     await asyncio.sleep(0.01)
             assert told.steps[1][0] == "mesh"

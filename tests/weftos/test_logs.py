@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import HANG_S
 from weftos.log_files import RotatingFile, read_last
 from weftos.logs import MAX_TEXT_CHARACTERS, JsonLog, LoggingBridge
 
@@ -168,6 +169,6 @@ def test_read_last_gives_the_newest_matching_lines_across_files(path: Path) -> N
 def test_importing_and_opening_a_log_does_not_wait_for_structlog(path: Path) -> None:
     code = "import sys, weftos.logs; print('structlog' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S
     )
     assert done.stdout.strip() == "False"

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from kernel.errors import Busy, TimedOut
+from tests.patience import HANG_S
 from tests.weftos.control_twin import Twin, served
 from tests.weftos.test_cli import HOSTILE, SHOWN, Shell
 from weftos import Client, WeftosError
@@ -93,7 +94,7 @@ def test_a_malformed_search_is_named(
     service: tuple[Twin, Path], twin: Twin, body: dict[str, Any], words: str
 ) -> None:
     transport = httpx.HTTPTransport(uds=str(service[1] / "control.sock"))
-    with httpx.Client(transport=transport, base_url="http://weftos", timeout=20) as http:
+    with httpx.Client(transport=transport, base_url="http://weftos", timeout=HANG_S) as http:
         answer = http.post("/v1/memory/search", json=body)
     assert answer.status_code == 422
     assert words in answer.json()["error"]["message"]

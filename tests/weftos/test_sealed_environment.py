@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import HANG_S
 from weftos import WeftosError
 from weftos.sealed_environment import Handover, open_part, secrets_of
 
@@ -47,7 +48,7 @@ def test_a_child_is_told_all_and_has_what_everybody_may_have() -> None:
     handover = Handover(GIVEN)
     child = tells(open_part(GIVEN), "--environment-fd", str(handover.fd), fd=handover.fd)
     handover.begin()
-    taken, own, still_open, _, _ = json.loads(child.communicate(timeout=60)[0])
+    taken, own, still_open, _, _ = json.loads(child.communicate(timeout=HANG_S)[0])
     assert taken == GIVEN
     assert {name: own[name] for name in GIVEN if name in own} == {
         "PATH": "/bin:/usr/bin",
@@ -60,7 +61,7 @@ def test_a_child_is_told_all_and_has_what_everybody_may_have() -> None:
 def test_a_child_started_by_hand_begins_anew_without_its_environment() -> None:
     """The same process, with the same words: whoever waits for it need not know."""
     child = tells(GIVEN)
-    taken, own, still_open, pid, other = json.loads(child.communicate(timeout=60)[0])
+    taken, own, still_open, pid, other = json.loads(child.communicate(timeout=HANG_S)[0])
     assert {name: taken[name] for name in GIVEN} == GIVEN
     assert "A_KEY" not in own
     assert "WEFTOS_NODE__NAME" not in own
@@ -108,4 +109,4 @@ sys.argv = ["weftos", "up", "--data", sys.argv[1]]
 app.app()
 """
     argv = [sys.executable, "-P", "-c", code, str(tmp_path / "node")]
-    assert "dumpable 0" in subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout
+    assert "dumpable 0" in subprocess.run(argv, capture_output=True, text=True, timeout=HANG_S).stdout

@@ -16,6 +16,7 @@ from cognition.providers.base import ProviderBounds, Question
 from cognition.providers.openai_compatible import OpenAICompatible, OpenAISettings, check_key
 from cognition.providers.retry import RetryPolicy
 from kernel.abi import ModelAnswer
+from tests.patience import HANG_S
 from tests.servers.processes import ModelServer, model_server
 
 QUESTION = Question(({"role": "user", "content": "hi"},))
@@ -203,7 +204,7 @@ def test_no_more_questions_at_once_than_allowed(tmp_path: Path) -> None:
         assert not third.done() and len(server.requests()) == 2
         for task in endless:
             task.cancel()
-        assert (await asyncio.wait_for(third, 10)).text == "my turn"
+        assert (await asyncio.wait_for(third, HANG_S)).text == "my turn"
         await asyncio.wait(endless)
         await provider.close()
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cognition.recall.lexical import BATCH_CHARACTERS, DIMENSIONS, SIZES, embed
 from cognition.recall.words import words
+from tests.patience import HANG_S
 
 
 def similarity(one: str, other: str) -> float:
@@ -83,5 +84,5 @@ def test_a_text_longer_than_a_batch_gets_the_vector_it_has_alone() -> None:
 def test_another_process_computes_the_same_bytes() -> None:
     program = "import sys; from cognition.recall.lexical import embed; " \
               "sys.stdout.buffer.write(embed(['the same everywhere']).tobytes())"  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=HANG_S)
     assert done.stdout == embed(["the same everywhere"]).tobytes()

@@ -19,6 +19,7 @@ from chain.receipt import Receipt
 from kernel.tools.arguments import canonical_json, hash_text
 from kernel.tools.registry import ToolSource
 from kernel.tools.workers import WorkerCall, WorkerLimits, Workers, worker_command
+from tests.patience import HANG_S
 
 BOOT = 0x1234_5678_9ABC_DEF0
 SALT = b"s" * 32
@@ -115,7 +116,7 @@ class Scene:
                 limits,
             )
             try:
-                await asyncio.wait_for(scene(workers), 50)
+                await asyncio.wait_for(scene(workers), HANG_S)
             finally:
                 await workers.close()
 

@@ -13,6 +13,7 @@ from kernel.helper import Helper
 from kernel.tools.arguments import canonical_json
 from kernel.tools.workers import WorkerLimits, worker_command
 from tests.kernel.tools.conftest import SALT
+from tests.patience import HANG_S
 
 TOOLS = ("touch", "touch_async", "other")
 MODULE = '''
@@ -99,7 +100,7 @@ def test_a_third_partys_tool_runs_with_its_intent_once_and_with_nothing_else(
         async def run(receipt: bytes, body: bytes) -> dict[str, Any]:
             call = {"tool": tool, "arguments": arguments, "receipt": receipt, "salt": SALT, "body": body}
             answer = helper.request("run", {**call, "workspace": str(tmp_path)})
-            return await asyncio.wait_for(answer, 20)
+            return await asyncio.wait_for(answer, HANG_S)
 
         try:
             sources = [[name, f"touching:{name}", [str(tmp_path)]] for name in TOOLS]
@@ -118,6 +119,6 @@ def test_a_third_partys_tool_runs_with_its_intent_once_and_with_nothing_else(
             assert not list(tmp_path.glob("effect*"))
         finally:
             await helper.stop()
-            await asyncio.wait_for(died, 20)
+            await asyncio.wait_for(died, HANG_S)
 
     asyncio.run(main())

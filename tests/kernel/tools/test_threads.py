@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from kernel.tools.threads import Threads
+from tests.patience import HANG_S
 
 
 def test_each_call_gets_its_own_answer_with_more_calls_than_threads() -> None:
@@ -28,7 +29,7 @@ def test_no_more_calls_run_at_once_than_there_are_threads_and_as_many_do() -> No
         with lock:
             running += 1
             most = max(most, running)
-        gate.wait(10)  # opens only when three are here at once
+        gate.wait(HANG_S)  # opens only when three are here at once
         with lock:
             running -= 1
 
@@ -56,7 +57,7 @@ def test_what_a_call_raises_is_its_callers_and_the_thread_goes_on() -> None:
         threads: Threads[str] = Threads(1, "t")
         with pytest.raises(SystemExit, match="enough"):
             await threads.run(fail)
-        return await asyncio.wait_for(threads.run(lambda: "still here"), 10)
+        return await asyncio.wait_for(threads.run(lambda: "still here"), HANG_S)
 
     assert asyncio.run(main()) == "still here"
 
@@ -67,6 +68,6 @@ def test_a_caller_that_has_gone_does_not_keep_others_from_their_answers() -> Non
         gone = threads.run(lambda: 1)
         stays = threads.run(lambda: 2)
         gone.cancel()
-        return await asyncio.wait_for(stays, 10)
+        return await asyncio.wait_for(stays, HANG_S)
 
     assert asyncio.run(main()) == 2

@@ -15,6 +15,7 @@ from kernel.helper import Helper, HelperRefused
 from kernel.tools.arguments import canonical_json
 from kernel.tools.worker import MAX_RESULT_BYTES, answer_of, render
 from kernel.tools.workers import WorkerLimits, worker_command
+from tests.patience import HANG_S
 
 ARGUMENTS = canonical_json({"path": "effect.txt", "content": "happened"})
 SALT = b"s" * 32
@@ -34,13 +35,13 @@ def with_worker(home: Path, mint: Any, scene: Callable[[Helper, Ask], Coroutine[
             receipt: bytes, body: bytes, tool: str = "file_write", arguments: str = ARGUMENTS
         ) -> Any:
             call = {"tool": tool, "arguments": arguments, "receipt": receipt, "salt": SALT, "body": body}
-            return await asyncio.wait_for(helper.request("run", {**call, "workspace": str(home)}), 20)
+            return await asyncio.wait_for(helper.request("run", {**call, "workspace": str(home)}), HANG_S)
 
         try:
             await scene(helper, ask)
         finally:
             await helper.stop()
-            await asyncio.wait_for(died, 20)
+            await asyncio.wait_for(died, HANG_S)
             assert not Path(f"/proc/{helper.os_pid}").exists()
 
     asyncio.run(main())

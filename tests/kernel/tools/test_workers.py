@@ -24,6 +24,7 @@ from kernel.tools.workers import (
     WorkerWithdrawn,
     worker_command,
 )
+from tests.patience import HANG_S
 
 HOSTILE = '''
 import asyncio, os, signal, subprocess, sys, time
@@ -655,7 +656,7 @@ def test_a_worker_dies_with_its_node(scene: Any, tmp_path: Path) -> None:
     os.waitpid(node, 0)
 
     async def wait() -> None:
-        await asyncio.wait_for(until(lambda: gone(worker)), 20)
+        await asyncio.wait_for(until(lambda: gone(worker)), HANG_S)
 
     asyncio.run(wait())
 
