@@ -362,6 +362,7 @@ class Control:
         address = self._kernel.post.resolve(target)
         self._command(op, "stop", target=target, address=address)
         self._kernel.processes.stop(address)
+        await self._on_disk()
         return {"address": address, "state": self._slot_state(address)}
 
     async def start(self, op: Mapping[str, object], address: str) -> dict[str, Any]:
@@ -369,7 +370,13 @@ class Control:
         self._command(op, "start", address=address)
         self._kernel.processes.start(address)
         pid = await self._started_pid(address, self._kernel.processes.when_started(address))
+        await self._on_disk()
         return {"address": address, "pid": pid, "state": self._slot_state(address)}
+
+    async def _on_disk(self) -> None:
+        """What is told to have been done holds after a crash too."""
+        with ledger_errors():
+            await self._kernel.recorder.barrier()
 
     async def remove(self, op: Mapping[str, object], target: str, recursive: bool) -> dict[str, Any]:
         address = self._kernel.post.resolve(target)
@@ -377,7 +384,7 @@ class Control:
         self._command(op, "remove", target=target, address=address, recursive=recursive)
         with ledger_errors():
             removed = await self._kernel.processes.remove(address, recursive)
-            await self._kernel.recorder.ledger.barrier()
+        await self._on_disk()
         return {"address": address, "removed": removed}
 
     async def kill(self, op: Mapping[str, object], target: str, signal: str) -> dict[str, Any]:
@@ -398,6 +405,7 @@ class Control:
         with ledger_errors():
             if not self._kernel.turns.cut_short(process, "cancelled", "cancelled by an operator"):
                 raise NotFound(self._no_turn(process.address))
+        await self._on_disk()
         return {"address": process.address, "turn": turn}
 
     def _no_turn(self, address: str) -> str:

@@ -13,7 +13,7 @@ from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 @dataclass(slots=True)
 class LiveProcess:
     """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn;
-    ``draining``: told to end, at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
+    ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
     configuration told it; ``overdue`` goes off when its turn has taken too long.
     """
 
@@ -26,7 +26,7 @@ class LiveProcess:
     asked: set[str] = field(default_factory=set)
     rights: frozenset[str] = frozenset()
     draining: bool = False
-    draining_s: float = 0.0
+    draining_s: float | None = None
     config: str = ""
     overdue: asyncio.TimerHandle | None = None
 

@@ -150,6 +150,7 @@ class Processes:
 
     def boot(self) -> None:
         """Start the root and, below it, everything that was meant to run."""
+        self._bury_what_is_down()
         flags = Flags(intensity=20, on_exceed="park")
         root = LiveProcess(ROOT_PID, ROOT, ProcessSpec("root", type="supervisor"), self._clock.now_s())
         self._live.add(root)
@@ -161,6 +162,13 @@ class Processes:
         user = self._child_spec(self._state.slots[USER])
         self._supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
         self._carry_out(ROOT, effects)
+
+    def _bury_what_is_down(self) -> None:
+        """A slot that the last boot could not leave any more: its process was still ending when the node ended."""
+        for address in list(self._state.mail):
+            down = self._state.down(address)
+            if down is not None:
+                self.bury(address, f"{down.address} is {down.state}")
 
     def _child_spec(self, slot: Slot) -> ChildSpec:
         shutdown_s = INFINITY if slot.spec.type == "supervisor" else TERM_S
@@ -279,7 +287,7 @@ class Processes:
     def start(self, address: str) -> None:
         """Start a stopped or parked slot."""
         slot = self._slot(address)
-        self._check_not_removed(address)
+        self._check_nothing_removed(address)
         self._check_up(slot.parent)
         self._event(slot.parent, Start(name_of(address)))
 
@@ -288,7 +296,7 @@ class Processes:
         Raises NotFound, Refused when it is not stopped, Busy when something of it has not ended yet.
         """
         slot = self._slot(address)
-        self._check_not_removed(address)
+        self._check_nothing_removed(address)
         if self._state.down(address) is None:
             raise Refused(
                 f"{address} is {slot.state}; weftos stop {address} stops it, then it can be removed"
@@ -321,6 +329,14 @@ class Processes:
     def _check_not_removed(self, address: str) -> None:
         if address in self._removing:
             raise Busy(f"{address} is being removed")
+
+    def _check_nothing_removed(self, address: str) -> None:
+        """Neither ``address``, nor what is above it, nor anything below: a removal lets the loop go on in between."""
+        for at in (address, *ancestors(address)):
+            self._check_not_removed(at)
+        below = next((one for one in self._removing if is_below(one, address)), None)
+        if below is not None:
+            raise Busy(f"{below} is being removed; try again in a moment")
 
     def kill(self, address: str, signal: str) -> None:
         """Send an exit signal to a process and all below it: ``term`` lets open turns end, ``kill`` does not. The
@@ -532,7 +548,10 @@ class Processes:
         self._shut(address, KILLED if hard else reason)
         self._finish(address)
         if not hard and timeout_s < INFINITY and self._live.get(process.pid) is not None:
-            left_s = max(0.0, process.draining_s + timeout_s - self._clock.now_s())
+            now_s = self._clock.now_s()
+            if process.draining_s is None:
+                process.draining_s = now_s
+            left_s = max(0.0, process.draining_s + timeout_s - now_s)
             self._later(left_s, lambda: self._overdue(process.pid, timeout_s))
 
     def _overdue(self, pid: int, timeout_s: float) -> None:

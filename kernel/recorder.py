@@ -87,6 +87,12 @@ class Recorder:
         if self._timer is None:
             self._drain()
 
+    async def barrier(self) -> None:
+        """Wait until everything that has happened so far is on the disk. Raises LedgerUnavailable."""
+        await self.ledger.barrier()
+        if self._backlog:
+            raise LedgerUnavailable(f"{len(self._backlog)} units of records wait for the disk")
+
     def when_writable(self, key: Hashable, call: Callable[[], None]) -> None:
         """Have ``call`` made once, on the loop, when the ledger takes records again; in the place of one with the same
         ``key``. It is to be asked for again when it is refused again.

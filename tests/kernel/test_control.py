@@ -17,8 +17,9 @@ from kernel.erasure_control import Erasures
 from kernel.errors import Busy, CapabilityError, Invalid, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost
 from kernel.loop_lag import LoopLag
+from tests.kernel.disks import SlowDisk
 from tests.kernel.journal_entries import JournalEntries
-from tests.kernel.kernel_twin import Twin
+from tests.kernel.kernel_twin import LIMIT_S, Twin
 from tests.kernel.test_turns import on_twin
 from tests.patience import HANG_S
 from weftos.control import SpawnRequest
@@ -88,6 +89,32 @@ def test_a_message_counts_as_accepted_when_it_is_on_the_disk_and_not_before(tmp_
             assert twin.ledger.size > int(answer["message"][1:])
 
     on_control(tmp_path, body)
+
+
+@pytest.mark.parametrize("asked", ["stop", "start", "cancel"])
+def test_what_is_told_to_be_done_is_on_the_disk(tmp_path: Path, asked: str) -> None:
+    disk = SlowDisk()
+
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        if asked == "start":
+            twin.kernel.processes.stop("/user/ada")
+        if asked == "cancel":
+            await twin.send("ada")
+            await twin.delivery()
+        await twin.ledger.barrier()
+        disk.ready.clear()
+        task = asyncio.ensure_future(getattr(control, asked)(OP, "ada"))
+        try:
+            for _ in range(100):  # rounds of the loop: whoever would tell without waiting has told by then
+                await asyncio.sleep(0)
+            assert not task.done()
+        finally:
+            disk.ready.set()
+        await asyncio.wait_for(task, LIMIT_S)
+        assert twin.ledger.size == twin.ledger.next_seq
+
+    on_control(tmp_path, body, disk=disk)
 
 
 def test_an_agent_without_a_workspace_of_its_own_gets_one_below_the_data_directory(tmp_path: Path) -> None:

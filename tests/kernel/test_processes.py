@@ -19,8 +19,11 @@ from kernel.errors import (
     Unavailable,
 )
 from kernel.live import LiveProcess, LiveTable
+from kernel.mail import Outgoing
 from kernel.processes import EFFECTS_AT_ONCE, REMOVED_AT_ONCE
 from kernel.spec import ProcessSpec
+from kernel.state import Mail
+from kernel.states import KILLED
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
 from tests.kernel.tree_twin import Tree
@@ -457,6 +460,86 @@ def test_a_removal_takes_what_is_below_only_when_told_to_and_when_all_has_ended(
         assert (gone[-2:], len(gone)) == (["/user/boss/kid", "/user/boss"], REMOVED_AT_ONCE + 7)
 
     on_twin(tmp_path, body)
+
+
+def test_while_something_is_removed_nothing_above_it_starts_and_nothing_else_takes_it_away() -> None:
+    async def body() -> None:
+        tree = Tree()
+        for name, parent in (("top", "/user"), ("a", "/user/top"), ("b", "/user/top/a")):
+            tree.spawn(name, parent)
+        for number in range(2 * REMOVED_AT_ONCE):
+            tree.spawn(f"k{number}", "/user/top/a/b")
+        tree.processes.stop("/user/top")
+        removing = asyncio.create_task(tree.processes.remove("/user/top/a", True))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="/user/top/a is being removed"):
+            tree.processes.start("/user/top")
+        for address in ("/user/top", "/user/top/a/b"):
+            with pytest.raises(Busy, match="/user/top/a is being removed"):
+                await tree.processes.remove(address, True)
+        assert await removing == 2 * REMOVED_AT_ONCE + 2
+        tree.processes.start("/user/top")
+        tree.up()
+        assert tree.running() == ["/", "/user", "/user/top"]
+        assert sorted(tree.state.slots) == ["/user", "/user/top"]
+
+    asyncio.run(body())
+
+
+def test_a_supervisor_that_is_ended_gives_the_turns_below_it_their_time() -> None:
+    tree = Tree()
+    tree.spawn("team", type="supervisor")
+    ada = tree.spawn("ada", "/user/team")
+    tree.open_turn(ada)
+    pid = tree.pid(ada)
+    tree.processes.kill("/user/team", "term")
+    tree.clock.wind(4.9)
+    assert tree.live.get(pid) is not None
+    tree.processes.kill("/user/team", "term")  # counted from the first
+    tree.clock.wind(0.2)
+    assert tree.ended[0] == (ada, pid, KILLED)
+    tree.up()
+    assert ada in tree.running()
+
+
+def test_mail_of_a_process_that_is_stopped_before_it_runs_is_dead(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        kernel = twin.kernel
+        pids = [await twin.spawn("boss"), await twin.spawn("kid", parent="/user/boss")]
+        for pid in reversed(pids):
+            kernel.processes.exit(pid, "crash")
+        mails = [
+            kernel.post.accept(Outgoing("operator", name, "hi", "main", bytes(16), -1))[0]
+            for name in ("boss", "kid")
+        ]
+        assert [str(process.state) for process in kernel.live.all()[-2:]] == ["starting", "starting"]
+        kernel.processes.stop("/user/boss")
+        assert [kernel.state.dead[mail.id].why for mail in mails] == ["/user/boss is stopped"] * 2
+        assert kernel.state.in_flight == 0
+
+    on_twin(tmp_path, body)
+
+
+def test_mail_of_a_process_that_was_still_ending_when_the_node_ended_is_dead_after_the_next_start(
+    tmp_path: Path,
+) -> None:
+    mails: list[Mail] = []
+
+    async def before(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        for name in ("boss", "kid"):
+            mails.extend([await twin.send(name, "one"), await twin.send(name, "two")])
+            await twin.delivery()
+        twin.kernel.processes.stop("/user/boss")
+        await twin.ledger.barrier()
+
+    async def after(twin: Twin) -> None:
+        assert {mail.id for mail in mails} == set(twin.kernel.state.dead)
+        assert (twin.kernel.state.in_flight, twin.kernel.state.turns) == (0, {})
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
 
 
 def test_what_is_below_a_stopped_process_can_be_removed_by_itself(tmp_path: Path) -> None:
