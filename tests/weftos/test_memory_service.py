@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from chain.document import MAX_TEXT_BYTES
-from kernel.cell.frames import FrameError
 from kernel.helper import HelperLost, HelperRefused
 from tests.servers.embeddings import EmbeddingServer, embedding_server
 from tests.weftos.memory_node import MemoryNode, helper, memory_node
@@ -217,8 +216,8 @@ def test_wrong_requests_are_refused_in_words_and_strange_queries_answered(tmp_pa
 
 def test_fifty_megabytes_are_refused_at_the_link_and_the_memory_lives_on(tmp_path: Path) -> None:
     async def scenario(node: MemoryNode) -> None:
-        with pytest.raises(FrameError, match=r"frame of 5\d+ bytes, limit 16777216"):
-            node.archive.request("search", {"query": "x" * 50_000_000})
+        with pytest.raises(HelperRefused, match=r"frame of 5\d+ bytes, limit 16777216"):
+            await node.archive.request("search", {"query": "x" * 50_000_000})
         assert await node.found("x") == []
 
     run(tmp_path, scenario)
