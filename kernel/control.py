@@ -20,6 +20,7 @@ from kernel.address import join, validate_address
 from kernel.archive_control import ArchiveControl
 from kernel.cluster_control import ClusterControl
 from kernel.divergence_control import DivergenceControl
+from kernel.erasure import DEFAULT_SESSION
 from kernel.erasure_control import ErasureControl, Erasures
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, TimedOut, Unavailable
 from kernel.helper import HelperLost, HelperRefused
@@ -37,16 +38,11 @@ from kernel.spec import DEFAULT_TOOLS, Isolation, ProcessSpec, Restart
 from kernel.state import DeadLetter, Mail
 from kernel.tools.data_mark import shows_ours
 from kernel.totals import log_bytes, totals
-from kernel.values import canonical, clean
+from kernel.values import canonical, clean, measured
 
 START_WAIT_S = 75.0
 MAX_SESSION = 64
 CONTENT = ("text", "title")  # their length is recorded: the entry that follows holds them, and can be erased
-
-
-def measured(text: str) -> str:
-    """What stands for a text in a command's entry."""
-    return f"{len(text)} characters"
 
 
 class SpawnRequest(Protocol):
@@ -431,7 +427,7 @@ class Control:
         self, op: Mapping[str, object], target: str, text: str, session: str, wants_reply: bool
     ) -> tuple[Mail, Any]:
         """``wants_reply`` matters to another node alone: here every reply can be waited for."""
-        session = session or "main"
+        session = session or DEFAULT_SESSION
         if len(session) > MAX_SESSION or not session.isprintable() or "\n" in session:
             raise Invalid(f"session must be at most {MAX_SESSION} printable characters")
         abroad = "@" in target and self._kernel.remote.split(target)[1] is not None

@@ -26,6 +26,7 @@ PROTECTED: Mapping[str, str] = {
     "process.spawned": "it says who made which process, and with what rights",
 }
 MOST_LEFT = 1000
+DEFAULT_SESSION = "main"
 MOST_SEQS = 10_000
 
 _READS_MEMORY = ("memory_search", "memory_read", "knowledge_base")
@@ -81,8 +82,9 @@ class Plan:
     that were given a document of theirs, that caused them, and those of processes that they started. ``left``: entries
     of these turns that are not erased, and what else repeats what they say, seq and kind, the first
     :data:`MOST_LEFT` of ``left_count``; ``kept``: how many of the selected are never erased, by kind. ``pids``: whose
-    turns they are. ``logs``: files of the log that may repeat it, and how many lines of these PIDs, -1 where nobody can
-    say.
+    turns they are. ``exits``: PIDs of which the end is erased, and ``refusals``: the reasons of refusals that are, for
+    the node's state repeats both. ``logs``: files of the log that may repeat it, and how many lines of
+    these PIDs, -1 where nobody can say.
     """
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -95,6 +97,8 @@ class Plan:
     left_count: int = 0
     kept: dict[str, int] = field(default_factory=dict)
     pids: list[int] = field(default_factory=list)
+    exits: list[int] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
     logs: list[tuple[str, int]] = field(default_factory=list)
 
     @classmethod
@@ -130,6 +134,8 @@ class _Finder:
         self._messages: set[str] = set()
         self._sessions: set[tuple[str, str]] = set()
         self._documents: list[str] = []
+        self._exits: set[int] = set()
+        self._refusals: set[str] = set()
         self._kept: dict[str, int] = {}
 
     # -- which entries -------------------------------------------------------------------------------------------
@@ -194,6 +200,10 @@ class _Finder:
         body = record.body
         if kind == "memory.written":
             self._documents.append(body["id"])
+        elif kind == "process.exited":
+            self._exits.add(body["pid"])
+        elif kind == "message.refused":
+            self._refusals.add(body["why"])
         elif kind in ("message.accepted", "message.sent"):
             self._messages.add(body["id"])
             if (
@@ -225,6 +235,8 @@ class _Finder:
             left_count=len(left),
             kept=self._kept,
             pids=sorted(self._pids()),
+            exits=sorted(self._exits),
+            refusals=sorted(self._refusals),
         )
 
     def _causing(self) -> Iterator[str]:
@@ -273,7 +285,7 @@ class _Finder:
             for record in self._ledger.entries(start)
             if record.entry.kind == "turn.started" and record.entry.subject in self._concerned
         }
-        return found | ({self._selection.pid} if self._selection.pid is not None else set())
+        return found | self._exits | ({self._selection.pid} if self._selection.pid is not None else set())
 
     def _quoting(self) -> Iterator[str]:
         """Turns that were given a document of which the entry goes: by a tool that reads memory, recall included."""
@@ -316,9 +328,11 @@ def _turn_of(record: EntryRecord) -> str:
 
 
 def _repeats(arguments: str) -> bool:
-    """Whether a command's arguments hold a title or a prompt, as those of older nodes do."""
+    """Whether a command's arguments name a session, or hold a title or a prompt, as those of older nodes do."""
     told = json.loads(arguments)
     prompt = _prompt(told["spec"]) if "spec" in told else ""
+    if told.get("session", DEFAULT_SESSION) != DEFAULT_SESSION:
+        return True
     return any(text and not _MEASURED(text) for text in (told.get("title", ""), prompt))
 
 

@@ -17,16 +17,19 @@ import msgpack
 from chain.document import TABLE as DOCUMENT
 from chain.ledger import Draft, StateChange
 from kernel.address import validate_address
+from kernel.crossings import decision_record
 from kernel.erasure import Plan, Selection, as_json
 from kernel.errors import Busy, Invalid, NotFound, Refused
 from kernel.kernel import Kernel
-from kernel.record_forms import ERASING
+from kernel.record_forms import ERASING, EXIT
 from kernel.recorder import ledger_errors
 from kernel.state import Mail, State
-from kernel.values import clean
+from kernel.values import clean, measured
+from mesh.delivery import MAX_WHY_CHARS
 
 MAX_REASON = 500
 ATTEMPTS = 3
+ERASED_REASON = "refused; the reason was erased"
 
 Command = Callable[..., tuple[int, bytes]]
 Key = tuple[str, str]
@@ -78,6 +81,8 @@ class ErasureControl:
             raise Busy("another erasure is being prepared")
         async with self._one:
             shown = {key: value for key, value in as_json(chosen).items() if value not in ("", (), None)}
+            if session:  # what was said of it shall not come back by this
+                shown["session"] = measured(session)
             seq, trace = self._command(op, "erase", **shown, reason=reason)
             plan = await self._plan(chosen)
             begun = await self._begin(plan, f"operator:{op['uid']}", reason, seq, trace)
@@ -140,6 +145,7 @@ class ErasureControl:
             letter = self._state.dead.get(ident)
             if letter is not None and any(first <= letter.mail.seq <= last for first, last in plan.ranges):
                 records.append(Draft("message.dropped", {"id": ident, "why": "erased"}, 0, ident, trace, seq))
+        records += self._repeated(plan)
         with ledger_errors():
             ticket = recorder.commit(records, durable=True)
         for address, session in plan.sessions:
@@ -147,6 +153,22 @@ class ErasureControl:
         with ledger_errors():
             await ticket.durable()
         return seq
+
+    def _repeated(self, plan: Plan) -> list[StateChange]:
+        """What the state says of entries that go: how a process ended, and why a peer's message was refused."""
+        ends = {f"PID {pid}" for pid in plan.exits}
+        reasons = {why[:MAX_WHY_CHARS] for why in plan.refusals}
+        exits = [
+            StateChange(EXIT, slot.address, None)
+            for slot in self._state.slots.values()
+            if slot.last_exit.partition(":")[0] in ends
+        ]
+        return exits + [
+            decision_record(origin, number, ident, ERASED_REASON)
+            for origin, box in self._state.crossings.inbox.items()
+            for number, (ident, why) in box.items()
+            if why in reasons
+        ]
 
 
 def check_unused(plan: Plan, state: State) -> None:

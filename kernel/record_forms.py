@@ -25,10 +25,11 @@ from kernel.spec import ProcessSpec
 from kernel.values import canonical, check_depth
 
 ERASING = "erasing"
+EXIT = "exit"
 INBOX = "inbox"
 PIDS = "pids"
 SESSION = "session"
-TABLES = (DOCUMENT, ERASING, INBOX, PIDS, SESSION)
+TABLES = (DOCUMENT, ERASING, EXIT, INBOX, PIDS, SESSION)
 
 DEEPEST = 510
 """Levels of lists and maps that msgpack writes, less the one around a session that is handed to a cell."""
@@ -255,6 +256,12 @@ def _erasing(key: str, value: bytes | None) -> Change:
     return Change(ERASING, key, value)
 
 
+def _exit(key: str, value: bytes | None) -> Change:
+    if value is not None:
+        raise ValueError("how a process ended is in its entry; here it is only forgotten")
+    return Change(EXIT, key, None)
+
+
 def _inbox(key: str, value: bytes | None) -> Change:
     origin, number = key.split("\n", 1)
     at = (origin, _number_in(number))
@@ -274,6 +281,7 @@ def _number_in(text: str) -> int:
 
 _READERS: Mapping[str, Callable[[str, bytes | None], Change]] = {
     ERASING: _erasing,
+    EXIT: _exit,
     INBOX: _inbox,
     PIDS: _pids,
     SESSION: _session,

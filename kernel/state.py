@@ -22,7 +22,7 @@ from kernel.address import ancestors
 from kernel.crossings import Crossings
 from kernel.documents import Documents
 from kernel.open_intents import OpenIntent, OpenIntents, call_id
-from kernel.record_forms import ERASING, INBOX, PIDS, Change, check_entry, read_change
+from kernel.record_forms import ERASING, EXIT, INBOX, PIDS, Change, check_entry, read_change
 from kernel.sessions import MOST_BYTES, MOST_SESSIONS, Sessions
 from kernel.spec import ProcessSpec
 from kernel.values import canonical, cut_bytes
@@ -253,6 +253,9 @@ class State:
                 self.erasing.pop(key, None)
             else:
                 self.erasing[key] = value
+        elif table == EXIT:
+            if key in self.slots:
+                self.slots[key].last_exit = ""
         elif table == INBOX:
             self.crossings.decided(key[0], key[1], value)
         elif value is None:

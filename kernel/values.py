@@ -99,3 +99,8 @@ def ordinal_of(round_: Any, index: Any) -> str:
     ):
         raise Invalid("ordinal is not a pair of small non-negative integers")
     return f"{round_}.{index}"
+
+
+def measured(text: str) -> str:
+    """What stands for a text in a command's entry."""
+    return f"{len(text)} characters"

@@ -14,9 +14,10 @@ from chain.ledger import Draft
 from chain.reader import EntryRecord, read_records
 from kernel.bounds import Bounds
 from kernel.control import Control
+from kernel.crossings import decision_record
 from kernel.documents import NewDocument, draft_document
 from kernel.erasure import PROTECTED, Plan, Selection, as_json, plan_erasure, ranges_of
-from kernel.erasure_control import check_unused
+from kernel.erasure_control import ERASED_REASON, check_unused
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused
 from kernel.mail import Outgoing
 from kernel.recorder import replay_into
@@ -408,8 +409,10 @@ def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Pa
         await answer(twin, await twin.delivery(), "done")
         await twin.ledger.barrier()
         assert "process.exited" in saying(twin.directory, SECRET).values()
+        assert SECRET in twin.kernel.state.slots["/user/ada"].last_exit
         erased = await control.erasure.erase(OP, [], None, "ada", "main", "why")
         assert not saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
+        assert SECRET.encode() not in encode_state(twin.kernel.state)
         assert not any(SECRET in str(fields) for _, fields in twin.log)
 
     on_control(tmp_path, body)
@@ -481,5 +484,53 @@ def test_the_turn_that_gave_a_text_is_named_when_only_its_receiver_is_erased(tmp
         document = (await twin.entries("memory.written"))[0].entry.seq
         erased = await control.erasure.erase(OP, [document], None, "", "", "why")
         assert "tool.proposed" in {kind for _, kind in erased["left"]}
+
+    on_control(tmp_path, body)
+
+
+def test_how_another_process_ended_is_not_forgotten(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name)
+            await twin.send(name, "hello")
+            at = await twin.delivery()
+            twin.kernel.crashed(at.pid, at.turn, f"ValueError: of {name}")
+            await answer(twin, await twin.delivery(), "done")
+        await twin.ledger.barrier()
+        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        slots = twin.kernel.state.slots
+        assert slots["/user/ada"].last_exit == ""
+        assert slots["/user/bob"].last_exit.endswith("ValueError: of bob")
+
+    on_control(tmp_path, body)
+
+
+def test_a_refusal_of_a_peers_message_goes_from_what_is_kept_for_it(tmp_path: Path) -> None:
+    """The decision is kept until the peer has settled it, which may be never; the reason says what the peer wrote."""
+
+    async def body(twin: Twin, control: Control) -> None:
+        why = f"no process named {SECRET}"
+        refused = {"to": "", "sender": f"@{ORIGIN}", "why": why}
+        recorder = twin.kernel.recorder
+        kept = [decision_record(ORIGIN, 1, "m1", why), decision_record(ORIGIN, 2, "m2", "another reason")]
+        seq = recorder.commit([Draft("message.refused", refused), *kept]).entries[0].entry.seq
+        await control.erasure.erase(OP, [seq], None, "", "", "why")
+        assert SECRET.encode() not in encode_state(twin.kernel.state)
+        assert twin.kernel.state.crossings.inbox[ORIGIN] == {
+            1: ("m1", ERASED_REASON),
+            2: ("m2", "another reason"),
+        }
+
+    on_control(tmp_path, body)
+
+
+def test_what_a_session_was_called_is_listed_and_not_said_again(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        await control.send(OP, "ada", "hello", SECRET, None)
+        await answer(twin, await twin.delivery(), "done")
+        erased = await control.erasure.erase(OP, [], None, "ada", SECRET, "why")
+        assert not unsaid(twin, erased)
+        assert [kind for _, kind in erased["left"]] == ["operator.command"]
 
     on_control(tmp_path, body)
