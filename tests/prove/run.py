@@ -98,7 +98,11 @@ class Done:
 def run_part(console: Console, part: Part, seed: str, quick: bool) -> Done:
     console.rule(f"{part.name}: {part.what}, about {part.minutes:g} min", align="left")
     started = time.monotonic()
-    held = part.prove(console, seed, quick)
+    try:
+        held = part.prove(console, seed, quick)
+    except Exception:  # a proof that breaks off has failed, and the others go on
+        console.print_exception()
+        held = False
     return Done(part, held, time.monotonic() - started)
 
 

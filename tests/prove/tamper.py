@@ -1,6 +1,6 @@
 """The tamper walk: every byte of a ledger is changed in turn, every field of every entry, and verification must say so.
 
-A ledger of two hundred entries in a dozen groups, with a dropped and a present segment, a snapshot, a change of keys
+A ledger of a hundred entries in a dozen groups, with a dropped and a present segment, a snapshot, a change of keys
 and an erasure. Verification runs in this process over a twin of the disk in memory, one change at a time. A change that
 is not found must mean nothing: then what was verified has to be the very same as without it.
 
@@ -54,7 +54,8 @@ from tests.prove.recorded_disk import Content, RecordedDisk
 
 ROOT = Path("/ledger")
 BUNDLE = ROOT / "a.bundle"
-ENTRIES = 200
+ENTRIES = 100
+GROUP = 8
 PARALLEL = 2
 PARTS = 64
 QUICK_STEP = 97
@@ -97,14 +98,14 @@ async def _make(disk: RecordedDisk) -> None:
     work = Work(disk, Expected(), "t", segment_bytes=2**20)
     work.ledger.start(asyncio.get_running_loop())
     for _ in range(4):
-        await work.commit(entries=17)
+        await work.commit(entries=GROUP)
     first = work.ledger.next_seq
     await work.commit("to be erased", entries=2)
     await work.compact()
     await work.erase(first, first + 1)
     await work.rotate()
-    while ENTRIES - work.ledger.next_seq > 17:
-        await work.commit(entries=17)
+    while ENTRIES - work.ledger.next_seq > GROUP:
+        await work.commit(entries=GROUP)
     await work.commit(entries=ENTRIES - work.ledger.next_seq)
     await work.close()
 
