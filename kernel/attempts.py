@@ -16,16 +16,19 @@ from kernel.open_intents import call_id
 
 @dataclass(eq=False, slots=True)
 class Attempt:
-    """One attempt. ``withdrawn`` says why it will not be made, empty: it will."""
+    """One attempt. ``withdrawn`` says why it will not be made, empty: it will. ``over``: it is known what came of it,
+    and that is being recorded.
+    """
 
     begun: bool = False
+    over: bool = False
     withdrawn: str = ""
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
 
     def withdraw(self, why: str) -> bool:
-        """See that it is not made. False when it may have been made already."""
-        if self.begun:
+        """See that it is not made. False when it may have been made already, or its outcome is being recorded."""
+        if self.begun or self.over:
             return False
         if not self.withdrawn:
             self.withdrawn = why

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from chain.ledger import Draft, Ticket
+from kernel.after_durable import AfterDurable
 from kernel.errors import NotFound, Refused
 from kernel.live import LiveTable
 from kernel.recorder import Recorder
@@ -87,6 +88,7 @@ class Divergences:
         self._bury = bury
         self._settle = settle
         self._pump = pump
+        self._after = AfterDurable(recorder.ledger)
 
     def rows(self) -> list[dict[str, Any]]:
         """Every parked turn, with both calls."""
@@ -103,7 +105,8 @@ class Divergences:
     async def decide(self, ident: str, decision: str, by: str) -> str:
         """Record a person's word on the parked turn ``ident`` and act on it. Returns the address of its process.
 
-        Raises NotFound, and Refused for ``accept`` while the outcome of a call that it would forget is not known.
+        Raises NotFound, and Refused for ``accept`` while the outcome of a call that it would forget is not known;
+        LedgerUnavailable when it could not be recorded, or is not on the disk yet: then it acts when it is.
         """
         turn = self._state.turns.get(ident)
         if turn is None or not turn.diverged:
@@ -119,9 +122,9 @@ class Divergences:
             ticket = self._give_up(turn, ordinal, decided)
         else:
             ticket = self._recorder.commit([decided], durable=True)
+        self._after.do(lambda: self._go_on(turn.address), ticket)
         if ticket is not None:
             await ticket.durable()
-        self._go_on(turn.address)
         return turn.address
 
     def _give_up(self, turn: Turn, ordinal: str, decided: Draft) -> Ticket | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from chain.ledger import PREVIOUS, Draft
 from kernel.abi import OnDoubt, ToolDeclaration
+from kernel.after_durable import AfterDurable
 from kernel.errors import NotFound, Refused
 from kernel.live import LiveTable
 from kernel.open_intents import OpenIntent
@@ -30,11 +31,18 @@ RESOLUTIONS = {
 Drafter = Callable[[OpenIntent, str, dict[str, Any], int], Draft]
 
 
-def policy_of(declaration: ToolDeclaration | None, attempt: int, *, turn_open: bool = True) -> OnDoubt:
-    """What to do about a doubtful call. A tool that is not configured any more has no policy: a person decides."""
-    if declaration is None:
+def harmless(declaration: ToolDeclaration | None, call: Call) -> bool:
+    """Whether the tool has no effects, and had none when the call was made: a configuration may change between."""
+    return declaration is not None and declaration.effects == "none" and call.effects in ("", "none")
+
+
+def policy_of(declaration: ToolDeclaration | None, call: Call, *, turn_open: bool = True) -> OnDoubt:
+    """What to do about a doubtful call. A tool that is not configured any more has no policy, nor one that had effects
+    when the call was made and has none now: a person decides.
+    """
+    if declaration is None or (declaration.effects == "none" and not harmless(declaration, call)):
         return "ask"
-    again = turn_open and attempt < MAX_ATTEMPTS
+    again = turn_open and call.attempt < MAX_ATTEMPTS
     if declaration.effects == "none":
         return "retry" if again else "lost"
     if declaration.on_doubt == "retry" and not again:
@@ -69,6 +77,7 @@ class Doubts:
         self._live = live
         self._draft = draft
         self._limit_bytes = limit_bytes
+        self._after = AfterDurable(recorder.ledger)
 
     def draft(self, intent: OpenIntent, policy: OnDoubt, why: str) -> Draft:
         """The outcome that says so: ``lost`` or ``in_doubt``; ``why`` it is not known what became of the call."""
@@ -90,8 +99,14 @@ class Doubts:
         if process is not None and process.turn == turn.id and process.state is ProcessState.RUNNING:
             process.on(ProcessEvent.SUSPEND)
 
-    async def resolve(self, ident: str, resolution: str, by: str) -> Resolved:
-        """Record a person's word on a doubt (``turn:ordinal``). Raises NotFound or Refused."""
+    async def resolve(
+        self, ident: str, resolution: str, by: str, go_on: Callable[[Resolved], None]
+    ) -> Resolved:
+        """Record a person's word on a doubt (``turn:ordinal``); it acts, by ``go_on`` too, once it is on the disk.
+
+        Raises NotFound or Refused; LedgerUnavailable when it could not be recorded, or is not on the disk yet: what was
+        recorded acts all the same when it is, since nobody can say it a second time.
+        """
         intent = self._state.intents.get(ident)
         if intent is None or not intent.call.doubt:
             raise NotFound(f"no doubt {ident}; weftos doubts list shows them")
@@ -109,10 +124,15 @@ class Doubts:
         if resolution != "retry":
             records.append(self.outcome(intent, *RESOLUTIONS[resolution], PREVIOUS))
         ticket = self._recorder.commit(records, durable=True)
+        resolved = Resolved(turn, call, resolution == "retry")
+        self._after.do(lambda: self._act(resolved, go_on), ticket)
         await ticket.durable()
-        if turn is not None:
-            self._wake(turn)
-        return Resolved(turn, call, resolution == "retry")
+        return resolved
+
+    def _act(self, resolved: Resolved, go_on: Callable[[Resolved], None]) -> None:
+        if resolved.turn is not None:
+            self._wake(resolved.turn)
+            go_on(resolved)
 
     def _wake(self, turn: Turn) -> None:
         process = self._live.at(turn.address)

@@ -219,7 +219,7 @@ class Kernel:
     def _syscall(self, pid: int, call: CellCall) -> None:
         process = self.live.get(pid)
         turn = self.state.turns.get(call.turn)
-        if process is None or turn is None or process.turn != call.turn:
+        if process is None or turn is None or process.turn != call.turn or process.ending:
             return
         try:
             ordinal = ordinal_of(call.round, call.index)

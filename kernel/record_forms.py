@@ -118,7 +118,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "model.answered": {**_CALL, "status": str, "answer": str, "input_tokens": int, "output_tokens": int},
     "sys.value": {**_CALL, "call_hash": str, "op": str, "value": _given},
     "tool.proposed": {**_CALL, "call_hash": str, "tool": str, "arguments": str},
-    "tool.intent": {**_CALL, "attempt": int, "replaces": Later(str, "")},
+    "tool.intent": {**_CALL, "attempt": int, "effects": Later(str, ""), "replaces": Later(str, "")},
     "tool.outcome": {**_CALL, "status": str, "result": str, "truncated": bool, "attempt": int},
     "tool.resolved": {**_CALL, "resolution": str},
     "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int},

@@ -88,6 +88,7 @@ class Call:
     """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say.
     ``intent_seq``: the intent of the attempt that may be under way, -1 when there is none. ``unsettled``: an earlier
     attempt than that may have been carried out. ``replaces``: which version of its file there was before it.
+    ``effects``: what the tool declared when that intent was recorded; empty: not recorded.
     """
 
     ordinal: str
@@ -102,6 +103,7 @@ class Call:
     doubt: bool = False
     unsettled: bool = False
     replaces: str = ""
+    effects: str = ""
 
     @property
     def bytes(self) -> int:
@@ -550,6 +552,7 @@ class State:
         call.unsettled = call.unsettled or call.intent_seq >= 0
         call.intent_seq, call.attempt = seq, body["attempt"]
         call.doubt, call.replaces = False, body.get("replaces", "")
+        call.effects = body.get("effects", "")
         self.intents.hold(OpenIntent(turn.id, turn.address, turn.mail.trace, call))
 
     def _intended(self, body: dict[str, Any]) -> Call | None:

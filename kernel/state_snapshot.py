@@ -21,7 +21,7 @@ from kernel.spec import ProcessSpec
 from kernel.state import Call, DeadLetter, Mail, Slot, State, Tally, Turn, turn_id
 
 FORMAT = 2
-_CALL_SINCE_2 = [False, ""]  # unsettled and replaces
+_CALL_SINCE_2 = [False, "", ""]  # unsettled, replaces and effects
 _PARTS_SINCE_2: dict[str, Any] = {"intents": [], "configured": [], "accepted": []}
 _TURN_SINCE_2 = ["", 0, ""]  # config, result_bytes and diverged
 PARTS = (

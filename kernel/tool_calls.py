@@ -26,7 +26,7 @@ from kernel.abi import OnDoubt, ToolDeclaration
 from kernel.attempts import Attempt, Attempts
 from kernel.bounds import Bounds
 from kernel.divergence import shown
-from kernel.doubts import Doubts, node_policy, policy_of
+from kernel.doubts import Doubts, Resolved, harmless, node_policy, policy_of
 from kernel.errors import KernelError, fault_of
 from kernel.gates import Proposal, Verdict, judge
 from kernel.live import LiveProcess, LiveTable
@@ -207,11 +207,11 @@ class ToolCalls:
         """
         intent = self._state.intents.get(call_id(*site.key))
         entry = self.registry.get(call.name)
-        harmless = entry is not None and entry.declaration.effects == "none"
-        if intent is None or harmless or not (call.unsettled or again):
+        declaration = entry.declaration if entry else None
+        if intent is None or harmless(declaration, call) or not (call.unsettled or again):
             cause = call.intent_seq if call.intent_seq >= 0 else call.seq
             return site.outcome(self._outcome(status, text, call.attempt), cause)
-        policy = policy_of(entry.declaration if entry else None, call.attempt, turn_open=False)
+        policy = policy_of(declaration, call, turn_open=False)
         return self.doubts.draft(intent, policy, f"{text}; but an earlier attempt may have been made")
 
     # -- execution -----------------------------------------------------------------------------------------------
@@ -248,6 +248,7 @@ class ToolCalls:
                 await work(attempt)
             except Exception as error:  # the boundary
                 log.error("call %s of %s failed: %s", site.ordinal, site.turn.id, fault_of(error))
+                attempt.over = True
                 await self._node_failed(site, attempt.begun, error)
 
         self._attempts.run(*site.key, guarded, begun=begun)
@@ -311,6 +312,7 @@ class ToolCalls:
         else:
             await self._run_in_worker(site, examined, ticket, workspace, attempt)
             return
+        attempt.over = True
         await self._recorded(call, draft, durable=False)
         self._conclude(site.turn, call)
 
@@ -343,6 +345,7 @@ class ToolCalls:
             return
         else:
             draft = self._result(site, call, result)
+        attempt.over = True
         await self._recorded(call, draft, durable=declaration.effects != "none")
         self._conclude(site.turn, call)
 
@@ -479,7 +482,7 @@ class ToolCalls:
         """The worker is gone with a call. It counts as under way until that is written: nobody makes it meanwhile."""
         turn = site.turn
         turn_open = turn.id in self._state.turns
-        policy = policy_of(declaration, call.attempt, turn_open=turn_open)
+        policy = policy_of(declaration, call, turn_open=turn_open)
         if policy == "retry":
             self._attempts.release(*site.key)
             self._retry(turn, call)
@@ -506,19 +509,20 @@ class ToolCalls:
 
     def _policy(self, call: Call, *, turn_open: bool) -> OnDoubt:
         entry = self.registry.get(call.name)
-        return policy_of(entry.declaration if entry else None, call.attempt, turn_open=turn_open)
+        return policy_of(entry.declaration if entry else None, call, turn_open=turn_open)
 
     async def resolve(self, ident: str, resolution: str, by: str) -> str:
         """A person's word on a doubt (``turn:ordinal``). Returns the tool's name. Raises NotFound or Refused."""
-        resolved = await self.doubts.resolve(ident, resolution, by)
-        turn, call = resolved.turn, resolved.call
-        if turn is None:
-            return call.name
+        resolved = await self.doubts.resolve(ident, resolution, by, self._resolved)
+        return resolved.call.name
+
+    def _resolved(self, resolved: Resolved) -> None:
+        if resolved.turn is None:
+            return
         if resolved.again:
-            self._retry(turn, call)
+            self._retry(resolved.turn, resolved.call)
         else:
-            self._answer(turn, call)
-        return call.name
+            self._answer(resolved.turn, resolved.call)
 
     def _retry(self, turn: Turn, call: Call) -> None:
         """Another attempt, when somebody asks for it now; otherwise it is made when the turn is resumed and asks."""

@@ -139,7 +139,9 @@ class Turns:
 
     def asks(self, process: LiveProcess, turn: Turn, ordinal: str) -> bool:
         """Whether ``process`` still runs the turn and waits for this call."""
-        return self._live.at(turn.address) is process and process.turn == turn.id and ordinal in process.asked
+        if process.ending or process.turn != turn.id:
+            return False
+        return self._live.at(turn.address) is process and ordinal in process.asked
 
     def _hand_over(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
         process = self._live.at(turn.address)
@@ -188,6 +190,7 @@ class Turns:
         return checked
 
     def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
+        process.ending = True  # a call that was held back is not made any more
         try:
             self._record_end(process, turn, status, reply, remember)
         except LedgerUnavailable:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from chain.errors import LedgerUnavailable
 from kernel.bounds import Bounds
 from kernel.cell_events import CellCall
 from kernel.errors import NotFound, Refused
 from kernel.states import ProcessState
 from kernel.tools.workers import WorkerResult
+from tests.kernel.disks import FullDisk
 from tests.kernel.kernel_twin import Delivery, Twin
 from tests.kernel.test_turns import on_twin
 from tests.patience import HANG_S
@@ -261,3 +263,20 @@ def test_a_parked_process_can_be_stopped_and_its_message_is_then_dead_by_that(tm
         assert [letter.why for letter in twin.kernel.state.dead.values()] == ["/user/ada is stopped"] * 2
 
     on_twin(tmp_path, body)
+
+
+def test_a_decision_that_the_disk_takes_late_acts_when_it_does(tmp_path: Path) -> None:
+    """It is recorded and cannot be made again: whoever decided is told that the disk refuses, and the turn goes on."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await diverged(twin)
+        await twin.ledger.barrier()
+        disk.full = True
+        with pytest.raises(LedgerUnavailable):
+            await twin.kernel.divergences.decide(at.turn, "again", "operator:0")
+        assert state_of(twin, "/user/ada") == "suspended"
+        disk.full = False
+        assert (await twin.delivery()).turn == at.turn
+
+    on_twin(tmp_path, body, disk=disk)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from chain.errors import LedgerUnavailable
+from kernel.abi import Effects
 from kernel.erasure import Plan
 from kernel.erasure_control import check_unused
 from kernel.errors import NotFound, Refused
 from kernel.tools.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
+from tests.kernel import kernel_twin
 from tests.kernel.disks import FullDisk, SlowDisk
 from tests.kernel.kernel_twin import Delivery, Twin
 from tests.kernel.test_tool_calls import turn_of_ada
@@ -152,6 +156,67 @@ def test_a_withdrawal_is_recorded_once_when_the_disk_refuses_it_at_first(tmp_pat
         await until(lambda: at.turn not in twin.kernel.state.turns)
         assert await outcomes(twin) == [("pay", "killed")]
         assert not twin.workers.calls
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+@pytest.mark.parametrize("how", [_cancel, _return])
+def test_a_call_that_was_held_back_is_not_made_when_its_turn_has_ended_meanwhile(
+    tmp_path: Path, how: Callable[[Twin, Delivery], None]
+) -> None:
+    """The end waits for the disk as the call does, and behind it."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        twin.ask_tool(at, "send_message", {"to": "ada", "text": "too late"})
+        how(twin, at)
+        disk.full = False
+        await until(lambda: at.turn not in twin.kernel.state.turns)
+        texts = [record.body["text"] for record in await twin.entries("message.accepted")]
+        assert "too late" not in texts
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_is_known_of_a_call_is_recorded_though_its_turn_ends_before_the_disk_takes_it(
+    tmp_path: Path, killed: bool
+) -> None:
+    """No worker took it: that is no doubt, and nothing is done in its place."""
+    disk, asked = FullDisk(), asyncio.Event()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+
+        async def run(call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
+            asked.set()
+            await twin.workers.hold.wait()
+            raise WorkerUnavailable("it does not start")
+
+        twin.workers.run = run  # type: ignore[method-assign]  # a worker that does not start, when the test says so
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await asked.wait()
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        twin.workers.hold.set()
+        await until(lambda: twin.kernel.recorder.waiting)
+        if killed:
+            twin.kernel.processes.kill("/user/ada", "kill")
+        else:
+            cut(twin, at)
+        disk.full = False
+        await until(lambda: twin.ledger.read_only is None and not len(twin.kernel.state.intents))
+        assert await outcomes(twin) == [("pay", "error")]
         await asyncio.gather(sending, return_exceptions=True)
 
     on_twin(tmp_path, body, disk=disk)
@@ -369,6 +434,52 @@ def test_a_word_that_comes_before_its_doubt_is_on_the_disk_is_heard(tmp_path: Pa
         assert len(twin.workers.calls) == 2
 
     on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_word_that_the_disk_takes_late_is_heard_when_it_does(tmp_path: Path) -> None:
+    """It is recorded and cannot be said again: whoever said it is told that the disk refuses, and the turn goes on."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.answer = lost
+        twin.ask_tool(at, "pay", {"amount": 5})
+        process = twin.kernel.live.get(at.pid)
+        assert process is not None
+        await until(lambda: process.state == "suspended")
+        await twin.ledger.barrier()
+        disk.full = True
+        with pytest.raises(LedgerUnavailable):
+            await twin.kernel.tool_calls.resolve(f"{at.turn}:0.0", "done", "operator:0")
+        assert twin.cells.results.empty()
+        disk.full = False
+        assert (await twin.result())["status"] == "ok"
+        assert process.state == "running"
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+@pytest.mark.parametrize("effects", ["external", "local"])
+def test_a_tool_that_had_effects_when_it_was_called_is_in_doubt_though_it_has_none_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effects: Effects
+) -> None:
+    async def call(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.calls)
+
+    async def boot(twin: Twin) -> None:
+        at = await twin.delivery()
+        assert [doubt.call.name for doubt in twin.kernel.state.doubts()] == ["pay"]
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await settled(twin)
+        assert [call.tool for call in twin.workers.calls] == ["ping"]
+
+    monkeypatch.setattr(kernel_twin, "EXTERNAL", replace(kernel_twin.EXTERNAL, effects=effects))
+    on_twin(tmp_path, call)
+    monkeypatch.setattr(kernel_twin, "EXTERNAL", replace(kernel_twin.EXTERNAL, effects="none"))
+    on_twin(tmp_path, boot)
 
 
 # -- a write that is made again --------------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ def test_the_format_is_this_one() -> None:
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
-        "Call": "ordinal call_hash op seq name arguments intent_seq attempt outcome doubt unsettled replaces",
+        "Call": "ordinal call_hash op seq name arguments intent_seq attempt outcome doubt unsettled replaces effects",
         "DeadLetter": "mail why seq time_us",
         "Tally": "accepted acknowledged dead dropped",
         "Fact": "id owner scope bytes seq text_hash",
@@ -290,7 +290,7 @@ def test_the_format_before_is_read() -> None:
     state.apply_entry("tool.intent", {**call, "attempt": 1}, 6, 1, b"")
     parts = msgpack.unpackb(encode_state(state))
     del parts["intents"]
-    parts["turns"] = [[*row[:-5], [call[:-2] for call in row[-5]], row[-4]] for row in parts["turns"]]
+    parts["turns"] = [[*row[:-5], [call[:-3] for call in row[-5]], row[-4]] for row in parts["turns"]]
     old = State(*LIMITS)
     restore_state(old, msgpack.packb({**parts, "format": 1}))
     assert view(old) == view(state)
