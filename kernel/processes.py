@@ -123,7 +123,8 @@ class Processes:
         self._queue: deque[tuple[str, Effect]] = deque()
         self._busy = False
         self._resumes = False
-        self.effects_at_once = EFFECTS_AT_ONCE
+        self.effects_at_once, self.removed_at_once = EFFECTS_AT_ONCE, REMOVED_AT_ONCE
+        self._performed = 0
         self._timers: set[Timer] = set()
         self._starts: dict[str, list[asyncio.Future[int]]] = {}
         self._endings: dict[str, Ending] = {}
@@ -304,18 +305,24 @@ class Processes:
         gone = list(reversed(list(self._tree_below(address))))
         if len(gone) > 1 and not recursive:
             raise Refused(f"{len(gone) - 1} are below {address}; weftos rm -r {address} removes them too")
-        running = next((one for one in gone if self._live.at(one) is not None), None)
+        running = next((one for one in gone if self._is_up(one)), None)
         if running is not None:
             raise Busy(f"{running} has not ended yet; try again in a moment")
         return gone
+
+    def _is_up(self, address: str) -> bool:
+        """Whether something runs at ``address``, or is to: its start may wait for the next round of the loop."""
+        supervisor = self._supervisors.get(parent_of(address))
+        child = supervisor.table.get(name_of(address)) if supervisor is not None else None
+        return self._live.at(address) is not None or (child is not None and child.phase is not Phase.NONE)
 
     async def remove(self, address: str, recursive: bool) -> int:
         """Remove what :meth:`removal` says, a few at a time; how many they were. Its mail is dead already."""
         gone = self.removal(address, recursive)
         self._removing.add(address)
         try:
-            for at in range(0, len(gone), REMOVED_AT_ONCE):
-                for one in gone[at : at + REMOVED_AT_ONCE]:
+            for at in range(0, len(gone), self.removed_at_once):
+                for one in gone[at : at + self.removed_at_once]:
                     self._forget(one, "removed by an operator")
                 await asyncio.sleep(0)
         finally:
@@ -464,6 +471,7 @@ class Processes:
         try:
             while self._queue and done < self.effects_at_once:
                 done += 1
+                self._performed += 1
                 self._perform(*self._queue.popleft())
         finally:
             self._busy = False
@@ -475,6 +483,14 @@ class Processes:
     def unfinished(self) -> bool:
         """Whether effects of what has happened wait for the next round of the event loop."""
         return bool(self._queue)
+
+    async def settled(self) -> None:
+        """Wait until what follows from all that has happened so far is done. Raises Unavailable when the node stops."""
+        upto = self._performed + len(self._queue)
+        while self._performed < upto:
+            if self.closing:
+                raise Unavailable("the node is stopping")
+            await asyncio.sleep(0)
 
     def _resume(self) -> None:
         self._resumes = False

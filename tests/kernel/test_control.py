@@ -91,6 +91,26 @@ def test_a_message_counts_as_accepted_when_it_is_on_the_disk_and_not_before(tmp_
     on_control(tmp_path, body)
 
 
+def test_a_stop_is_told_when_it_is_done_however_much_there_is_to_do_before(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name)
+        recorder, barrier, states = twin.kernel.recorder, twin.kernel.recorder.barrier, []
+
+        async def watched() -> None:
+            states.append(twin.kernel.state.slots["/user/ada"].state)
+            await barrier()
+
+        recorder.barrier = watched  # type: ignore[method-assign]
+        twin.kernel.processes.effects_at_once = 1
+        twin.kernel.processes.kill("/user/bob", "kill")
+        assert twin.kernel.processes.unfinished
+        assert (await control.stop(OP, "ada"))["state"] == "stopped"
+        assert states == ["stopped"]  # what waits for the disk is all of it
+
+    on_control(tmp_path, body)
+
+
 @pytest.mark.parametrize("asked", ["stop", "start", "cancel"])
 def test_what_is_told_to_be_done_is_on_the_disk(tmp_path: Path, asked: str) -> None:
     disk = SlowDisk()

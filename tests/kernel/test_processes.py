@@ -465,6 +465,7 @@ def test_a_removal_takes_what_is_below_only_when_told_to_and_when_all_has_ended(
 def test_while_something_is_removed_nothing_above_it_starts_and_nothing_else_takes_it_away() -> None:
     async def body() -> None:
         tree = Tree()
+        tree.processes.removed_at_once = REMOVED_AT_ONCE
         for name, parent in (("top", "/user"), ("a", "/user/top"), ("b", "/user/top/a")):
             tree.spawn(name, parent)
         for number in range(2 * REMOVED_AT_ONCE):
@@ -482,6 +483,25 @@ def test_while_something_is_removed_nothing_above_it_starts_and_nothing_else_tak
         tree.up()
         assert tree.running() == ["/", "/user", "/user/top"]
         assert sorted(tree.state.slots) == ["/user", "/user/top"]
+
+    asyncio.run(body())
+
+
+def test_a_slot_whose_start_waits_for_its_round_is_not_removed() -> None:
+    async def body() -> None:
+        tree = Tree()
+        tree.spawn("busy")
+        ada = tree.spawn("ada")
+        tree.processes.stop(ada)
+        tree.processes.effects_at_once = 1
+        tree.processes.kill("/user/busy", "kill")
+        tree.processes.start(ada)
+        assert (tree.processes.unfinished, tree.state.slots[ada].state) == (True, "stopped")
+        with pytest.raises(Busy, match="/user/ada has not ended yet"):
+            await tree.processes.remove(ada, False)
+        tree.finish()
+        tree.up()
+        assert ada in tree.running()
 
     asyncio.run(body())
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kernel.address import ROOT, ancestors, is_below
 from kernel.errors import KernelError
 from kernel.processes import USER
+from kernel.state import DOWN
 from kernel.states import CELL_LOST, CRASH
 from kernel.supervision import Phase
 from tests.kernel.tree_twin import Tree
@@ -45,6 +46,8 @@ steps = st.one_of(
     st.tuples(st.just("kill"), which, st.sampled_from(["kill", "term"])),
     st.tuples(st.just("stop"), which),
     st.tuples(st.just("start"), which),
+    st.tuples(st.just("remove"), which),
+    st.tuples(st.just("remove more")),
     st.tuples(st.just("write"), which, st.sampled_from(NAMES), TYPES, RESTARTS),
     st.tuples(st.just("begin")),
     st.tuples(st.just("cell"), st.lists(which, max_size=4)),
@@ -89,8 +92,17 @@ def act(tree: Tree, step: Step) -> None:
             tree.processes.kill(process(), signal)
         case ("stop", _):
             tree.processes.stop(slot())
-        case ("start", _):
-            tree.processes.start(slot())
+        case ("remove", _):
+            address = slot()
+            if tree.state.down(address) is None:
+                tree.processes.stop(address)
+                tree.finish()
+            tree.remove(address)
+        case ("remove more",):
+            tree.remove_more()
+        case ("start", int(number)):
+            down = [address for address in slots if tree.state.slots[address].state in DOWN] or slots
+            tree.processes.start(down[number % len(down)])
         case ("cell", [*numbers]) if workers:
             tree.cell_lost(sorted({workers[int(str(number)) % len(workers)] for number in numbers}))
         case ("turn", _) if live:
@@ -139,6 +151,8 @@ def check(tree: Tree) -> None:
 def settle(tree: Tree) -> None:
     """Let all turns end, all timers run out and all starts succeed."""
     tree.begin()
+    while tree.removing:
+        tree.remove_more()
     for _ in range(30):
         for address in tree.running():
             tree.end_turn(address)

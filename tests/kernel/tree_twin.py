@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,7 +126,8 @@ class Tree:
         self.processes = Processes(
             recorder, self.live, open_pids(recorder), self, self.bounds, clock=self.clock
         )
-        self.processes.effects_at_once = at_once
+        self.processes.effects_at_once = self.processes.removed_at_once = at_once
+        self.removing: list[Coroutine[None, None, int]] = []
         self.processes.on_running = lambda address: None
         self.processes.on_exit = self._exited
         self.processes.bury = lambda address, why: None
@@ -180,6 +181,20 @@ class Tree:
         """As many rounds of the loop as it takes; no time passes."""
         while self.processes.unfinished:
             self.clock.wind(0.0)
+
+    def remove(self, address: str) -> None:
+        """Begin to remove a slot with all below it; :meth:`remove_more` goes on."""
+        self.processes.removal(address, True)
+        self.removing.append(self.processes.remove(address, True))
+        self.remove_more()
+
+    def remove_more(self) -> None:
+        """One round of the loop for each removal under way."""
+        for removal in list(self.removing):
+            try:
+                removal.send(None)
+            except StopIteration:
+                self.removing.remove(removal)
 
     def write(self, *drafts: Draft) -> None:
         self.recorder.commit(drafts)
