@@ -7,6 +7,8 @@ The rules by which :class:`PeerHeads` keeps one:
 3. At the same size it has the same root. Two roots at one size are two histories.
 4. A larger one takes the place of the one kept only with a proof that it continues it (RFC 6962, section 2.1.2), which
    the peer is asked for. The first of all is believed.
+5. What was shown is not taken back: a head waits for its proof until that comes, over links, and those that came after
+   it wait behind it, at most MAX_UNPROVED. Rules 2 and 3 hold against the newest that waits.
 
 One that breaks 2, 3 or 4 while properly signed is a *conflict*: both notes are kept in one file, and no further head of
 that peer is taken until a person has decided which of the two counts. What was decided stays on the disk.
@@ -17,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -33,6 +36,7 @@ NOTE_SUFFIX = ".note"
 CONFLICT_SUFFIX = ".conflict.json"
 OLD_EVIDENCE_SUFFIX = ".evidence.note"  # what this node kept when it kept only the second of the two
 DECIDED = "decided"
+MAX_UNPROVED = 32
 _MAX_KEPT_BYTES = 64 * 1024
 
 
@@ -64,11 +68,18 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Unproved:
-    """A larger head whose proof was asked for, and the newest that came after it."""
+    """Larger heads that no proof has come for, in the order in which they came. ``asked``: for the first one's.
 
-    head: TreeHead
-    note: bytes
-    later: tuple[TreeHead, bytes] | None = None
+    ``told``: that there are too many of them was said.
+    """
+
+    shown: deque[tuple[TreeHead, bytes]]
+    asked: bool = True
+    told: bool = False
+
+    @property
+    def first(self) -> TreeHead:
+        return self.shown[0][0]
 
 
 class PeerHeads:
@@ -128,11 +139,35 @@ class PeerHeads:
             raise self._conflict(origin, note, _why(kept, head), now_us)
         unproved = self._unproved.get(origin)
         if unproved is not None:
-            if head != unproved.head:
-                unproved.later = head, note
-            return None
-        self._unproved[origin] = _Unproved(head, note)
+            return self._take_later(origin, unproved, (head, note), now_us)
+        self._unproved[origin] = _Unproved(deque([(head, note)]))
         return Wanted(kept.size, head.size)
+
+    def _take_later(
+        self, origin: str, unproved: _Unproved, shown: tuple[TreeHead, bytes], now_us: int
+    ) -> Wanted | None:
+        """A head, while another one before it waits for its proof; which may have to be asked for again."""
+        head, note = shown
+        newest, newest_note = unproved.shown[-1]
+        if head != newest:
+            if head.size <= newest.size:
+                raise self._conflict(origin, note, _why(newest, head), now_us, newest_note)
+            if len(unproved.shown) < MAX_UNPROVED:
+                unproved.shown.append(shown)
+            elif not unproved.told:
+                unproved.told = True
+                raise PeerHeadError(
+                    f"{origin} has shown {MAX_UNPROVED} heads, and no proof for the first of them"
+                )
+        if unproved.asked:
+            return None
+        unproved.asked = True
+        return self._first_wanted(origin, unproved)
+
+    def _first_wanted(self, origin: str, unproved: _Unproved) -> Wanted:
+        kept = self.of(origin)
+        assert kept is not None
+        return Wanted(kept.size, unproved.first.size)
 
     def proved(self, origin: str, wanted: Wanted, hashes: Sequence[bytes], now_us: int) -> TreeHead | None:
         """The peer's proof: keep the head it was asked for, on disk when this returns. None for one not asked for.
@@ -144,40 +179,47 @@ class PeerHeads:
 
     def _proved(self, origin: str, wanted: Wanted, hashes: Sequence[bytes], now_us: int) -> TreeHead | None:
         kept, unproved = self.of(origin), self._unproved.get(origin)
-        if kept is None or unproved is None or wanted != Wanted(kept.size, unproved.head.size):
+        if kept is None or unproved is None or not unproved.asked:
             return None
-        head = unproved.head
+        if wanted != self._first_wanted(origin, unproved):
+            return None
+        head, note = unproved.shown[0]
         try:
             verify_consistency(
                 size1=kept.size, size2=head.size, root1=kept.root, root2=head.root, proof=hashes
             )
         except ProofError as error:
             why = f"it does not continue the head kept: {error}"
-            raise self._conflict(origin, unproved.note, why, now_us) from error
-        return self._keep(origin, head, unproved.note)
+            raise self._conflict(origin, note, why, now_us) from error
+        unproved.shown.popleft()
+        unproved.asked = False
+        if not unproved.shown:
+            del self._unproved[origin]
+        return self._keep(origin, head, note)
 
     def next_wanted(self, origin: str) -> Wanted | None:
         """After :meth:`proved`: the proof wanted of the head that came meanwhile."""
-        unproved, kept = self._unproved.pop(origin, None), self.of(origin)
-        if unproved is None or unproved.later is None or kept is None or self.conflict(origin) is not None:
-            return None
-        head, note = unproved.later
-        if head.size <= kept.size:  # the next that the peer shows is judged by itself
-            return None
-        self._unproved[origin] = _Unproved(head, note)
-        return Wanted(kept.size, head.size)
+        with self._changing:
+            unproved = self._unproved.get(origin)
+            if unproved is None or unproved.asked:
+                return None
+            unproved.asked = True
+            return self._first_wanted(origin, unproved)
 
     def gave_none(self, origin: str, wanted: Wanted) -> bool:
-        """The peer says that there is no proof; whether it was asked for that one."""
-        kept, unproved = self.of(origin), self._unproved.get(origin)
-        if kept is None or unproved is None or wanted != Wanted(kept.size, unproved.head.size):
-            return False
-        del self._unproved[origin]
-        return True
+        """The peer says that there is no proof; whether it was asked for that one. With its next head it is again."""
+        with self._changing:
+            unproved = self._unproved.get(origin)
+            if unproved is None or not unproved.asked or wanted != self._first_wanted(origin, unproved):
+                return False
+            unproved.asked = False
+            return True
 
     def forget_wanted(self, origin: str) -> None:
-        """The link over which a proof was asked for is lost."""
-        self._unproved.pop(origin, None)
+        """The link over which a proof was asked for is lost: with the next head it is asked for again."""
+        unproved = self._unproved.get(origin)
+        if unproved is not None:
+            unproved.asked = False
 
     def decide(self, origin: str, take: bool, told: dict[str, object]) -> TreeHead:
         """A person has decided: the head shown counts from now on (``take``), or the one that was kept.
@@ -197,14 +239,14 @@ class PeerHeads:
         decided.mkdir(mode=0o700, exist_ok=True)
         document = {"version": 1, **asdict(conflict), "counts": "shown" if take else "kept", **told}
         write_private(decided / f"{origin}-{conflict.at_us}.json", _json(document))
-        if take:
-            self._keep(origin, conflict.shown_head, conflict.shown.encode())
+        counts = conflict.shown if take else conflict.kept
+        head = self._keep(origin, _head(counts), counts.encode())
         for suffix in (CONFLICT_SUFFIX, OLD_EVIDENCE_SUFFIX):
             with suppress(FileNotFoundError):
                 os.unlink(self._directory / (origin + suffix))
         self._conflicts[origin] = None
         self._unproved.pop(origin, None)
-        return conflict.shown_head if take else conflict.kept_head
+        return head
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -213,11 +255,13 @@ class PeerHeads:
         self._kept[origin] = head
         return head
 
-    def _conflict(self, origin: str, shown: bytes, why: str, now_us: int) -> HeadConflictError:
-        """Keep both notes; the error that says so."""
+    def _conflict(
+        self, origin: str, shown: bytes, why: str, now_us: int, before: bytes = b""
+    ) -> HeadConflictError:
+        """Keep both notes, ``before`` or else the one kept, and ``shown``; the error that says so."""
         kept = self._read(origin, NOTE_SUFFIX)
         assert kept is not None
-        conflict = HeadConflict(kept[0], shown.decode(), why, now_us)
+        conflict = HeadConflict(before.decode() or kept[0], shown.decode(), why, now_us)
         path = self._directory / (origin + CONFLICT_SUFFIX)
         write_private(path, _json({"version": 1, **asdict(conflict)}))
         self._conflicts[origin] = conflict

@@ -350,6 +350,9 @@ class Mesh:
         if listed is None:
             self._transport.drop(peer.origin, "no longer a peer")
             return
+        self._exchange.down(
+            peer.origin
+        )  # a link before it may have been replaced, and what was on its way lost
         self._meet(peer)
         self._advance(peer.origin, PeerEvent.OPENED, boot=peer.boot)
         if self._rekeyed:

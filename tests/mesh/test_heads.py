@@ -14,7 +14,7 @@ from chain.head import TreeHead
 from chain.merkle import consistency_path, root
 from chain.note import join_note
 from mesh.errors import HeadConflictError, MeshFileError, PeerHeadError, PeersError
-from mesh.heads import PeerHeads, Wanted
+from mesh.heads import MAX_UNPROVED, PeerHeads, Wanted
 from mesh.identity import Identity
 from tests.mesh.core_nodes import ALICE, BOB
 
@@ -70,16 +70,19 @@ def test_a_head_that_came_while_a_proof_was_asked_for_is_asked_about_next(tmp_pa
     assert take(heads, of_tree(12)) is None
     assert prove(heads, 5, 12) is None  # not the one that was asked for
     assert prove(heads, 5, 7) is not None
-    assert heads.next_wanted(ALICE.origin) == Wanted(7, 12)
-    assert prove(heads, 7, 12) is not None
+    assert heads.next_wanted(ALICE.origin) == Wanted(7, 8)
     assert heads.next_wanted(ALICE.origin) is None
-    assert prove(heads, 7, 12) is None
+    assert prove(heads, 7, 8) is not None
+    assert heads.next_wanted(ALICE.origin) == Wanted(8, 12)
+    assert prove(heads, 8, 12) is not None
+    assert heads.next_wanted(ALICE.origin) is None
+    assert prove(heads, 8, 12) is None
     assert size_kept(heads) == 12
 
 
 @pytest.mark.parametrize("end", [lambda heads: heads.forget_wanted(ALICE.origin),
                                  lambda heads: heads.gave_none(ALICE.origin, Wanted(5, 7))])  # fmt: skip
-def test_without_a_proof_the_head_kept_stays_and_the_next_is_asked_about(
+def test_without_a_proof_the_head_kept_stays_and_with_the_next_it_is_asked_for_again(
     tmp_path: Path, end: Callable[[PeerHeads], object]
 ) -> None:
     heads = PeerHeads(tmp_path)
@@ -89,7 +92,51 @@ def test_without_a_proof_the_head_kept_stays_and_the_next_is_asked_about(
     end(heads)
     assert prove(heads, 5, 7) is None
     assert size_kept(heads) == 5
-    assert take(heads, of_tree(8)) == Wanted(5, 8)
+    assert take(heads, of_tree(8)) == Wanted(5, 7)
+    assert prove(heads, 5, 7) is not None
+    assert heads.next_wanted(ALICE.origin) == Wanted(7, 8)
+
+
+@pytest.mark.parametrize("end", [lambda heads: None, lambda heads: heads.forget_wanted(ALICE.origin),
+                                 lambda heads: heads.gave_none(ALICE.origin, Wanted(4, 7))])  # fmt: skip
+@pytest.mark.parametrize(("size", "why"), [(7, "two histories"), (6, "has size 6, it gave one of 7 before")])
+def test_a_head_that_was_never_proved_is_not_taken_back(
+    tmp_path: Path, end: Callable[[PeerHeads], object], size: int, why: str
+) -> None:
+    heads = PeerHeads(tmp_path)
+    take(heads, of_tree(4))
+    take(heads, of_tree(7))
+    end(heads)
+    with pytest.raises(HeadConflictError, match=why):
+        take(heads, of_tree(size, OTHERS))
+    conflict = PeerHeads(tmp_path).conflict(ALICE.origin)
+    assert conflict is not None
+    assert (conflict.kept, conflict.shown) == (of_tree(7).decode(), of_tree(size, OTHERS).decode())
+    assert heads.decide(ALICE.origin, False, {}) == PeerHeads(tmp_path).of(ALICE.origin) == conflict.kept_head
+
+
+def test_who_goes_on_with_another_history_must_still_prove_the_one_it_has_shown(tmp_path: Path) -> None:
+    heads = PeerHeads(tmp_path)
+    take(heads, of_tree(4))
+    take(heads, of_tree(7))
+    assert heads.gave_none(ALICE.origin, Wanted(4, 7))
+    assert take(heads, of_tree(9, OTHERS)) == Wanted(4, 7)
+    assert prove(heads, 4, 9, OTHERS) is None
+    assert prove(heads, 4, 7) is not None
+    assert heads.next_wanted(ALICE.origin) == Wanted(7, 9)
+    with pytest.raises(HeadConflictError, match="does not continue"):
+        prove(heads, 7, 9, OTHERS)
+
+
+def test_who_proves_nothing_makes_a_bounded_number_of_heads_wait_and_is_told_of_once(tmp_path: Path) -> None:
+    heads = PeerHeads(tmp_path)
+    take(heads, of_tree(1))
+    for size in range(2, MAX_UNPROVED + 2):
+        take(heads, of_tree(size))
+    with pytest.raises(PeerHeadError, match="no proof for the first of them"):
+        take(heads, of_tree(39))
+    assert take(heads, of_tree(40)) is None
+    assert size_kept(heads) == 1
 
 
 def smaller(heads: PeerHeads) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -161,7 +162,7 @@ def test_a_larger_head_without_its_proof_does_not_replace_the_one_kept(tmp_path:
         bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(12, OTHERS, by=BOB)})
         assert "does not continue the head kept" in (await alice.told("refused"))[1]
         conflict = (await alice.told("conflict"))[1]
-        assert (conflict.kept_head.size, conflict.shown_head.size) == (5, 12)
+        assert (conflict.kept_head.size, conflict.shown_head.size) == (5, 9)
 
     two(tmp_path, work)
 
@@ -375,3 +376,36 @@ def test_heads_of_a_link_that_is_lost_meanwhile_leave_nothing_asked(
         assert (await alice.told("head"))[1].size in (7, 9)  # a proof is asked for anew, and given
 
     two(tmp_path, work)
+
+
+def test_a_proof_that_was_lost_with_a_link_that_another_replaced_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the link comes up again without having gone down."""
+    asked = asyncio.Event()
+
+    async def never(size1: int, size2: int) -> list[bytes]:
+        asked.set()
+        await asyncio.Future()
+        return []
+
+    async def main() -> None:
+        network = MemoryNetwork()
+        alice, bob = MeshNode(ALICE, tmp_path, network), MeshNode(BOB, tmp_path, network)
+        async with opened(alice, bob):
+            alice.mesh.add_peer(bob.peer())
+            bob.mesh.add_peer(alice.peer(alice.address))
+            to_alice, to_bob = (await bob.told("up"))[1], (await alice.told("up"))[1]
+            bob.leaves = LEAVES
+            bob.mesh.publish_head(of_tree(5, by=BOB))
+            await alice.told("head")
+            with monkeypatch.context() as lost:
+                lost.setattr(bob, "prove", never)
+                bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(7, by=BOB)})
+                await asked.wait()
+            bob.mesh.on_up(to_alice, None)
+            alice.mesh.on_up(to_bob, None)
+            bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+            assert [(await alice.told("head"))[1].size for _ in range(2)] == [7, 9]
+
+    run(main)
