@@ -27,8 +27,8 @@ class Attempt:
     timer: asyncio.TimerHandle | None = None
 
     def withdraw(self, why: str) -> bool:
-        """See that it is not made. False when it may have been made already, or its outcome is being recorded."""
-        if self.begun or self.over:
+        """See that it is not made. False when it may have been made already, or another outcome is being recorded."""
+        if self.begun or (self.over and not self.withdrawn):
             return False
         if not self.withdrawn:
             self.withdrawn = why
