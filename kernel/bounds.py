@@ -63,6 +63,8 @@ class Bounds:
     # Tools and models
     tool_arguments_bytes: int = 256 * KIB
     tool_result_bytes: int = 64 * KIB
+    doubts: int = 1_000  # that wait for a person; while there are as many, nothing more with effects is done
+    doubts_bytes: int = 64 * MIB
     tool_record_bytes: int = 1 * MIB - 16 * KIB  # body_bytes, less room for the other fields
     model_request_bytes: int = 8 * MIB
     model_messages: int = 1_024
@@ -103,6 +105,7 @@ def check(bounds: Bounds) -> list[str]:
         ("reply_bytes", "body_bytes"),
         ("tool_arguments_bytes", "body_bytes"),
         ("tool_record_bytes", "body_bytes"),
+        ("tool_arguments_bytes", "doubts_bytes"),
         ("model_answer_bytes", "body_bytes"),
         ("tool_result_bytes", "tool_record_bytes"),
     ):

@@ -16,12 +16,16 @@ Decision = Literal["allow", "deny", "escalate"]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a gate sees: the tool, its parsed arguments, and the rights in force for this turn."""
+    """What a gate sees: the tool, its parsed arguments, and the rights in force for this turn.
+
+    ``doubts``: why no further call may come to be in doubt, empty when one may.
+    """
 
     tool: ToolDeclaration
     arguments: dict[str, Any]
     rights: frozenset[str]
     writable: bool
+    doubts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,15 @@ def journal_gate(proposal: Proposal) -> Verdict | None:
     return Verdict("deny", ("journal: the node is read-only, so tools with effects do not run",))
 
 
+def doubt_gate(proposal: Proposal) -> Verdict | None:
+    """While too many calls wait for a person's word, none is made that could join them. One that is only records,
+    written by the node with its outcome, is never in doubt.
+    """
+    if not proposal.doubts or proposal.tool.effects == "none" or proposal.tool.sandbox == "node":
+        return None
+    return Verdict("deny", (f"doubts: {proposal.doubts}",))
+
+
 def confirmation_gate(proposal: Proposal) -> Verdict | None:
     """A tool that wants a person's word is escalated; while nobody can be asked, that is a refusal."""
     if not proposal.tool.confirmation:
@@ -57,7 +70,7 @@ def confirmation_gate(proposal: Proposal) -> Verdict | None:
     return Verdict("escalate", (f"confirmation: {proposal.tool.name} wants a person's approval",))
 
 
-GATES: tuple[Gate, ...] = (capability_gate, journal_gate, confirmation_gate)
+GATES: tuple[Gate, ...] = (capability_gate, journal_gate, doubt_gate, confirmation_gate)
 
 
 def judge(proposal: Proposal, gates: Sequence[Gate] = GATES) -> Verdict:

@@ -38,6 +38,8 @@ class OpenIntents:
 
     def __init__(self) -> None:
         self._open: dict[str, OpenIntent] = {}
+        self._doubts: dict[str, int] = {}
+        self.doubts_bytes = 0  # of what those that are in doubt hold
 
     def __iter__(self) -> Iterator[OpenIntent]:
         return iter(list(self._open.values()))
@@ -51,11 +53,25 @@ class OpenIntents:
     def hold(self, intent: OpenIntent) -> None:
         """An intent was recorded; it takes the place of that of an earlier attempt."""
         self._open[intent.id] = intent
+        self.look(intent.id)
 
     def settle(self, ident: str) -> None:
         """Its outcome was recorded, or that it is settled without one."""
         self._open.pop(ident, None)
+        self.look(ident)
+
+    def look(self, ident: str) -> None:
+        """Whether its call is in doubt may be something else than before."""
+        self.doubts_bytes -= self._doubts.pop(ident, 0)
+        intent = self._open.get(ident)
+        if intent is not None and intent.call.doubt:
+            self._doubts[ident] = intent.call.bytes
+            self.doubts_bytes += intent.call.bytes
+
+    @property
+    def doubts_count(self) -> int:
+        return len(self._doubts)
 
     def doubts(self) -> list[OpenIntent]:
         """Those that wait for a person, oldest first."""
-        return sorted((one for one in self if one.call.doubt), key=lambda one: one.call.intent_seq)
+        return sorted((self._open[ident] for ident in self._doubts), key=lambda one: one.call.intent_seq)

@@ -567,6 +567,7 @@ class State:
             return
         if body["status"] == "in_doubt":
             call.doubt = call.intent_seq >= 0
+            self.intents.look(call_id(body["turn"], body["ordinal"]))
             return
         call.doubt = False
         turn, before = self.turns.get(body["turn"]), call.bytes
@@ -582,6 +583,7 @@ class State:
         if call is None:
             return
         call.doubt = False
+        self.intents.look(call_id(body["turn"], body["ordinal"]))
         if body["resolution"] == "retry":  # that attempt is settled; the next one has an intent of its own
             call.intent_seq, call.unsettled, call.replaces = -1, False, ""
             self.intents.settle(call_id(body["turn"], body["ordinal"]))

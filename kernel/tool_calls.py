@@ -179,7 +179,8 @@ class ToolCalls:
 
     def _judge(self, process: LiveProcess, examined: Examined) -> Verdict:
         writable = self._recorder.ledger.read_only is None
-        return judge(Proposal(examined.declaration, examined.parsed, process.rights, writable))
+        doubts = self.doubts.too_many(self._bounds.doubts, self._bounds.doubts_bytes)
+        return judge(Proposal(examined.declaration, examined.parsed, process.rights, writable, doubts))
 
     def _outcome(
         self, status: str, text: str, attempt: int, full_hash: str = "", truncated: bool = False

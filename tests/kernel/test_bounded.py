@@ -183,7 +183,7 @@ def test_status_says_what_is_kept_and_of_how_much(tmp_path: Path) -> None:
         assert found["counters"] == len(twin.ledger._sequencer.counts) > 0
         assert set(found) == {
             "sessions", "sessions_bytes", "sessions_evicted", "dead_letters", "dead_letters_bytes", "ends",
-            "ends_bytes", "open_turns_bytes", "counters",
+            "ends_bytes", "open_turns_bytes", "doubts", "doubts_bytes", "counters",
         }  # fmt: skip
 
     on_twin(tmp_path, body)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kernel.abi import Effects, ToolDeclaration
+from kernel.abi import Effects, Sandbox, ToolDeclaration
 from kernel.gates import (
     GATES,
     Proposal,
     Verdict,
     capability_gate,
     confirmation_gate,
+    doubt_gate,
     journal_gate,
     judge,
 )
@@ -67,7 +68,7 @@ def test_the_confirmation_gate_escalates_what_wants_a_persons_word() -> None:
 
 
 def test_the_gates_in_force_are_these_in_this_order() -> None:
-    assert (capability_gate, journal_gate, confirmation_gate) == GATES
+    assert (capability_gate, journal_gate, doubt_gate, confirmation_gate) == GATES
     assert judge(proposal()) == Verdict("allow", ("capability",))
     nothing = proposal(rights=frozenset(), writable=False, confirmation=True)
     assert judge(nothing).reasons[0].startswith("capability: ")
@@ -89,3 +90,21 @@ def test_a_gate_that_fails_denies_and_those_behind_it_are_not_asked() -> None:
     assert asked == []
     assert judge(proposal(), [behind]) == Verdict("allow", ("capability",))
     assert judge(proposal(), []).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    ("effects", "sandbox", "doubts", "passes"),
+    [
+        ("external", "thirdparty", "", True),
+        ("external", "thirdparty", "too many", False),
+        ("local", "builtin", "too many", False),
+        ("local", "node", "too many", True),
+        ("none", "thirdparty", "too many", True),
+    ],
+)
+def test_the_doubt_gate_stops_what_could_leave_another_doubt(
+    effects: Effects, sandbox: Sandbox, doubts: str, passes: bool
+) -> None:
+    tool = ToolDeclaration("pay", "Pay.", {"type": "object"}, effects=effects, sandbox=sandbox)
+    verdict = doubt_gate(Proposal(tool, {}, HELD, True, doubts))
+    assert verdict == (None if passes else Verdict("deny", ("doubts: too many",)))

@@ -11,6 +11,7 @@ import pytest
 
 from chain.errors import LedgerUnavailable
 from kernel.abi import Effects
+from kernel.bounds import Bounds
 from kernel.erasure import Plan
 from kernel.erasure_control import check_unused
 from kernel.errors import NotFound, Refused
@@ -252,6 +253,21 @@ async def pay_and_cancel(twin: Twin) -> Delivery:
     return at
 
 
+async def pay_and_cancel_lost(twin: Twin) -> None:
+    """Ada pays, is cancelled meanwhile, and the worker dies of it."""
+    if not twin.kernel.live.at("/user/ada"):
+        await twin.spawn("ada")
+    await twin.send("ada")
+    at, before = await twin.delivery(), len(twin.kernel.state.doubts())
+    twin.workers.answer = lost
+    twin.workers.hold.clear()
+    twin.ask_tool(at, "pay", {"amount": 5})
+    await until(lambda: len(twin.workers.calls) > before)
+    cut(twin, at)
+    twin.workers.hold.set()
+    await until(lambda: len(twin.kernel.state.doubts()) > before)
+
+
 def test_a_cancelled_call_that_was_under_way_when_the_node_died_is_in_doubt(tmp_path: Path) -> None:
     async def before(twin: Twin) -> None:
         await pay_and_cancel(twin)
@@ -480,6 +496,30 @@ def test_a_tool_that_had_effects_when_it_was_called_is_in_doubt_though_it_has_no
     on_twin(tmp_path, call)
     monkeypatch.setattr(kernel_twin, "EXTERNAL", replace(kernel_twin.EXTERNAL, effects="none"))
     on_twin(tmp_path, boot)
+
+
+@pytest.mark.parametrize("bounds", [Bounds(doubts=2), Bounds(tool_arguments_bytes=14, doubts_bytes=16)])
+def test_while_too_many_calls_are_in_doubt_no_other_is_made(tmp_path: Path, bounds: Bounds) -> None:
+    """They are kept until a person decides, though their turns are over; a restart forgets none."""
+
+    async def before(twin: Twin) -> None:
+        for _ in range(2):
+            await pay_and_cancel_lost(twin)
+
+    async def after(twin: Twin) -> None:
+        await twin.spawn("bob")
+        await twin.send("bob")
+        at = await twin.delivery()
+        told = await twin.call_tool(at, "pay", {"amount": 7})
+        assert (told["status"], "doubts: 2 calls" in told["text"]) == ("denied", True)
+        assert (await twin.call_tool(at, "calculator", {"expression": "1+1"}, 1))["status"] != "denied"
+        assert not twin.workers.calls
+        [doubt, _] = twin.kernel.state.doubts()
+        await twin.kernel.tool_calls.resolve(doubt.id, "lost", "operator:0")
+        assert (await twin.call_tool(at, "pay", {"amount": 7}, 2))["status"] == "ok"
+
+    on_twin(tmp_path, before, bounds=bounds)
+    on_twin(tmp_path, after, bounds=bounds)
 
 
 # -- a write that is made again --------------------------------------------------------------------------------------
