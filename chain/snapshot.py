@@ -108,9 +108,17 @@ def write_snapshot(directory: Path, disk: Disk, snapshot: Snapshot, records: Ite
         out.put(_LONG.pack(len(snapshot.state)), snapshot.state)
         out.flush()
         disk.write(handle, count_at, _LONG.pack(count))
-        digest = sha256()
-        for at in range(0, out.size, _CHUNK_BYTES):
-            digest.update(disk.read_open(handle, at, min(_CHUNK_BYTES, out.size - at)))
+        digest, made, counted = sha256(), sha256(), b""
+        behind = count_at + _LONG.size
+        for first, end in ((0, count_at), (count_at, behind), (behind, out.size)):
+            for at in range(first, end, _CHUNK_BYTES):
+                data = disk.read_open(handle, at, min(_CHUNK_BYTES, end - at))
+                digest.update(data)
+                if at == count_at:
+                    counted, data = data, _LONG.pack(0)
+                made.update(data)
+        if (made.digest(), counted) != (out.digest, _LONG.pack(count)):  # only what was made is signed
+            raise DamageError(_name(new), 0, -1, "what was written is not what reads back")
         out.put(digest.digest())
         out.flush()
         disk.sync(handle)
@@ -270,11 +278,18 @@ class _Output:
         self._handle = handle
         self._parts: list[bytes] = []
         self._waiting = 0
+        self._digest = sha256()
         self.size = 0
+
+    @property
+    def digest(self) -> bytes:
+        """Of all that was put so far."""
+        return self._digest.digest()
 
     def put(self, *parts: bytes) -> None:
         for part in parts:
             self._parts.append(part)
+            self._digest.update(part)
             self._waiting += len(part)
             self.size += len(part)
         if self._waiting >= _CHUNK_BYTES:

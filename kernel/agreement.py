@@ -20,7 +20,8 @@ from kernel.spec import ProcessSpec
 from kernel.state import Mail, Slot, State
 from kernel.values import sha256_hex
 
-MOST_NAMED = 100
+MOST_NAMED = 10_000
+"""More are named when these are accepted."""
 
 Look = Callable[[int], "tuple[str, dict[str, Any] | None] | None"]
 """Of an entry by its seq: its kind, and its body (None: erased). None when it cannot be looked up now."""
@@ -41,10 +42,12 @@ class Contradiction:
 
 
 def disagreements(state: State, look: Look) -> list[Contradiction]:
-    """What ``state`` says otherwise than the entries that made it, in words that name both; at most ``MOST_NAMED``."""
+    """What ``state`` says otherwise than the entries that made it and no person has accepted, in words that name both;
+    at most ``MOST_NAMED``.
+    """
     found: list[Contradiction] = []
     for seq, kinds, differs in sorted(_checks(state), key=lambda check: check[0]):
-        entry = look(seq)
+        entry = None if seq in state.accepted else look(seq)
         if entry is None:
             continue
         there, body = entry
@@ -147,8 +150,10 @@ class DocumentCheck:
 
 
 def documents_differ(records: Iterable[StateRecord], state: State, look: Look) -> list[Contradiction]:
-    """Which documents of a snapshot are not those that their entries name, by the hash of their texts."""
-    seqs = {fact.id: fact.seq for fact in state.documents.facts()}
+    """Which documents of a snapshot are not those that their entries name, by the hash of their texts, but for what a
+    person has accepted.
+    """
+    seqs = {fact.id: fact.seq for fact in state.documents.facts() if fact.seq not in state.accepted}
     found: list[Contradiction] = []
     for record in records:
         if record.table != DOCUMENTS or record.key not in seqs:

@@ -142,6 +142,8 @@ def read_boot(data_dir: Path) -> BootRecord | None:
         )
         if type(record.session_leader) is not int or type(record.start_ticks) is not int:
             raise ValueError("session_leader and start_ticks must be numbers")
+        if type(record.runtime) is not str:
+            raise ValueError("runtime must be a path")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:

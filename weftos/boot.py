@@ -62,7 +62,7 @@ from weftos.logs import JsonLog, LoggingBridge
 from weftos.mesh_wiring import make_mesh, open_mesh
 from weftos.ownership import check_configuration, check_own_place
 from weftos.paths import has_data
-from weftos.runtime import make_runtime, remove_runtime
+from weftos.runtime import make_runtime, remove_recorded
 from weftos.sealed_environment import KEYS, SEALED, secrets_of
 from weftos.settings import Settings
 from weftos.upkeep import Upkeep
@@ -277,7 +277,7 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     keys_given = secrets_of(config.secret_variables(), options.environment)
     before = read_boot(data)
     ended = end_old_session(data)
-    if before is not None and not remove_runtime(Path(before.runtime)):
+    if before is not None and not remove_recorded(Path(before.runtime)):
         report(f"somebody else has made {before.runtime} since: left alone")
     if ended:
         report(f"ended {ended} processes of the last run")

@@ -44,7 +44,7 @@ from weftos.cluster import (
 from weftos.errors import WeftosError
 from weftos.helper_commands import placer_command
 from weftos.ownership import check_own_place
-from weftos.runtime import make_runtime, remove_runtime
+from weftos.runtime import make_runtime, remove_recorded
 from weftos.sealed_environment import Handover, take_environment
 from weftos.stopping import STOP_TIMEOUT_S, stop_node
 
@@ -159,7 +159,7 @@ class Launcher:
         """A launcher that died has left its session, and the nodes it had started."""
         before = read_boot(self._data)
         killed = end_old_session(self._data)
-        if before is not None and not remove_runtime(Path(before.runtime)):
+        if before is not None and not remove_recorded(Path(before.runtime)):
             self.step(f"somebody else has made {before.runtime} since: left alone")
         answers = await asyncio.gather(
             *(asyncio.to_thread(stop_node, place) for place in node_places(self._data))

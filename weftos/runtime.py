@@ -47,6 +47,18 @@ def make_runtime(data: Path) -> Path:
     return place
 
 
+def remove_recorded(place: Path) -> bool:
+    """As :func:`remove_runtime`, for the place that ``boot.json`` names: who can write the data directory can name any
+    there, so only a directory that bears the mark of a runtime directory is removed, or an empty one.
+    """
+    try:
+        if any(place.iterdir()) and (place / "format").read_text() != FORMAT_LINE:
+            return False
+    except (OSError, UnicodeDecodeError):
+        return not os.path.lexists(place)
+    return remove_runtime(place)
+
+
 def remove_runtime(place: Path) -> bool:
     """Remove the runtime directory of an earlier run; whether nothing is there any more.
 

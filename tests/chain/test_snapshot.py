@@ -174,6 +174,21 @@ def test_a_later_format_is_refused_and_named() -> None:
         read_snapshot(FOLDER, disk)
 
 
+@pytest.mark.parametrize("part", [b"v" * 40, b"the state", (5).to_bytes(8, "big")])
+def test_what_somebody_changes_before_it_is_read_back_is_not_what_is_to_be_signed(part: bytes) -> None:
+    class Changed(MemoryDisk):
+        """Somebody writes into the file as soon as it was written."""
+
+        def write(self, handle: int, offset: int, data: bytes) -> None:
+            super().write(handle, offset, data)
+            if part in data:
+                super().write(handle, offset + data.index(part), bytes(len(part)))
+
+    disk = Changed()
+    with pytest.raises(DamageError, match="is not what reads back"):
+        write_snapshot(FOLDER, disk, snapshot(), [*RECORDS, StateRecord("doc", "d40", b"v" * 40)][1:])
+
+
 def test_a_deleted_record_is_none_of_a_snapshot() -> None:
     with pytest.raises(DamageError, match="no state record with a value"):
         put(FOLDER, MemoryDisk(), snapshot(), [StateRecord("doc", "a", None)])

@@ -83,6 +83,36 @@ def test_each_field_of_an_entry_counts(seq: int, field: str, value: object) -> N
     assert f"entry {seq} ({kind})" in found and f"has {field}" in found
 
 
+def test_all_that_differs_can_be_accepted_at_once_however_much_it_is() -> None:
+    forged = state()
+    for number in range(10, 260):
+        spec = replace(SPEC, name=f"a{number}")
+        body = {"address": f"/user/a{number}", "parent": "/user", "spec": spec.to_json()}
+        forged.apply_entry("process.spawned", body, number, 0, b"")
+    look = {**ENTRIES, **dict.fromkeys(range(10, 260), ("process.spawned", SPAWNED))}.get
+    found = disagreements(forged, look)
+    assert len(found) == 250
+    forged.apply_entry("state.accepted", {"contradicted": [each.seq for each in found]}, 300, 0, b"")
+    assert disagreements(forged, look) == []
+    for number in range(10, 200):
+        forged.apply_entry(
+            "process.slot", {"address": f"/user/a{number}", "state": "removed", "why": ""}, 301, 0, b""
+        )
+    assert disagreements(forged, look) == []
+
+
+def test_what_was_accepted_hides_nothing_that_was_not() -> None:
+    forged = state()
+    forged.slots["/user/ada"].spec = replace(SPEC, workspace="/")
+    other = {**ENTRIES, 2: ("message.accepted", {**SAID, "text": "hell"})}
+    forged.accepted = {0}
+    assert [each.seq for each in disagreements(forged, other.get)] == [2]
+    record = StateRecord("doc", "d1", encode_document(replace(DOCUMENT, text="the l00m")))
+    assert documents_differ([record], forged, other.get) != []
+    forged.accepted = {0, 1}
+    assert documents_differ([record], forged, other.get) == []
+
+
 def test_an_entry_of_another_kind_an_erased_one_and_one_that_is_not_there() -> None:
     swapped = {**ENTRIES, 1: ("message.refused", {})}
     found = str(*disagreements(state(), swapped.get))

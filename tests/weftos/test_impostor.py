@@ -19,7 +19,7 @@ from tests.weftos.strangers import STRANGER, as_stranger, needs_root, wait_for
 from weftos import Client, WeftosError
 from weftos.initialise import initialise
 from weftos.paths import TEMPORARY, runtime_home
-from weftos.runtime import make_runtime, remove_runtime
+from weftos.runtime import make_runtime, remove_recorded, remove_runtime
 
 REPLY = json.dumps({"message": "m", "reply": "I am the node", "status": "ok"}).encode()
 
@@ -120,6 +120,26 @@ def test_the_old_name_made_by_another_user_is_left_alone(place: Path) -> None:
     wait_for(as_stranger(lambda: place.mkdir()))
     assert not remove_runtime(place)
     assert place.exists()
+
+
+@pytest.mark.parametrize("name", ["weftos-notes", "notes"])
+def test_a_directory_that_is_no_runtime_directory_is_not_removed_whatever_boot_json_says(
+    place: Path, name: str
+) -> None:
+    victim = place.parent / name
+    (victim / "work").mkdir(parents=True)
+    (victim / "work" / "years").touch()
+    assert not remove_recorded(victim)
+    (victim / "format").write_text("weftos-data 1\n")
+    assert not remove_recorded(victim)
+    assert (victim / "work" / "years").exists()
+
+
+def test_the_runtime_directory_of_a_start_that_was_cut_off_is_removed(data: Path, place: Path) -> None:
+    place.mkdir()
+    assert remove_recorded(place)
+    made = make_runtime(data)
+    assert remove_recorded(made) and not made.exists() and remove_recorded(made)
 
 
 def test_each_start_in_the_common_directory_has_another_name(
