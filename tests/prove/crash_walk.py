@@ -19,9 +19,11 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,11 @@ class KillingDisk(WatchedDisk):
         self._midway = midway
         self._say = say
         self._failing: dict[str, int] = {}
+        self._telling = threading.Lock()
+
+    def telling(self) -> AbstractContextManager[object]:
+        """The writer's thread may have an entry on the disk before the parent has heard of it."""
+        return self._telling
 
     def mark(self, promise: bytes) -> None:
         self._say(["promise", promise])
@@ -71,6 +78,7 @@ class KillingDisk(WatchedDisk):
         if self._left < 0:
             if self._midway:
                 half()
+            self._telling.acquire()
             os.kill(os.getpid(), signal.SIGKILL)
         if kind in self._failing:
             raise OSError(self._failing.pop(kind), f"{kind} fails on purpose")

@@ -137,8 +137,9 @@ class Work:
             )
             for at in range(entries)
         ]
-        ticket = self.ledger.commit([*drafts, StateChange(TABLE, key, b"")], durable=True)
-        self.expected.written(ticket.entries, key)
+        with self.disk.telling():
+            ticket = self.ledger.commit([*drafts, StateChange(TABLE, key, b"")], durable=True)
+            self.expected.written(ticket.entries, key)
         await ticket.durable()
         self.disk.mark(b"commit " + key.encode())
 
@@ -193,8 +194,9 @@ class Work:
 
     async def erase(self, first: int, last: int) -> None:
         body = {"ranges": [[first, last]], "by": "operator", "reason": "to see it"}
-        ticket = self.ledger.commit([Draft("erase", body)], durable=True)
-        self.expected.written(ticket.entries)
+        with self.disk.telling():
+            ticket = self.ledger.commit([Draft("erase", body)], durable=True)
+            self.expected.written(ticket.entries)
         await ticket.durable()
         self.expected.erasing(first, last)
         await self.ledger.erase_bodies([(first, last)])
