@@ -124,9 +124,9 @@ def test_the_old_name_made_by_another_user_is_left_alone(place: Path) -> None:
 
 @pytest.mark.parametrize("name", ["weftos-notes", "notes"])
 def test_a_directory_that_is_no_runtime_directory_is_not_removed_whatever_boot_json_says(
-    place: Path, name: str
+    tmp_path: Path, name: str
 ) -> None:
-    victim = place.parent / name
+    victim = tmp_path / name
     (victim / "work").mkdir(parents=True)
     (victim / "work" / "years").touch()
     assert not remove_recorded(victim)
