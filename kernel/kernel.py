@@ -130,6 +130,7 @@ class Kernel:
         self.post.settle = self._settle_message
         self.turns.replied = self._replied
         self.turns.settle = self._settle
+        self.turns.left_to = self.remote.left_to
         self.turns.drained = self.processes.drained
         self.divergences = Divergences(recorder, self.live, self.post.bury, self._settle, self.turns.pump)
         self.processes.on_running = self.turns.pump

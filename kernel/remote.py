@@ -25,6 +25,7 @@ from kernel.after_durable import AfterDurable
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, KernelError, Unavailable
 from kernel.inboxes import Inboxes, Local, Replied, chain_of
+from kernel.letters import channel_rights
 from kernel.live import LiveTable
 from kernel.mail import Outgoing, Post
 from kernel.mesh_port import MeshPort, NoMesh
@@ -135,6 +136,16 @@ class Remote:
     def chain(self, turn: Turn) -> tuple[str, ...]:
         """Who waits for the end of ``turn``, as ``ADDRESS@ORIGIN``, over nodes, as far as it is known."""
         return chain_of(self._state.turns, turn.mail, self.mesh.origin)
+
+    def left_to(self, sender: str) -> frozenset[str] | None:
+        """The tools that ``sender`` may have used here now, whatever it could when its message came; None: it is no
+        process of another node. None at all are left to one whose node is no peer any more.
+        """
+        _, abroad, origin = sender.rpartition("@")
+        if not abroad:
+            return None
+        peer = self.mesh.peer(origin)
+        return channel_rights(peer.may, None, peer.ceiling(self._parts.effects())) if peer else frozenset()
 
     # -- answers to other nodes ----------------------------------------------------------------------------------
 

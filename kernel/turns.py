@@ -49,6 +49,7 @@ class Turns:
     ``bury(message id, why, records before)`` writes a dead letter; ``replied(mail, status, reply, seq)`` gives the
     records that hand over the answer to ``mail``, the first to be written as sequence ``seq``, and what to do once
     they are written; ``settle(turn)`` the records that close the open intents of a turn that ends.
+    ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
     ``on_open(address, session)`` is told of each turn that is handed what its session holds.
     """
 
@@ -66,6 +67,7 @@ class Turns:
         self.replied: Replied
         self.settle: Callable[[Turn], list[Draft]]
         self.drained: Callable[[int], None]
+        self.left_to: Callable[[str], frozenset[str] | None] = lambda sender: None
         self.on_open: Callable[[str, str], None] = lambda address, session: None
 
     # -- opening -------------------------------------------------------------------------------------------------
@@ -116,7 +118,8 @@ class Turns:
         process.turn = ident
         process.asked = set()
         self._watch(process)
-        process.rights = intersect(Rights.of(process.spec.tools), Rights(mail.rights)).tools or frozenset()
+        told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
+        process.rights = intersect(told, Rights(self.left_to(mail.sender))).tools or frozenset()
         session = self._state.sessions.get((process.address, mail.session))
         message = {
             "id": mail.id,
@@ -129,7 +132,7 @@ class Turns:
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
         )
         history = session.history() if session is not None else []
-        self._cells.deliver(process.pid, ident, message, history, sorted(process.rights))
+        self._cells.deliver(process.pid, ident, message, history, told.names() or [])
 
     # -- answering -----------------------------------------------------------------------------------------------
 

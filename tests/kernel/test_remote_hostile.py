@@ -12,7 +12,8 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.letters import Letter, channel_rights, read_letter
 from mesh.peers import RIGHTS, AllowList, Peer
-from tests.kernel.mesh_twin import NodeTwin, balance, befriend, node_twin, on_pair, until
+from tests.kernel.kernel_twin import Delivery, Twin
+from tests.kernel.mesh_twin import NodeTwin, balance, befriend, node_twin, on_pair, unlink, until
 
 OP = {"uid": 1000, "os_pid": 77}
 LETTER: dict[str, Any] = {
@@ -201,6 +202,39 @@ def test_send_alone_drives_no_tool_with_effects_unless_the_configuration_says_so
             node.twin.finish(got)
 
     on_pair(tmp_path, body)
+
+
+async def has_no_more_than(twin: Twin, at: Delivery, tools: frozenset[str]) -> None:
+    process = twin.kernel.live.get(at.pid)
+    assert process is not None and process.rights == tools
+    assert (await twin.call_tool(at, "memory_write", {"text": "x"}))["status"] == "denied"
+
+
+@pytest.mark.parametrize("tools", [frozenset[str](), frozenset(("calculator",)), None])
+def test_a_message_that_waits_or_is_replayed_has_no_more_than_its_peer_has_by_then(
+    tmp_path: Path, tools: frozenset[str] | None
+) -> None:
+    """``tools`` None: the node is no peer any more."""
+
+    async def body(node: NodeTwin, eve: NodeTwin) -> None:
+        kernel = node.twin.kernel
+        await node.twin.spawn("bob", tools=EVERY_TOOL)
+        node.op(eve, message(1))
+        first = await node.twin.delivery()
+        node.op(eve, message(2))
+        await until(lambda: len(kernel.state.mail["/user/bob"]) == 2)
+        unlink(node.mesh, eve.mesh, "away")
+        node.mesh.list = AllowList() if tools is None else AllowList((Peer("b", eve.origin, tools=tools),))
+        node.twin.finish(first)
+        waited = await node.twin.delivery()
+        await has_no_more_than(node.twin, waited, tools or frozenset())
+        kernel.processes.stop("/user/bob")
+        await until(lambda: kernel.state.dead and kernel.live.at("/user/bob") is None)
+        kernel.processes.start("/user/bob")
+        await kernel.post.replay(waited.message["id"], 0)
+        await has_no_more_than(node.twin, await node.twin.delivery(), tools or frozenset())
+
+    on_pair(tmp_path, body, tools=frozenset(("*",)))
 
 
 def test_what_an_agent_asks_others_for_a_peer_stays_below_the_peers_ceiling(tmp_path: Path) -> None:
