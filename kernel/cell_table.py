@@ -14,6 +14,7 @@ from typing import Literal
 from kernel.abi import OPEN_CALLS
 
 Isolation = Literal["shared", "dedicated"]
+MadeBy = Literal["operator", "agent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,13 @@ class CellLimits:
     """Limits of a node's cells. Durations in seconds, sizes in bytes, all others counts.
 
     A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell. ``lease_s`` and
-    ``beat_s`` are of cells on other machines (:mod:`kernel.cell.lease`).
+    ``beat_s`` are of cells on other machines (:mod:`kernel.cell.lease`). ``operator_cells`` of the ``cells`` are never
+    taken by what agents make (at most half of them).
     """
 
     processes_per_cell: int = 512
     cells: int = 200
+    operator_cells: int = 20
     idle_cells: int = 2
     parallel_starts: int = 4
     hello_s: float = 5.0
@@ -66,16 +69,18 @@ class CellTable:
     def __getitem__(self, cell: str) -> Seats:
         return self._cells[cell]
 
-    def place(self, pid: int, isolation: Isolation, domain: str) -> tuple[str | None, list[str]]:
-        """The cell for a process, and the cells to start now. None when there are as many cells as there may
-        be.
+    def place(
+        self, pid: int, isolation: Isolation, domain: str, made_by: MadeBy = "operator"
+    ) -> tuple[str | None, list[str]]:
+        """The cell for a process, and the cells to start now. None when as many cells are taken as may be by those who
+        made it.
         """
         cell = next(iter(self._open.get(domain, ())), None) if isolation == "shared" else None
+        if cell is None and self._taken() >= self.limit(made_by):
+            return None, []
         if cell is None:
             cell = self._spare()
         started: list[str] = []
-        if cell is None and len(self._cells) >= self._limits.cells:
-            return None, []
         if cell is None:
             cell = self._create()
             started.append(cell)
@@ -84,6 +89,14 @@ class CellTable:
         seats.pids.add(pid)
         self._sort(cell)
         return cell, started + self.spare()
+
+    def limit(self, made_by: MadeBy) -> int:
+        """How many cells may be taken before one more is for a process made by these."""
+        cells = self._limits.cells
+        return cells if made_by == "operator" else cells - min(self._limits.operator_cells, cells // 2)
+
+    def _taken(self) -> int:
+        return len(self._cells) - (self._spare() is not None)
 
     def spare(self) -> list[str]:
         """The cells to start so that a spare is there."""

@@ -111,10 +111,12 @@ class Cells:
             return
         if pid in self._where:
             raise StateError(f"pid {pid} is placed already, in cell {self._where[pid].name}")
-        name, started = self._table.place(pid, placement.isolation, placement.domain)
+        name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by)
         self._start_all(started)
         if name is None:
-            why = f"there are {self._limits.cells} cells, the limit"
+            limit = self._table.limit(placement.made_by)
+            whose = "" if limit == self._limits.cells else " for what agents make"
+            why = f"there are {limit} cells, the limit{whose}"
             asyncio.get_running_loop().call_soon(self._events.start_failed, pid, why)
             return
         cell = self._where[pid] = self._cells[name]

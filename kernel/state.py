@@ -344,6 +344,11 @@ class State:
         """How many slots there are directly below ``address``."""
         return len(self._children.get(address, ()))
 
+    def is_below_worker(self, address: str) -> bool:
+        """Whether an agent made it, or what it belongs to: some worker is above ``address``."""
+        above = (self.slots.get(at) for at in ancestors(address))
+        return any(slot is not None and slot.spec.type == "worker" for slot in above)
+
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
         return list(self._children.get(address, {}).values())

@@ -60,6 +60,21 @@ def test_there_are_no_more_cells_than_the_limit() -> None:
     assert cells.place(3, "dedicated", "a") == ("c3", ["c3"])
 
 
+def test_what_agents_make_leaves_cells_to_the_operator() -> None:
+    cells = table(cells=4, operator_cells=1)
+    assert [cells.place(pid, "dedicated", "a", "agent")[0] for pid in (1, 2, 3)] == ["c1", "c2", "c3"]
+    assert cells.place(4, "dedicated", "a", "agent") == (None, [])
+    assert cells.place(5, "shared", "b", "agent") == (None, [])
+    assert cells.place(6, "dedicated", "a") == ("c4", [])
+    assert cells.place(7, "dedicated", "a") == (None, [])
+    cells.remove("c4")
+    assert cells.place(8, "shared", "b", "agent") == (None, [])
+    assert cells.place(9, "shared", "b")[0] == "c5"
+    assert (
+        cells.place(10, "shared", "b", "agent")[0] == "c5"
+    )  # room in a cell of its own domain takes no other
+
+
 def test_a_lost_cell_is_nobodys_any_more() -> None:
     cells = table()
     name, _ = cells.place(1, "shared", "a")
