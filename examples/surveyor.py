@@ -1,6 +1,6 @@
 """A behaviour of your own: one decorated class. The node runs it in a cell.
 
-It has no files, network or clock: everything goes through ``sys``, where the node decides, records, then acts. The same
+It needs no files, network or clock of its own: it asks ``sys``, where the node decides, records, then acts. The same
 message brings the same calls, so after a crash the next incarnation gets the recorded results back and goes on.
 """
 
