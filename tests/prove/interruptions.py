@@ -1,7 +1,8 @@
 """Proof: calls interrupted in every way there is. What happened outside and what the ledger says of it agree.
 
-Agents call a tool that leaves an effect outside, some of it past the tool's deadline. Meanwhile turns are cancelled,
-agents stopped, killed and started again, workers, cells and the node killed with SIGKILL. The effect server, outside,
+Agents call a tool that leaves an effect outside, some of it past the tool's deadline, some past that of the turn; they
+do so of themselves, on the word of a model, and by asking another agent. Meanwhile turns are cancelled, agents stopped,
+killed and started again, workers, cells and the node killed with SIGKILL. The effect server, outside,
 counts what was really done: nothing twice, nothing that the ledger calls not done, and whatever may have happened
 without an outcome was put before a person.
 """
@@ -29,9 +30,13 @@ from tests.prove.progress import Steps
 from tests.prove.report import Findings, check_ledger
 from weftos import Client, WeftosError
 
-AGENTS = [f"labourer{n}" for n in range(6)]
-TOOLS = ["count_effect", "hasty_effect", "file_write", "calculator"]
-ROUNDS = ["h", "e", "hh", "eh", "ehw", "c"]
+LABOURERS = [f"labourer{n}" for n in range(5)]
+PLANNERS = ["planner0", "planner1"]
+ASKED = "asked"
+AGENTS = [*LABOURERS, *PLANNERS, ASKED]
+TOOLS = ["count_effect", "hasty_effect", "file_write", "calculator", "ask"]
+ROUNDS = ["h", "e", "hh", "eh", "ehw", "c", "a", "ae"]
+TURN_S = 2
 MAX_WAIT_MS = 900
 MAX_IN_FLIGHT = 24
 DELAY_S = 0.05
@@ -84,11 +89,14 @@ def prove_interruptions(console: Console, seed: str, blows: int) -> bool:
 def _run(console: Console, campaign: Campaign, blows: int, findings: Findings) -> None:
     house = campaign.house
     house.prepare()
+    with (house.node / "weftos.toml").open("a") as file:
+        file.write(f"\n[limits]\nturn_timeout_s = {TURN_S}\n")
     house.up("--engine", "local")
     with house.client() as node:
         node.spawn_supervisor("load", intensity=(1000, 1.0))
         for name in AGENTS:
-            node.spawn(name, under="/user/load", behaviour="labourer", tools=TOOLS)
+            behaviour = "agent" if name in PLANNERS else "labourer"
+            node.spawn(name, under="/user/load", behaviour=behaviour, tools=TOOLS)
     with _traffic(campaign), Steps(console, "interruptions", blows) as bar:
         for number in range(blows):
             time.sleep(campaign.chance.uniform(0.05, 0.6))  # the random moment
@@ -109,7 +117,7 @@ def _run(console: Console, campaign: Campaign, blows: int, findings: Findings) -
 def _traffic(campaign: Campaign) -> Iterator[None]:
     """Messages to every agent, without pause, until the block ends."""
     stopping = threading.Event()
-    senders = [threading.Thread(target=_send, args=(campaign, name, stopping)) for name in AGENTS]
+    senders = [threading.Thread(target=_send, args=(campaign, name, stopping)) for name in AGENTS[:-1]]
     for sender in senders:
         sender.start()
     try:
@@ -129,14 +137,25 @@ def _send(campaign: Campaign, agent: str, stopping: threading.Event) -> None:
                     continue
                 number += 1
                 ident = f"{agent}-{number}"
-                rounds = chance.choices(ROUNDS, k=chance.randint(1, 3))
-                work = {"id": ident, "port": campaign.effects.port, "rounds": rounds}
-                work["wait_ms"] = chance.randint(0, MAX_WAIT_MS)
-                sent = node.send(agent, json.dumps(work))
-                campaign.sent[sent["message"]] = [
-                    f"{ident}.{n}.{i}" for n, letters in enumerate(rounds) for i, letter in enumerate(letters)
-                    if letter in "eh"
-                ]  # fmt: skip
+                work = _planned if agent in PLANNERS else _plan
+                text, effects = work(campaign, chance, ident)
+                campaign.sent[node.send(agent, text)["message"]] = effects
+
+
+def _plan(campaign: Campaign, chance: random.Random, ident: str) -> tuple[str, list[str]]:
+    """Work for a labourer, and the effects it asks for itself."""
+    rounds = chance.choices(ROUNDS, k=chance.randint(1, 3))
+    work = {"id": ident, "port": campaign.effects.port, "rounds": rounds, "ask": ASKED}
+    work["wait_ms"] = chance.randint(0, MAX_WAIT_MS)
+    places = [(n, i, letter) for n, letters in enumerate(rounds) for i, letter in enumerate(letters)]
+    return json.dumps(work), [f"{ident}.{n}.{i}" for n, i, letter in places if letter in "eh"]
+
+
+def _planned(campaign: Campaign, chance: random.Random, ident: str) -> tuple[str, list[str]]:
+    """The same in words, for the offline planner: its agent asks a model before each call and behind it."""
+    tool, wait_ms = chance.choice(TOOLS[:2]), chance.randint(0, MAX_WAIT_MS)
+    arguments = {"port": campaign.effects.port, "effect": ident, "wait_ms": wait_ms}
+    return f"use {tool} with {json.dumps(arguments)}", [ident]
 
 
 # -- the blows -------------------------------------------------------------------------------------------------------
@@ -227,9 +246,11 @@ class Told:
     resolved: dict[Call, str] = field(default_factory=dict)
     message_of: dict[str, str] = field(default_factory=dict)
     endings: Counter[str] = field(default_factory=Counter)
+    walked: Counter[str] = field(default_factory=Counter)
 
     def add(self, kind: str, body: dict[str, str]) -> None:
         call = (body.get("turn", ""), body.get("ordinal", ""))
+        self._walk(kind, body)
         match kind:
             case "tool.proposed" if body["tool"] in ("count_effect", "hasty_effect"):
                 self.effect_of[call] = json.loads(body["arguments"])["effect"]
@@ -246,6 +267,16 @@ class Told:
             case "message.dead":
                 self.endings[body["id"]] += 1
 
+    def _walk(self, kind: str, body: dict[str, str]) -> None:
+        """Whether the walk met what it is to meet."""
+        match kind:
+            case "tool.proposed":
+                self.walked[f"calls of {body['tool']}"] += 1
+            case "model.asked":
+                self.walked["questions to a model"] += 1
+            case "turn.ended" if body["reply"].startswith("the turn did not end"):
+                self.walked["turns past their time"] += 1
+
 
 def _told(data: Path) -> Told:
     told = Told()
@@ -261,6 +292,7 @@ def _judge(campaign: Campaign, findings: Findings) -> None:
     last = {call: statuses[-1] for call, statuses in told.outcomes.items()}
     calls = {effect: call for call, effect in told.effect_of.items()}
     findings.figure("interruptions", ", ".join(f"{count} {what}" for what, count in campaign.blows.items()))
+    findings.figure("met", ", ".join(f"{count} {what}" for what, count in told.walked.most_common()))
     findings.figure("messages acknowledged", len(campaign.sent))
     findings.figure("effects counted outside", sum(counts.values()))
     findings.figure(
@@ -268,6 +300,19 @@ def _judge(campaign: Campaign, findings: Findings) -> None:
     )
     findings.figure(
         "doubts decided", ", ".join(f"{count} {word}" for word, count in campaign.resolved.items())
+    )
+    findings.check(
+        "asks, questions, writes and turns past their time were met",
+        (
+            what
+            for what in (
+                "calls of ask",
+                "calls of file_write",
+                "questions to a model",
+                "turns past their time",
+            )
+            if not told.walked[what]
+        ),
     )
     findings.check("0 effects doubled", (f"{effect}: {n} times" for effect, n in counts.items() if n > 1))
     findings.check(

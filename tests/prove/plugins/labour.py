@@ -7,6 +7,8 @@ import json
 from kernel.abi import Message, ProcessInfo, Syscalls, ToolCall, TurnResult
 from weftos import behaviour
 
+ASK_S = 3
+
 
 @behaviour
 class Labourer:
@@ -14,8 +16,8 @@ class Labourer:
     for each effect, if wanted.
 
     Each text is one round of calls made at once, a letter each: e counts an effect, h does so in haste, w writes a
-    file, r reads the file of the first round, c calculates, t ticks. Ids of effects and names of files
-    follow from the message alone.
+    file, r reads the file of the first round, c calculates, t ticks, a asks the agent named in ``ask`` to count an
+    effect. Ids of effects and names of files follow from the message alone.
     """
 
     def __init__(self, info: ProcessInfo) -> None:
@@ -47,5 +49,10 @@ def _call(work: dict[str, object], dice: int, letter: str, place: str) -> ToolCa
         "r": ("file_read", {"path": f"{work['id']}.0.0.txt"}),
         "c": ("calculator", {"expression": "17*23"}),
         "t": ("tick", {"number": 1}),
+        "a": ("ask", {"to": work.get("ask", ""), "text": _asked(work, place), "timeout_s": ASK_S}),
     }[letter]
     return ToolCall(name, json.dumps(arguments), place)
+
+
+def _asked(work: dict[str, object], place: str) -> str:
+    return json.dumps({"id": f"{work['id']}.{place}", "port": work["port"], "rounds": ["e"]})
