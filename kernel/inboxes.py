@@ -174,7 +174,10 @@ class Inboxes:
             ours = f"@{peer.origin}"
             known = {key for key in self._state.sessions if key[1].endswith(ours)}
             self._sessions[peer.origin] = known
-        if (address, session) not in known and len(known) >= self._way.bounds.peer_sessions:
+        limit = self._way.bounds.peer_sessions
+        if (address, session) not in known and len(known) >= limit:
+            known &= {key for key in known if key in self._state.sessions or self._state.mail.get(key[0])}
+        if (address, session) not in known and len(known) >= limit:
             raise Busy(f"your node has {len(known)} sessions here, the limit")
         known.add((address, session))
 

@@ -285,3 +285,19 @@ def test_sessions_of_a_peer_are_apart_and_bounded(tmp_path: Path) -> None:
         assert "2 sessions" in answer["reply"]
 
     on_pair(tmp_path, body, bounds=Bounds(peer_sessions=2))
+
+
+def test_sessions_that_are_gone_take_no_place_of_a_peers(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        for session in ("one", "two"):
+            waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "hi", session, LIMIT_S))
+            b.twin.finish(await b.twin.delivery(), "hello")
+            assert (await waiting)["status"] == "ok"
+        for key in list(b.twin.state.sessions):
+            b.twin.state.sessions.forget(key)  # as erasure and eviction do
+        waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "hi", "three", LIMIT_S))
+        b.twin.finish(await b.twin.delivery(), "hello again")
+        assert (await waiting)["reply"] == "hello again"
+
+    on_pair(tmp_path, body, bounds=Bounds(peer_sessions=2))
