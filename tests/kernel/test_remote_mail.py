@@ -294,8 +294,8 @@ def test_sessions_that_are_gone_take_no_place_of_a_peers(tmp_path: Path) -> None
             waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "hi", session, LIMIT_S))
             b.twin.finish(await b.twin.delivery(), "hello")
             assert (await waiting)["status"] == "ok"
-        for key in list(b.twin.state.sessions):
-            b.twin.state.sessions.forget(key)  # as erasure and eviction do
+        for key in list(b.twin.kernel.state.sessions):
+            b.twin.kernel.state.sessions.forget(key)  # as erasure and eviction do
         waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "hi", "three", LIMIT_S))
         b.twin.finish(await b.twin.delivery(), "hello again")
         assert (await waiting)["reply"] == "hello again"
