@@ -42,10 +42,14 @@ def own_fault(path: Path, uid: int | None = None, *, by_root: bool = False) -> s
     own = os.geteuid() if uid is None else uid
     found = os.stat(path)
     if found.st_uid != own and not (by_root and found.st_uid == ROOT):
-        return f"{path} belongs to {name_of(found.st_uid)}, you are {name_of(own)}"
+        return _owner_fault(path, found, own)
     if found.st_mode & _OTHERS:
         return f"{path} has mode {_mode(found)}, so that others can write it: chmod go-w {path}"
     return ""
+
+
+def _owner_fault(path: Path, found: os.stat_result, own: int) -> str:
+    return "" if found.st_uid == own else f"{path} belongs to {name_of(found.st_uid)}, you are {name_of(own)}"
 
 
 def name_of(uid: int) -> str:
@@ -72,6 +76,25 @@ def check_own_place(data: Path) -> None:
             "runs and believes; see what was changed, then set owner and mode right",
             "refused",
         )
+
+
+def check_own_directory(place: Path) -> None:
+    """That nobody else decides what lies in ``place``, before anything there is written or acted on.
+
+    Another user's lock could lead to a file of ours, his ``boot.json`` name processes of ours to be ended; and root
+    runs such commands too. Raises WeftosError (``refused``), OSError.
+    """
+    if fault := own_fault(place) or way_fault(place):
+        raise WeftosError(f"{place} is not yours alone, and nothing was done there: {fault}", "refused")
+
+
+def check_own_ground(place: Path) -> None:
+    """The same for an empty directory that is about to become a data directory: its mode will be set.
+
+    Raises WeftosError (``refused``), OSError.
+    """
+    if fault := _owner_fault(place, os.stat(place), os.geteuid()) or way_fault(place):
+        raise WeftosError(f"{place} is no place for a data directory of yours: {fault}", "refused")
 
 
 def check_configuration(file: Path) -> None:

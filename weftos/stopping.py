@@ -14,14 +14,16 @@ from kernel.session import end_old_session, lock, session_members
 from weftos.client import Client
 from weftos.control import Json
 from weftos.errors import Impostor, WeftosError
+from weftos.ownership import check_own_directory
 
 _POLL_S = 0.05
 STOP_TIMEOUT_S = 15.0
 
 
 def holder(place: Path) -> int:
-    """The process that holds the lock of a data directory, 0 when none does."""
+    """The process that holds the lock of a data directory, 0 when none does. Raises WeftosError when it is not ours."""
     try:
+        check_own_directory(place)
         lock(place).close()
     except LockedError as error:
         return error.pid
@@ -35,6 +37,7 @@ def stop_node(place: Path) -> Json:
 
     A node that takes longer than ``STOP_TIMEOUT_S`` is killed. Raises WeftosError.
     """
+    check_own_directory(place)
     try:
         held = lock(place)
     except LockedError as error:

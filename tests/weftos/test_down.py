@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kernel.session import session_members
+from tests.weftos.strangers import STRANGER, needs_root
 from tests.weftos.test_cli import Shell
 from weftos import stopping
 from weftos.initialise import initialise
@@ -55,7 +59,8 @@ def stand_in(shell: Shell) -> Iterator[Callable[[str, str], int]]:
 
     yield start
     for process in started:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 
@@ -91,3 +96,32 @@ def test_a_directory_that_is_no_nodes_is_refused(shell: Shell, tmp_path: Path) -
     status, _, err = shell.run("down", "--data", str(tmp_path / "logs"))
     assert status == 1
     assert "not a data directory" in err
+
+
+@needs_root
+@pytest.mark.parametrize("command", ["down", "up", "doctor"])
+def test_in_another_users_directory_nothing_is_written_and_nothing_ended(
+    shell: Shell, stand_in: Callable[[str, str], int], tmp_path: Path, command: str
+) -> None:
+    """What lies there is his word: a lock that leads to a file of ours, a record that names a session of ours."""
+    session = stand_in("lets go", "ignores")
+    ours = tmp_path.with_name(f"{tmp_path.name}-ours")
+    ours.write_text("mine")
+    (tmp_path / "lock").symlink_to(ours)
+    made = tmp_path.with_name(f"{tmp_path.name}-made")
+    (tmp_path / "logs" / "node.out").symlink_to(made)
+    os.chown(tmp_path, STRANGER, STRANGER)
+    status, out, err = shell.run(command)
+    assert status == 1
+    assert f"belongs to user {STRANGER}" in out + err
+    assert ours.read_text() == "mine"
+    assert not made.exists()
+    assert len(session_members(session)) == 2
+
+
+def test_a_lock_that_is_a_link_is_not_followed(shell: Shell, tmp_path: Path) -> None:
+    ours = tmp_path.with_name(f"{tmp_path.name}-ours")
+    ours.write_text("mine")
+    (tmp_path / "lock").symlink_to(ours)
+    assert shell.run("down")[0] == 1
+    assert ours.read_text() == "mine"

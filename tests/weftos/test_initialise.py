@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from chain.keys import load_keys
+from tests.weftos.strangers import STRANGER, needs_root
 from weftos import WeftosError
 from weftos.config import validate_file
 from weftos.initialise import CONFIGURATION, initialise
@@ -80,3 +81,16 @@ def test_the_configuration_is_valid_as_written_and_with_every_line_uncommented(t
     assert {key.partition(".")[0] for key in origins} == {
         "node", "model", "providers", "tools", "behaviours", "memory", "mesh", "peers", "limits", "ledger", "logs",
     }  # fmt: skip
+
+
+@needs_root
+def test_nothing_is_made_in_another_users_directory(tmp_path: Path) -> None:
+    """His ``weftos.toml.part`` could lead to any file of ours."""
+    ours = tmp_path.with_name(f"{tmp_path.name}-ours")
+    ours.write_text("mine")
+    (tmp_path / "weftos.toml.part").symlink_to(ours)
+    os.chown(tmp_path, STRANGER, STRANGER)
+    with pytest.raises(WeftosError, match=f"belongs to user {STRANGER}"):
+        initialise(tmp_path)
+    assert ours.read_text() == "mine"
+    assert os.listdir(tmp_path) == ["weftos.toml.part"]

@@ -87,8 +87,10 @@ def up(
 
 def _launch(place: Path, count: int, engine: str, step: Any) -> None:
     from weftos.cli.launch import NodeProcess
+    from weftos.ownership import check_own_directory
 
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_own_directory(place)
     words = ["--data", str(place), "--nodes", str(count), "--engine", engine]
     command = [sys.executable, "-P", "-m", "weftos.launcher", *words]
     with NodeProcess(place, command, stop_timeout_s=STOP_S, what="launcher") as launcher:

@@ -178,15 +178,18 @@ def _keys(place: Path) -> Check:
 def _last_run(place: Path) -> Check:
     from kernel.errors import LockedError, SessionError
     from kernel.session import lock, read_boot, session_members
+    from weftos.errors import WeftosError
+    from weftos.ownership import check_own_directory
 
     if not (place / "format").exists():
         return Check("last run", "ok", "none")
     try:
+        check_own_directory(place)
         lock(place).close()
         record = read_boot(place)
     except LockedError as error:
         return Check("last run", "ok", f"a node is running, process {error.pid}")
-    except SessionError as error:
+    except (SessionError, WeftosError) as error:
         return Check("last run", "fail", str(error))
     left = session_members(record.session_leader) if record and record.session_leader else []
     if left:

@@ -84,6 +84,7 @@ def up(
     """
     from weftos.cli.launch import NodeProcess, node_command
     from weftos.initialise import initialise
+    from weftos.ownership import check_own_place
     from weftos.sealed_environment import close_to_others
 
     out = Output(as_json)
@@ -91,6 +92,7 @@ def up(
     if not has_data(place):
         keys = initialise(place)
         out.say(f"made {place}; the node's true name is {keys.origin}")
+    check_own_place(place)  # the node does so too, but its output goes to a file there before that
     flags: dict[str, str | None] = {
         "--name": name,
         "--config": _absolute(config),
