@@ -6,14 +6,36 @@ closed, of the caller who has most. So half-sent requests keep nobody out, howev
 caller may only have so many, and the last few places are for callers who have none: the operator's.
 
 A caller is a process, as the operating system names it; everything that the node itself has started, cells, tools and
-what they started, is one.
+what they started, is one. So are all those of whom nobody can say where they come from: a connection outlives the
+process that opened it and handed it on, and whoever makes a new one for each would have all places.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+
+OWN_PROCESSES = "the node's own processes"
+UNKNOWN = "processes that are gone"
+_INIT = 1
+_MAX_DEPTH = 64
+
+
+def caller_of(os_pid: int, node: int, parent_of: Callable[[int], int | None]) -> Hashable:
+    """Who is counted as one with ``os_pid``, at a node that is process ``node``; ``parent_of`` knows none of who is
+    gone.
+    """
+    above: int | None = os_pid
+    for _ in range(_MAX_DEPTH):
+        if above is None:
+            return UNKNOWN
+        if above == node and os_pid != node:
+            return OWN_PROCESSES
+        if above <= _INIT:
+            return os_pid
+        above = parent_of(above)
+    return UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

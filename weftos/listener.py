@@ -12,7 +12,7 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from kernel.cell_door import listen
 from weftos.api import Streams, create_app
 from weftos.api_parts import OPERATOR, encode, error_answer
-from weftos.connections import ConnectionLimits, Connections
+from weftos.connections import ConnectionLimits, Connections, caller_of
 from weftos.control import Control, Operator
 from weftos.errors import WeftosError
-
-OWN_PROCESSES = "the node's own processes"
-_MAX_DEPTH = 64
 
 
 class Listener:
@@ -118,7 +115,9 @@ class _PeerProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its parent does
         super().connection_made(transport)
         peer = _peer_of(transport.get_extra_info("socket"))
-        admission = self.held.admit(self, _caller(peer["os_pid"]), self.loop.time())
+        admission = self.held.admit(
+            self, caller_of(peer["os_pid"], os.getpid(), _parent_of), self.loop.time()
+        )
         if isinstance(admission.closes, _PeerProtocol):
             admission.closes.give_way()
         if not admission.admitted:
@@ -208,18 +207,13 @@ def _peer_of(connection: Any) -> Operator:
     return {"uid": uid, "os_pid": os_pid}
 
 
-def _caller(os_pid: int) -> Hashable:
-    """Who is counted as one: a process, or all that this node has started."""
-    pid = os_pid
-    for _ in range(_MAX_DEPTH):
-        if pid == os.getpid() and os_pid != pid:
-            return OWN_PROCESSES
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_bytes()
-        except OSError:
-            break
-        pid = int(stat[stat.rindex(b")") + 2 :].split()[1])
-    return os_pid
+def _parent_of(os_pid: int) -> int | None:
+    """The process that a process is a child of; None when it cannot be found."""
+    try:
+        stat = Path(f"/proc/{os_pid}/stat").read_bytes()
+    except OSError:
+        return None
+    return int(stat[stat.rindex(b")") + 2 :].split()[1])
 
 
 class _OwnerOnly:

@@ -14,7 +14,7 @@ import pytest
 from tests.patience import HANG_S
 from tests.weftos.control_twin import Twin, served
 from weftos import Client, WeftosError
-from weftos.connections import ConnectionLimits, Connections
+from weftos.connections import OWN_PROCESSES, UNKNOWN, ConnectionLimits, Connections, caller_of
 
 SMALL = ConnectionLimits(total=8, per_caller=4, reserved=2)
 HALF_A_HEADER = b"GET /v1/status HTTP/1.1\r\nHost: w"
@@ -148,3 +148,28 @@ def test_a_caller_with_too_many_streams_is_told_so_and_another_comes_in() -> Non
         ]
         other = subprocess.run([*argv, str(data)], capture_output=True, text=True, timeout=HANG_S)
         assert other.stdout, other.stderr
+
+
+TREE = {70: 60, 60: 50, 50: 1, 40: 30, 80: 79}  # 50 is the node, 79 is gone
+
+
+@pytest.mark.parametrize(
+    ("os_pid", "caller"),
+    [
+        (70, OWN_PROCESSES),
+        (60, OWN_PROCESSES),
+        (50, 50),
+        (40, UNKNOWN),
+        (79, UNKNOWN),
+        (80, UNKNOWN),
+        (1, 1),
+        (0, 0),
+    ],
+)
+def test_who_cannot_be_traced_is_no_caller_of_his_own(os_pid: int, caller: object) -> None:
+    assert caller_of(os_pid, 50, TREE.get) == caller
+
+
+def test_a_long_line_of_forebears_makes_no_caller() -> None:
+    assert caller_of(1000, 50, lambda os_pid: os_pid - 1) == UNKNOWN
+    assert caller_of(60, 0, lambda os_pid: os_pid - 1) == 60
