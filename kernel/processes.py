@@ -205,9 +205,11 @@ class Processes:
         address = join(parent, spec.name)
         present = self._state.slots.get(address)
         if present is not None:
-            raise Conflict(
-                f"{address} exists and is {present.state}; weftos start {address}, or choose another name"
+            stays = present.state in (SlotState.STOPPED, SlotState.PARKED)
+            way = (
+                f"weftos start {address} starts it again, weftos rm {address} frees it; or " if stays else ""
             )
+            raise Conflict(f"{address} exists and is {present.state}; {way}choose another name")
         self.quotas.check(parent, asker)
         self._check_up(parent)
         self._check_rights(spec, parent)
@@ -359,7 +361,7 @@ class Processes:
 
     def _slot(self, address: str) -> Slot:
         if address == USER or address not in self._state.slots:
-            raise NotFound(f"{address} is not a slot that can be stopped or started")
+            raise NotFound(f"{address} is not a slot that can be stopped, started or removed")
         return self._state.slots[address]
 
     # -- reports from below --------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ class Mesh:
         """
         peer = self._list.named(name)
         if peer is None:
-            raise PeersError(f"no peer {name!r:.80}: see `weftos peer list`")
+            raise PeersError(f"no peer {name!r:.80}: weftos peer list shows them")
         return self._heads.decide(peer.origin, take, dict(told))
 
     def add_peer(self, peer: Peer) -> None:
@@ -194,7 +194,7 @@ class Mesh:
         """Allow it no longer, and end its link now. Raises :class:`PeersError`, :class:`MeshFileError`."""
         peer = self._list.named(name)
         if peer is None:
-            raise PeersError(f"no peer {name!r:.80}: see `weftos peer list`")
+            raise PeersError(f"no peer {name!r:.80}: weftos peer list shows them")
         if any(table.get("origin") == peer.origin for table in self._tables.values()):
             raise PeersError(f"{peer.name} stands in the configuration: remove [peers.{peer.name}] there")
         rest = self._store.remove(peer.origin)

@@ -144,7 +144,7 @@ class TokenBook:
         """The book with that token revoked. Raises :class:`TokenError` when there is none, or it was used."""
         record = next((record for record in self.records if record.id == token_id), None)
         if record is None:
-            raise TokenError(f"no token {token_id!r:.40}: see `weftos token list`")
+            raise TokenError(f"no token {token_id!r:.40}: weftos token list shows them")
         if record.used_us:
             raise TokenError(f"token {token_id} was used by {record.used_by}: remove that peer instead")
         return self._with(replace(record, revoked_us=record.revoked_us or now_us))

@@ -334,6 +334,19 @@ def test_status_and_show_say_where_things_lie(shell: Shell) -> None:
     assert "snapshot time" in shell.run("chain", "status")[1]
 
 
+def test_a_turn_whose_answer_was_erased_has_ended_all_the_same(
+    stories: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shell = Shell(shutil.copytree(stories["both"], tmp_path / "data"), monkeypatch, capsys)
+    assert erase_bodies(shell.data / "ledger", Disk(), [(13, 13)]) == 1
+    story = shell.json("chain", "turn", "t1-1")
+    assert (story["status"], story["answer"]) == ("ended", {"seq": 13, "status": None, "reply": None})
+    assert "13  (erased)" in shell.run("chain", "turn", "t1-1")[1]
+
+
 def test_what_was_erased_leaves_the_order_and_the_causes(
     stories: dict[str, Path],
     tmp_path: Path,

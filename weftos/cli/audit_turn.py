@@ -63,6 +63,9 @@ def _tell(story: Json, steps: dict[str, Json], ident: str, record: EntryRecord) 
     entry = record.entry
     noun, _, verb = entry.kind.partition(".")
     if record.erased:
+        if entry.kind == "turn.ended" and entry.subject == ident:  # the leaf alone tells that it has ended
+            story.update(status="ended", ended_us=entry.time_us)
+            story["answer"] = {"seq": entry.seq, "status": None, "reply": None}
         if noun in (*_STEP_KINDS, "turn"):  # of this turn or of another of the trace: the leaf does not say
             story["erased"].append(entry.seq)
         return

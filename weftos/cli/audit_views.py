@@ -57,7 +57,7 @@ def timeline(
 
 @chain.command("turn")
 def turn(
-    ident: Annotated[str, typer.Argument(metavar="ID", help="The turn's id, as chain log shows it: t12-3.")],
+    ident: Annotated[str, typer.Argument(metavar="ID", help="The turn's id, as chain log shows it: t12.")],
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -155,7 +155,8 @@ def _story_tree(story: Json) -> Tree:
     answer = story["answer"]
     answered = tree.add(styled("answered" if answer else "not answered yet", "bold"))
     if answer:
-        answered.add(styled(f"{answer['seq']}  {answer['status']}: {_said(answer['reply'])}"))
+        told = "(erased)" if answer["reply"] is None else f"{answer['status']}: {_said(answer['reply'])}"
+        answered.add(styled(f"{answer['seq']}  {told}"))
     return tree
 
 

@@ -34,7 +34,7 @@ def _entries(report: Report) -> list[Row]:
         rows.insert(1, Row(f"{report.provisional} newest entries", "heads signed with Ed25519 alone, so far"))
     if report.erased:
         rows.append(
-            Row(f"{report.erased} erased bodies", why="gone; what they said cannot be shown any more")
+            Row(f"erased bodies: {report.erased}", why="gone; what they said cannot be shown any more")
         )
     rows.append(_whose(report))
     return rows

@@ -165,6 +165,9 @@ def peer_list(data: Data = None, as_json: AsJson = False) -> None:
     with client(data) as running:
         rows = running.peers()
     out.document(rows)
+    if not rows:
+        out.say("no peers; weftos peer add allows one, and so does a join token")
+        return
     out.table(
         ("NODE", "ORIGIN", "MAY", "TOOLS", "ADDRESS"),
         ([r["name"], r["origin"], r["may"], _ceiling(r), r["address"]] for r in rows),
@@ -181,6 +184,9 @@ def peer_heads(data: Data = None, as_json: AsJson = False) -> None:
     with client(data) as running:
         rows = running.peer_heads()
     out.document(rows)
+    if not rows:
+        out.say("no head of a peer is kept yet")
+        return
     out.table(
         ("NODE", "ORIGIN", "ENTRIES", "ROOT"), ([r["name"], r["origin"], r["size"], r["root"]] for r in rows)
     )

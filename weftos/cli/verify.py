@@ -250,9 +250,9 @@ def _tell(out: Output, report: Report, keys: tuple[str, ...], known: _Known, *, 
         f"{report.provisional} more under the first alone"
     )
     if report.rotations:
-        out.say(f"keys changed {report.rotations} times, each signed by the old ones and the new ones")
+        out.say(f"changes of keys: {report.rotations}, each signed by the old ones and the new ones")
     if report.erased:
-        out.say(f"{report.erased} bodies were erased, as entries of the ledger say")
+        out.say(f"erased bodies: {report.erased}, as entries of the ledger say")
     if local:
         out.say(f"the node {'stopped cleanly' if report.closed else 'runs, or did not stop cleanly'}")
     if report.torn_bytes:

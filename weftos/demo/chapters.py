@@ -200,7 +200,7 @@ def recall(story: Story) -> None:
 def why(story: Story) -> None:
     story.chapter(
         "What happened, and why",
-        "Every act was written to a signed ledger before it happened. Each entry names the one that led to it.",
+        "Every call with effects was in a signed ledger before it ran. Each entry names the one that led to it.",
     )
     story.weftos("chain", "log", "--limit", "8", on="n1")
     outcomes = _entries(story, "n1", "tool.outcome")
