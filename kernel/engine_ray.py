@@ -81,7 +81,9 @@ class RayEngine:
     async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
         self._on_lost, self._on_exit = on_lost, on_exit
         if self._sweep is not None:
-            await self._sweep
+            await asyncio.shield(self._sweep)  # whoever gives up here leaves it to the next, and to close
+        if self._closing:
+            raise EngineError("the engine is closed")
         self._dead.clear()
         helper = self._helper = Helper(self._command, self._boot, self._noticed, self._died)
         try:

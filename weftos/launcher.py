@@ -27,7 +27,7 @@ from chain.errors import ChainError
 from kernel.engine import EngineError
 from kernel.engine_ray import TOKEN_FILE, RayEngine
 from kernel.errors import KernelError
-from kernel.offspring import OFFSPRING, become_subreaper, end_offspring
+from kernel.offspring import OFFSPRING, become_subreaper, end_offspring, reap_adopted
 from kernel.session import end_old_session, lock, read_boot, write_boot
 from mesh.errors import MeshError
 from weftos.cli.launch import node_command
@@ -118,6 +118,7 @@ class Launcher:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        reaping = asyncio.ensure_future(reap_adopted())
         try:
             boot = asyncio.ensure_future(self._boot())
             stopped = asyncio.ensure_future(stop.wait())
@@ -130,6 +131,7 @@ class Launcher:
                 await stopped
         finally:
             await self._end()
+            reaping.cancel()
             held.close()
 
     async def _boot(self) -> None:

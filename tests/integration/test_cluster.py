@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from kernel.session import read_boot, session_members
+from kernel.strays import read_processes
 from tests.patience import HANG_S
 
 WAIT_S = HANG_S
@@ -64,6 +66,18 @@ def wait_until(holds: Callable[[], Any], what: str) -> None:
         time.sleep(0.05)
 
 
+def command_line(pid: int) -> bytes:
+    """Empty when the process has ended meanwhile."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def unburied(parent: int) -> list[int]:
+    """Its children that have ended, and of whose end it has not taken note."""
+    return [pid for pid, row in read_processes().items() if row.parent == parent and not row.alive]
+
+
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
     with tempfile.TemporaryDirectory(prefix="wc-") as place:
@@ -104,6 +118,7 @@ def test_a_cluster_from_first_start_to_stop_and_back(terminal: Terminal) -> None
 
     status, _, err = terminal.run("cluster", "up", "-n", "2", "--data", str(terminal.data))
     assert (status, "a cluster of 3 nodes with engine local runs" in err) == (1, True)
+    wait_until(lambda: not unburied(first["launcher"]), "what the killed node left to the launcher is buried")
     down = terminal.json("cluster", "down", "--data", str(terminal.data))
     assert down == {"was_running": True, "nodes": [], "killed": 0}
     assert terminal.living() == []
@@ -153,7 +168,7 @@ def test_nodes_of_a_cluster_share_one_ray_that_comes_back_at_its_address(termina
     cells = {terminal.node(name, "inspect", "ada")["os_pid"] for name in ("n1", "n2")}
     assert len(cells) == 2
     assert cells <= set(session)
-    gcs = [pid for pid in session if b"gcs/gcs_server" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    gcs = [pid for pid in session if b"gcs/gcs_server" in command_line(pid)]
     os.kill(gcs[0], signal.SIGKILL)
     wait_until(lambda: not cells & set(session_members(first["launcher"])), "the cells went with it")
     for name in ("n1", "n2"):
