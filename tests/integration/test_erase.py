@@ -54,7 +54,7 @@ def holding(node: LiveNode, text: str) -> list[str]:
 
 
 def say(node: LiveNode, text: str, session: str = "main") -> str:
-    return str(node.api.send("ada", text, session=session, wait_s=30)["reply"])
+    return str(node.api.send("ada", text, session=session, wait_s=HANG_S)["reply"])
 
 
 def converse(node: LiveNode) -> None:
@@ -225,7 +225,7 @@ def test_compaction_under_traffic_with_kills_loses_nothing(new_node: NodeMaker) 
         with Client(node.data) as client:
             while not stop.is_set():
                 try:
-                    accepted.append(client.send(name, f"what is 1+{len(accepted)}", wait_s=30)["seq"])
+                    accepted.append(client.send(name, f"what is 1+{len(accepted)}", wait_s=HANG_S)["seq"])
                 except WeftosError:
                     return
 

@@ -92,7 +92,7 @@ class Cluster:
         return done.stdout
 
     def client(self, name: str) -> Client:
-        return Client(self.place / name, timeout_s=40)
+        return Client(self.place / name, timeout_s=WAIT_S)
 
     def raylet_of(self, os_pid: int) -> int:
         """The raylet that a cell is a child of."""
@@ -144,7 +144,7 @@ def os_pids(client: Client) -> dict[str, int]:
 def test_cells_run_in_the_cluster_and_not_below_the_node(cluster: Cluster, one: Client) -> None:
     for name in ("a", "b", "c", "d"):
         one.spawn(name, behaviour="echo", isolation="dedicated")
-        assert one.send(name, "hi", wait_s=30)["reply"] == f"{name}: hi"
+        assert one.send(name, "hi", wait_s=WAIT_S)["reply"] == f"{name}: hi"
     raylets = {cluster.raylet_of(pid) for pid in os_pids(one).values()}
     assert raylets <= set(cluster.raylets)
     assert len(raylets) > 1
@@ -207,8 +207,8 @@ def test_two_nodes_share_the_cluster_and_a_killed_one_takes_its_own_cells_alone(
     assert os_pids(one)["stays"] == stays
     cluster.up("two")
     with cluster.client("two") as two:
-        assert two.send("goes", "hi", wait_s=40)["reply"] == "goes: hi"
-    assert one.send("stays", "hi", wait_s=30)["reply"] == "stays: hi"
+        assert two.send("goes", "hi", wait_s=WAIT_S)["reply"] == "goes: hi"
+    assert one.send("stays", "hi", wait_s=WAIT_S)["reply"] == "stays: hi"
     assert os_pids(one)["stays"] == stays
 
 
@@ -217,7 +217,7 @@ def test_a_stopped_cell_is_lost_within_its_lease_and_its_agent_comes_back(one: C
     before = one.inspect("frozen")
     os.kill(os_pids(one)["frozen"], signal.SIGSTOP)
     wait_until(lambda: one.inspect("frozen")["pid"] != before["pid"], "it is started anew")
-    assert one.send("frozen", "hi", wait_s=30)["reply"] == "frozen: hi"
+    assert one.send("frozen", "hi", wait_s=WAIT_S)["reply"] == "frozen: hi"
     wait_until(lambda: _is_gone(before, one), "the stopped one is gone")
 
 

@@ -13,6 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tests.patience import HANG_S
 from tests.prove.accounts import Accounts, read_accounts
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import House, ProofError, proven
@@ -24,7 +25,7 @@ from weftos import Client
 AGENTS = 200
 SENDERS = 4
 TOOLS = ["count_effect", "tick", "file_write", "file_read", "calculator"]
-PHASE_S = 120.0
+PHASE_S = HANG_S
 POLL_S = 0.05
 
 

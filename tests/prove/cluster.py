@@ -22,6 +22,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.patience import HANG_S
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import PLUGINS, House, ProofError, proven
 from tests.prove.mesh_accounts import Cluster, read_node
@@ -35,7 +36,7 @@ AGENTS = 10
 TOOLS = ["count_effect", "send_message", "ask"]
 DELAY_S = 0.01
 DEADLINE_S = 8.0
-DRAIN_S = 120.0
+DRAIN_S = HANG_S
 POLL_S = 0.1
 MAX_IN_FLIGHT = 60
 LONG_S, QUICK_S = 120.0, 60.0

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.patience import HANG_S
+
 SERVER = Path(__file__).with_name("effect_server.py")
 
 
@@ -24,7 +26,7 @@ class EffectServer:
     def counts(self, effects: list[str] | None = None) -> dict[str, int]:
         """How often each of these effects, or every one, has happened. Settled: nothing of them is under way."""
         with (
-            socket.create_connection(("127.0.0.1", self.port), timeout=30) as link,
+            socket.create_connection(("127.0.0.1", self.port), timeout=HANG_S) as link,
             link.makefile("rwb") as lines,
         ):
             lines.write(json.dumps({"ask": effects}).encode() + b"\n")
@@ -48,7 +50,7 @@ def effect_server(log: Path, delay_s: float) -> Iterator[EffectServer]:
     finally:
         process.stdin.close()
         try:
-            process.wait(10)
+            process.wait(HANG_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -16,11 +16,12 @@ from typing import Any
 
 from rich.console import Console
 
+from tests.patience import HANG_S
 from tests.prove.processes import Run, living
 from weftos import Client, WeftosError
 
 PLUGINS = Path(__file__).with_name("plugins")
-COMMAND_S = 180.0
+COMMAND_S = 2 * HANG_S
 _CONFIGURATION = f"""
 [tools.count_effect]
 import = "counting:count_effect"
@@ -82,7 +83,7 @@ class House:
         self.cli("down", "--data", str(self.node))
 
     def client(self) -> Client:
-        return Client(self.node)
+        return Client(self.node, timeout_s=HANG_S)
 
     def explain(self, console: Console) -> None:
         """What a person needs to find out why a proof failed."""

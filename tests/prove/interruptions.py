@@ -23,6 +23,7 @@ from rich.console import Console
 
 from chain.disk import Disk
 from chain.reader import EntryRecord, read_records
+from tests.patience import HANG_S
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import House, ProofError, proven
 from tests.prove.processes import kill
@@ -40,7 +41,7 @@ TURN_S = 2
 MAX_WAIT_MS = 900
 MAX_IN_FLIGHT = 24
 DELAY_S = 0.05
-DRAIN_S = 120.0
+DRAIN_S = HANG_S
 SHOWN_LINES = 3
 
 Call = tuple[str, str]  # turn, ordinal

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tests.patience import HANG_S
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import House, ProofError, proven
 from tests.prove.processes import kill
@@ -28,7 +29,7 @@ LABOURERS = [f"labourer{n}" for n in range(8)]
 PLANNERS = [f"planner{n}" for n in range(2)]
 TOOLS = ["count_effect", "file_write", "calculator"]
 DELAY_S = 0.03
-RECOVERY_S = 60.0
+RECOVERY_S = HANG_S
 POLL_S = 0.02
 LOAD = Path(__file__).with_name("load.py")
 
