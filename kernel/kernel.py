@@ -360,11 +360,17 @@ class Kernel:
             if turn.crashes >= self.env.bounds.turn_attempts:
                 with contextlib.suppress(LedgerUnavailable):  # not now; after its next crash, then
                     self.turns.poison(turn, process.pid)
-            elif reason == KILLED or reason.startswith(
-                SHUTDOWN
-            ):  # on purpose: what it was about to do is not done
-                self.tool_calls.withdraw(turn, f"process {process.pid} was ended ({reason})")
+        if reason == KILLED or reason.startswith(SHUTDOWN):
+            self._withdraw(process, f"process {process.pid} was ended ({reason})")
         process.leave_turn()
+
+    def _withdraw(self, process: LiveProcess, why: str) -> None:
+        """Ended on purpose: what was about to be done is not done. The turn is that of the address, whether this
+        incarnation has taken it up yet or not.
+        """
+        turn = self.state.turns.get(process.turn) or self.state.turn_of(process.address)
+        if turn is not None:
+            self.tool_calls.withdraw(turn, why)
 
     def _died_letter(self, letter: DeadLetter) -> None:
         mail = letter.mail

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from chain.disk import Disk
 
@@ -28,3 +30,43 @@ class SlowDisk(Disk):
     def sync(self, handle: int) -> None:
         self.ready.wait()
         super().sync(handle)
+
+
+WRITING = ("create", "create_new", "write", "truncate", "allocate", "sync", "rename", "remove")
+WRITING += ("remove_directory", "new_directory", "sync_directory")
+
+
+class StumblingDisk(Disk):
+    """Calls ``stumble(number, half)`` before each call that writes, which may kill, raise OSError, or neither; ``half``
+    does half of it, when it is a write.
+    """
+
+    def __init__(self, stumble: Callable[[int, Callable[[], None]], None]) -> None:
+        self.calls = 0
+        self._stumble = stumble
+        self._counting = threading.Lock()
+
+    def step(self, kind: str, half: Callable[[], None] = lambda: None) -> None:
+        """Count one call of ``kind``; something that is no call of the disk too."""
+        with self._counting:
+            number, self.calls = self.calls, self.calls + 1
+        self._stumble(number, half)
+
+    def write(self, handle: int, offset: int, data: bytes) -> None:
+        self.step("write", lambda: Disk.write(self, handle, offset, data[: len(data) // 2]))
+        super().write(handle, offset, data)
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    original = getattr(Disk, name)
+
+    def call(self: StumblingDisk, *values: Any) -> Any:
+        self.step(name)
+        return original(self, *values)
+
+    return call
+
+
+for _name in WRITING:
+    if _name != "write":
+        setattr(StumblingDisk, _name, _counted(_name))

@@ -138,6 +138,30 @@ def test_a_crash_withdraws_nothing(tmp_path: Path) -> None:
     on_twin(tmp_path, body)
 
 
+def test_who_is_killed_before_it_takes_up_the_turn_of_its_predecessor_has_its_calls_withdrawn(
+    tmp_path: Path,
+) -> None:
+    """The turn is that of the address, and nobody runs it just then: its call waits all the same."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.free.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.waiting)
+        twin.crash(at)
+        starting = twin.kernel.live.at("/user/ada")
+        assert starting is not None and (starting.pid != at.pid, starting.turn) == (True, "")
+        twin.kernel.processes.kill("/user/ada", "kill")
+        again = await twin.delivery()
+        twin.ask_tool(again, "pay", {"amount": 5})
+        told = await twin.result()
+        assert (told["status"], "nothing was done" in told["text"]) == ("killed", True)
+        await settled(twin)
+        assert [call.tool for call in twin.workers.calls] == ["ping"]
+
+    on_twin(tmp_path, body)
+
+
 def test_a_withdrawal_is_recorded_once_when_the_disk_refuses_it_at_first(tmp_path: Path) -> None:
     disk = FullDisk()
 

@@ -35,6 +35,7 @@ from tests.prove.power_cut import prove_power_cuts
 from tests.prove.recall import prove_recall
 from tests.prove.tamper import prove_tampering
 from tests.prove.tamper_db import prove_tampering_db
+from tests.prove.turn_walk import prove_turns
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS, QUICK_KILLS = 40, 8
@@ -72,6 +73,7 @@ PARTS = (
     Part("crash", "killed at each call that writes", 3, prove_crashes),
     Part("power", "disks that a power cut could leave", 2, prove_power_cuts),
     Part("replay", "whatever commit takes, replay and snapshot take: 100,000 units of records", 6, prove_commit_replay),
+    Part("turns", "one turn that does everything, killed or refused at each call that writes", 3, prove_turns),
     Part("mutants", "each sync left out once", 2, prove_mutants),
     Part("kills", "kills of every part of a node under load", 3,
          lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS)),
