@@ -101,13 +101,21 @@ class ReplayError(ChainError):
 class UnboundState(ChainError):
     """State that decides or is remembered is not what the node's keys have signed. ``what`` names it."""
 
+    rule = "is not what it has signed"
+
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"the node's state is not what it has signed: {what}. Nothing was started and nothing changed. Restore the "
-            "whole data directory from a copy; or, when you know how this came about and want it to count, "
+            f"the node's state {self.rule}: {what}. Nothing was started, and ledger and state are as they were. "
+            "Restore the whole data directory from a copy; or, when you know how this came about and want it to count, "
             "`weftos up --accept-state REASON`, which the ledger will record"
         )
         self.what = what
+
+
+class ContradictedState(UnboundState):
+    """As its base: the keys have signed the state, and it says otherwise than the entries that made it."""
+
+    rule = "says otherwise than its entries"
 
 
 class ForeignDataError(ChainError):

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chain.binding import Unbound
 from chain.disk import Disk
 from chain.draft import PREVIOUS, Draft, StateChange
 from chain.entry import SALT_BYTES
@@ -161,6 +162,7 @@ class Ledger:
         publish_s: float = PUBLISH_S,
         reserve_bytes: int = RESERVE_BYTES,
         accept: bool = False,
+        agree: Callable[[tuple[Unbound, ...]], None] = lambda unbound: None,
     ) -> Ledger:
         """Recover the ledger of ``data_dir``: the state of the newest snapshot goes to ``restore``, then every
         record of the journal behind it to ``replay``, in order.
@@ -168,8 +170,10 @@ class Ledger:
         ``others``: keys beside ``keys`` that may be the ones in force (:func:`chain.key_change.load_candidates`);
         the journal decides. ``reserve_bytes``: set aside for the moment when the disk is full. ``accept``: take over
         state that the keys have not signed; :attr:`recovery` says what, and whoever asked for it records that before
-        anything else, then calls :meth:`sign_snapshot`. A torn tail is cut off; :attr:`recovery` says how much. Raises
-        UnboundState, DamageError, ForeignDataError, KeyFileError, OSError.
+        anything else, then calls :meth:`sign_snapshot`. ``agree`` is asked when all has been read, with what was taken
+        over so: when it raises, journal, snapshot and what is published stay as they are. Then a torn tail
+        is cut off; :attr:`recovery` says how much. Raises UnboundState, DamageError, ForeignDataError, KeyFileError,
+        OSError, and what ``agree`` raises.
         """
         disk = disk or Disk()
         reserve = Reserve(data_dir / RESERVE_FILE, disk, reserve_bytes)
@@ -188,6 +192,9 @@ class Ledger:
         recovery = recover(
             data_dir, slots, (keys, *others), disk, Replayed(publisher, replay), restore, accept=accept
         )
+        agree(recovery.unbound)
+        if recovery.snapshot is not None:
+            remove_segments(data_dir / "journal", recovery.snapshot[0], disk)
         publisher.vkeys(vkeys_text(recovery.keys.pairs))
         journal = Journal(
             data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes

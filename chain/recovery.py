@@ -65,10 +65,10 @@ def recover(
 ) -> Recovery:
     """Take over the snapshot, read the journal behind it, and hold both against the heads and what is published.
 
-    ``found`` are the keys of this node that may be the ones in force: the journal says which. What these have not
-    signed is refused before any of it is handed out, unless a person said to ``accept`` it. Raises UnboundState,
-    DamageError, ForeignDataError (the data is another node's), ReplayError (``replay`` raised something), KeyFileError,
-    OSError, and what ``restore`` raises.
+    Changes nothing on the disk. ``found`` are the keys of this node that may be the ones in force: the journal says
+    which. What these have not signed is refused before any of it is handed out, unless a person said to ``accept`` it.
+    Raises UnboundState, DamageError, ForeignDataError (the data is another node's), ReplayError (``replay`` raised
+    something), KeyFileError, OSError, and what ``restore`` raises.
     """
     keys = found[0]
     full = slots.load(*(pair.both for candidate in found for pair in candidate.pairs))
@@ -135,8 +135,6 @@ def recover(
     if full is not None and (snapshot is None or full.head.size >= snapshot.seq):
         _check_full(full, history)
     closed = position.closed or (groups == 0 and snapshot is None)
-    if snapshot is not None:
-        remove_segments(data_dir / "journal", snapshot.group, disk)
     kept = (signed.snapshot.group, signed.digest) if signed else None
     return Recovery(keys, sequencer, position, note, full, reader.tail, groups, closed, tuple(unbound), kept)
 

@@ -21,11 +21,11 @@ class Report:
     published ledger. torn_bytes: an incomplete last frame, as a crash leaves it. closed: the journal ends with a clean
     stop. pinned: the keys came from the caller; when False, everything here was measured against keys in the ledger
     itself. partial: only some entries of the ledger are here. begins: those before were not audited. rotations: changes
-    of keys; bound: whether the node's keys have signed its state, None when there is none here; uncompared: why it was
-    not held against the entries; accepted: entries by which a person took over state that they had not; configured:
-    boots at which configuration or peers' rights were others than before, and which; erased: bodies that were erased.
-    open_calls: seqs of intents that have no outcome yet. note: the newest head with both signatures, empty without one;
-    vkeys: the keys that the ledger has had.
+    of keys; snapshot: whether there is one; bound: whether the node's keys have signed its state, None when there is
+    none here; uncompared: why it was not held against the entries; accepted: entries by which a person took over state
+    that they had not; configured: boots at which configuration or peers' rights were others than before, and which;
+    erased: bodies that were erased. open_calls: seqs of intents that have no outcome yet. note: the newest head with
+    both signatures, empty without one; vkeys: the keys that the ledger has had.
     """
 
     origin: str
@@ -46,6 +46,7 @@ class Report:
     note: bytes = b""
     vkeys: bytes = b""
     bound: bool | None = None
+    snapshot: bool = False
     uncompared: str = ""
     accepted: list[int] = field(default_factory=list)
     configured: list[tuple[int, str]] = field(default_factory=list)

@@ -34,10 +34,11 @@ from chain.tile_paths import CHECKPOINT, VKEYS
 from chain.tile_store import TileStore
 from chain.verify_tiles import audit_published, read_published
 
-__all__ = ["Finding", "Report", "verify"]
+__all__ = ["ATTEMPTS", "Finding", "Report", "mark", "verify"]
 
+ATTEMPTS = 5
+"""How often what a running node changed meanwhile is read again."""
 _LEFTOVERS = ("next.new", "note.new")
-_ATTEMPTS = 5
 _MARK_BYTES = 64 * 1024
 
 
@@ -60,20 +61,20 @@ def verify(
     """
     pinned = [VerifierKey.parse(key) for key in keys]
     disk = disk or Disk()
-    for left in reversed(range(_ATTEMPTS)):
-        before = _mark(data_dir, disk)
+    for left in reversed(range(ATTEMPTS)):
+        before = mark(data_dir, disk)
         try:
             report = _Verification(data_dir, pinned, disk, seen, start, deep).run(progress)
         except FileNotFoundError:  # a running node has dropped a segment that a new snapshot covers
             if not left:
                 raise
         else:
-            if not report.findings or not left or _mark(data_dir, disk) == before:
+            if not report.findings or not left or mark(data_dir, disk) == before:
                 break
     return report
 
 
-def _mark(data_dir: Path, disk: Disk) -> list[bytes]:
+def mark(data_dir: Path, disk: Disk) -> list[bytes]:
     """What a running node changes that is read once: when it is another later, findings may be the node's doing."""
     marks = []
     for name in (
@@ -168,6 +169,7 @@ class _Verification:
             note=newest.note if newest else b"",
             vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
             bound=self._bound,
+            snapshot=self._signed is not None,
             accepted=audit.accepted,
             configured=audit.configured,
             open_calls=sorted(audit.open_calls.values()),

@@ -10,12 +10,19 @@ another boot of the machine.
 The record also says which directory it was written in. A copy of a data directory, made while its node ran or after a
 crash, holds that node's record, and must not end that node.
 
+The record is a file, so whoever can write there could name any session. Hence it only says where to look, and the
+processes show whose they are, by what no file can give to another one: the leader holds a POSIX lock in this directory
+(fcntl(2) tells who does), and what it starts has the session's mark in its environment from its birth, and hands it on.
+A session is its leader's to its last member, so one that shows it speaks for all. What does not show it is not ended,
+and nothing is started beside it.
+
     lock(data_dir: Path) -> DataLock                 LockedError names the holder; .close() lets go
     write_boot(data_dir, boot: int, runtime: Path) -> BootRecord         by the session's leader
     read_boot(data_dir) -> BootRecord | None         SessionError when it cannot be read
     directory_mark(data_dir) -> str                  what tells a directory from its copies
     end_old_session(data_dir, timeout_s=10.0) -> int number of processes killed; SessionError when some remain
     session_members(sid: int) -> list[int]           pids, zombies not counted
+    SESSION_VARIABLE                                 to be passed on to whatever a node starts
 """
 
 from __future__ import annotations
@@ -26,8 +33,10 @@ import json
 import os
 import select
 import signal
+import struct
 import time
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from kernel.errors import LockedError, SessionError
@@ -35,6 +44,11 @@ from kernel.strays import descendants, read_processes
 
 _BOOT_FILE = "boot.json"
 _LOCK_FILE = "lock"
+_LEADER_FILE = "leader"
+_FLOCK = struct.Struct("@hhqqi0q")  # struct flock of fcntl(2): type, whence, start, length, pid
+_PROOF_S = 2.0
+_PAUSE_S = 0.02
+SESSION_VARIABLE = "WEFTOS_SESSION"
 _DEAD = frozenset("ZXx")
 
 
@@ -99,7 +113,8 @@ def lock(data_dir: Path) -> DataLock:
 def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
     """Record this process's session as the one to end before the next boot. Durable on return.
 
-    Only the session's leader does so: a node that was started inside somebody's session does not own that.
+    Only the session's leader does so: a node that was started inside somebody's session does not own that. From then
+    on it can be known as this directory's, to its end, and so can what it starts with :data:`SESSION_VARIABLE`.
     """
     leader = _read_process(os.getpid()) if os.getsid(0) == os.getpid() else None
     record = BootRecord(
@@ -110,6 +125,10 @@ def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
         machine_boot=_machine_boot(),
         directory=directory_mark(data_dir),
     )
+    os.environ.pop(SESSION_VARIABLE, None)
+    if leader:
+        _lock_as_leader(data_dir)
+        os.environ[SESSION_VARIABLE] = _mark(record)
     text = json.dumps({**asdict(record), "boot": f"{boot:016x}"}, indent=1)
     path = data_dir / _BOOT_FILE
     fresh = data_dir / f"{_BOOT_FILE}.new"
@@ -163,12 +182,14 @@ def directory_mark(data_dir: Path) -> str:
 def end_old_session(data_dir: Path, timeout_s: float = 10.0) -> int:
     """Kill what is left of the last run and wait until it is gone. To be called with the lock held.
 
-    Returns how many processes were killed. The session of the caller is never touched.
+    Returns how many processes were killed. The session of the caller is never touched. Raises SessionError when the
+    record names processes that do not show that they are of a run on this directory; then none is killed.
     """
     record = read_boot(data_dir)
     if record is None or not _may_be_ours(record):
         return 0
     deadline = time.monotonic() + timeout_s
+    _await_proof(data_dir, record, min(deadline, time.monotonic() + _PROOF_S))
     killed: set[int] = set()
     while members := _old_members(record):  # again, for what was forked meanwhile
         if time.monotonic() >= deadline:
@@ -184,6 +205,81 @@ def end_old_session(data_dir: Path, timeout_s: float = 10.0) -> int:
 def session_members(sid: int) -> list[int]:
     """All living processes of session ``sid``."""
     return [process.pid for process in _processes_of(sid)]
+
+
+def _await_proof(data_dir: Path, record: BootRecord, deadline: float) -> None:
+    """Until a living member shows whose session it is, or there is none. What is just ending has no environment any
+    more, hence the patience. Raises SessionError.
+    """
+    while (members := _old_members(record)) and not _is_proven(data_dir, record, members):
+        if time.monotonic() >= deadline:
+            pids = ", ".join(str(process.pid) for process in members)
+            raise SessionError(
+                f"{data_dir / _BOOT_FILE} says that processes {pids} are of the last run, and none of them shows that "
+                "it is: nothing was ended, and nothing is started beside them. Look at them (ps); end those of "
+                "this node, then delete the file"
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _is_proven(data_dir: Path, record: BootRecord, members: list[_Process]) -> bool:
+    """Whether the session of ``record`` was led by a run on ``data_dir``."""
+    mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
+    return _leader_of(data_dir) == record.session_leader or any(
+        mark in _environment_of(process.pid)
+        for process in members
+        if process.session == record.session_leader
+    )
+
+
+def _mark(record: BootRecord) -> str:
+    return f"{record.session_leader}:{record.start_ticks}:{record.machine_boot}:{record.directory}"
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    """What the process was started with; nothing when that is closed to this one."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _lock_as_leader(data_dir: Path) -> None:
+    """Hold, for as long as this process lives, what tells others that it leads a session on ``data_dir``.
+
+    Closing any descriptor of that file would give the lock up, so this one stays open and no other is opened.
+    """
+    fd = os.open(data_dir / _LEADER_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    wish = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _leader_byte(data_dir), 1, 0)
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETLK, wish)
+    except OSError as error:
+        os.close(fd)
+        holder = _leader_of(data_dir)
+        who = f"process {holder}" if holder else str(error)
+        raise SessionError(
+            f"{data_dir} is still led by an earlier run ({who}): end it, then start again"
+        ) from error
+
+
+def _leader_of(data_dir: Path) -> int:
+    """The process that holds :func:`_lock_as_leader`, 0 when none does."""
+    try:
+        fd = os.open(data_dir / _LEADER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return 0
+    at = _leader_byte(data_dir)
+    try:
+        wish = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
+        kind, _, start, length, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, wish))
+    finally:
+        os.close(fd)
+    return pid if (kind, start, length) == (fcntl.F_WRLCK, at, 1) else 0
+
+
+def _leader_byte(data_dir: Path) -> int:
+    """Which byte is locked: another one in each directory, so that no link to another file's locks passes for it."""
+    return int.from_bytes(sha256(directory_mark(data_dir).encode()).digest()[:7], "big")
 
 
 def _may_be_ours(record: BootRecord) -> bool:

@@ -20,7 +20,7 @@ from chain.binding import Unbound
 from chain.clock import SteadyClock
 from chain.disk import Disk
 from chain.draft import Draft
-from chain.errors import ChainError, UnboundState
+from chain.errors import ChainError, ContradictedState
 from chain.key_change import adopt_keys, load_candidates
 from chain.keys import Keys
 from chain.ledger import Ledger
@@ -292,6 +292,13 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
         documents(record)
         replay_into(state, record)
 
+    found: list[Unbound | Contradiction] = []
+
+    def agree(unbound: tuple[Unbound, ...]) -> None:
+        found[:] = [*unbound, *contradictions(data, state, documents.found, Disk())]
+        if found and options.accept_state is None:
+            raise ContradictedState(_said(found))
+
     ledger = await asyncio.to_thread(
         Ledger.open,
         data,
@@ -303,14 +310,8 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
         segment_bytes=config.settings.ledger.segment_bytes,
         publish_s=config.settings.ledger.publish_s,
         accept=options.accept_state is not None,
+        agree=agree,
     )
-    found: list[Unbound | Contradiction] = [
-        *ledger.recovery.unbound,
-        *await asyncio.to_thread(contradictions, data, state, documents.found, Disk()),
-    ]
-    said = "; ".join(map(str, found[:MOST_SAID]))
-    if found and options.accept_state is None:
-        raise UnboundState(said)
     adopt_keys(data, ledger.keys, Disk())
     runtime = make_runtime(data)
     boot = secrets.randbits(63)
@@ -327,9 +328,13 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     ledger.start(asyncio.get_running_loop())
     if found and options.accept_state is not None:
         await record_acceptance(Recorder(ledger, state), found, options.accept_state)
-        log.log("warning", "state was accepted", what=said)
-        report(f"accepted, and recorded: {said}")
+        log.log("warning", "state was accepted", what=_said(found))
+        report(f"accepted, and recorded: {_said(found)}")
     return Ground(data, held, config, state, ledger, runtime, boot, log, processes_log, clock, keys_given)
+
+
+def _said(found: Sequence[Unbound | Contradiction]) -> str:
+    return "; ".join(map(str, found[:MOST_SAID]))
 
 
 def _log_fault(log: JsonLog, part: str, why: str | None) -> None:

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.helper import HelperCommand
+from kernel.session import SESSION_VARIABLE
 from weftos.compaction import Child
 from weftos.config import Config
 from weftos.settings import LEXICAL
 
-PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_FOR_PROGRAMS = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+PASSED_ON = (*_FOR_PROGRAMS, "SSL_CERT_FILE", "SSL_CERT_DIR", SESSION_VARIABLE)
 
 
 def environment() -> dict[str, str]:

@@ -6,15 +6,44 @@ from functools import partial
 from pathlib import Path
 
 from chain.disk import Disk
+from chain.errors import ChainError, ReplayError
 from chain.history import History
 from chain.reader import replay_group
 from chain.snapshot import read_signed
+from chain.verify import ATTEMPTS, mark
 from kernel.agreement import DocumentCheck
 from kernel.bounds import Bounds
 from kernel.recorder import replay_into
 from kernel.state import State
 from kernel.state_snapshot import restore_state
 from weftos.accepting import contradictions
+
+
+def compare_state(data: Path, disk: Disk | None = None) -> tuple[list[str], str]:
+    """As :func:`check_state`, beside a running node: what is contradicted, and why nothing could be compared. What is
+    found while the node puts a snapshot in place, and drops what that covers, may be its doing: looked at again.
+    """
+    disk = disk or Disk()
+    for left in reversed(range(ATTEMPTS)):
+        before = mark(data, disk)
+        found, uncompared = _compared(data, disk)
+        if not (found or uncompared) or mark(data, disk) == before:
+            break
+        if not left:
+            return [], f"the node changed it at each of {ATTEMPTS} attempts"
+    return found, uncompared
+
+
+def _compared(data: Path, disk: Disk) -> tuple[list[str], str]:
+    try:
+        return check_state(data, disk), ""
+    except (
+        ReplayError,
+        OSError,
+    ) as error:  # a record that only another version takes; a segment just dropped
+        return [], str(error)
+    except ChainError as error:
+        return [str(error)], ""
 
 
 def check_state(data: Path, disk: Disk | None = None) -> list[str]:

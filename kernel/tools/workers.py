@@ -16,6 +16,7 @@ from typing import Any
 
 from kernel.abi import ToolDeclaration
 from kernel.helper import HelperCommand
+from kernel.session import SESSION_VARIABLE
 from kernel.tools.declaration import DeclarationError, declaration_from_data
 from kernel.tools.files import UNKNOWN
 from kernel.tools.intent import Spent, receipt_index
@@ -43,7 +44,7 @@ __all__ = [
     "worker_command",
 ]
 
-ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", SESSION_VARIABLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from chain.binding import Unbound
 from chain.disk import Disk
-from chain.errors import LedgerUnavailable, UnboundState
+from chain.errors import ContradictedState, LedgerUnavailable, UnboundState
 from chain.frame import UNSIGNED_FORMAT
 from chain.key_change import adopt_keys, load_candidates, prepare_keys
 from chain.keys import load_keys
@@ -125,6 +127,35 @@ def test_what_a_person_has_accepted_is_on_record_and_bound_from_then_on(data: Pa
     again._writer._journal.close()
     report = verify(data, pinned(data))
     assert report.findings == [] and len(report.accepted) == 1
+
+
+def test_a_start_that_is_refused_for_what_the_entries_say_leaves_ledger_and_state_as_they_were(
+    data: Path,
+) -> None:
+    newest = max((data / "journal").iterdir())
+    os.truncate(newest, newest.stat().st_size - 10)  # the frame of the clean stop, which has no entry
+    before = kept(data)
+    assert (data / "snapshot" / "state.ws") in before
+
+    def disagree(unbound: tuple[Unbound, ...]) -> None:
+        assert unbound == ()
+        raise ContradictedState("process /user/p1 has other tools")
+
+    keys, *others = load_candidates(data)
+    words = r"says otherwise than its entries: process /user/p1 .* ledger and state are as they were\. .*--accept-state"
+    with pytest.raises(ContradictedState, match=words):
+        Ledger.open(data, keys, others=others, now_us=lambda: 0, replay=lambda record: None, agree=disagree)
+    assert kept(data) == before
+    ledger = opened(data)
+    assert ledger.recovery.torn_bytes > 0
+    ledger._writer._journal.close()
+    assert kept(data) != before
+
+
+def kept(data: Path) -> dict[Path, bytes]:
+    """What a refusal says to be as it was."""
+    folders = [data / name for name in ("journal", "snapshot", "ledger", "heads", "keys")]
+    return {path: path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_crash_before_the_word_was_on_the_disk_leaves_it_refused(data: Path) -> None:

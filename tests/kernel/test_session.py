@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kernel.errors import LockedError, SessionError
-from kernel.session import end_old_session, lock, read_boot, session_members, write_boot
+from kernel.session import directory_mark, end_old_session, lock, read_boot, session_members, write_boot
 from tests.patience import HANG_S
 
 # As a node does: writes boot.json, has a child and a stray that outlives its parent, and prints their pids.
@@ -149,6 +149,66 @@ def test_members_older_than_the_leader_are_left_alone(tmp_path: Path, start: Cal
     assert len(session_members(node.popen.pid)) == 2
 
 
+BYSTANDER = """
+    import signal
+    print("here", flush=True)
+    signal.pause()
+"""
+
+
+def forge_boot(data: Path, leader: int) -> None:
+    """What who can write ``data`` can say of any process."""
+    write_boot(data, 1, Path("/tmp/x"))
+    ticks = Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[19]
+    edit_boot(data, session_leader=leader, start_ticks=int(ticks))
+
+
+def test_a_forged_record_ends_nobodys_session(tmp_path: Path, start: Callable[..., Started]) -> None:
+    foreign = start(BYSTANDER)
+    forge_boot(tmp_path, foreign.popen.pid)
+    with pytest.raises(SessionError, match=f"processes {foreign.popen.pid} are of the last run, and none of"):
+        end_old_session(tmp_path, 0.1)
+    assert foreign.popen.poll() is None
+
+
+def test_a_forged_record_does_not_end_the_node_of_another_directory(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    theirs, own = tmp_path / "theirs", tmp_path / "own"
+    theirs.mkdir()
+    own.mkdir()
+    node = start(NODE, str(theirs))
+    shutil.copy(theirs / "boot.json", own)
+    edit_boot(own, directory=directory_mark(own))
+    (own / "leader").hardlink_to(theirs / "leader")
+    with pytest.raises(SessionError, match="none of them shows that it is"):
+        end_old_session(own, 0.1)
+    assert len(session_members(node.popen.pid)) == 3
+    assert end_old_session(theirs) == 3
+
+
+def test_a_leader_shows_itself_though_nothing_that_it_started_is_left(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    node = start(NODE, str(tmp_path))
+    for pid in map(int, node.line.split()):
+        os.kill(pid, signal.SIGKILL)
+    assert end_old_session(tmp_path) >= 1
+    assert node.popen.wait(HANG_S) == -signal.SIGKILL
+
+
+def test_what_has_put_off_its_mark_is_named_and_not_left_unsaid(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    node = start(NODE, str(tmp_path))
+    child, stray = map(int, node.line.split())
+    node.popen.kill()
+    node.popen.wait(HANG_S)
+    os.kill(child, signal.SIGKILL)  # the stray was forked by the leader itself, so it bears no mark
+    with pytest.raises(SessionError, match=rf"processes (\d+, )*{stray}\b.* delete the file"):
+        end_old_session(tmp_path, 0.1)
+
+
 def test_the_callers_own_session_is_never_ended(tmp_path: Path) -> None:
     write_boot(tmp_path, 1, tmp_path)
     leader = os.getsid(0)
@@ -191,7 +251,7 @@ def test_boot_record_is_read_as_written_and_private(tmp_path: Path) -> None:
     assert read_boot(tmp_path) == written
     assert (tmp_path / "boot.json").stat().st_mode & 0o777 == 0o600
     assert written.boot == 2**63 + 5
-    assert [path.name for path in tmp_path.iterdir()] == ["boot.json"]
+    assert {path.name for path in tmp_path.iterdir()} - {"leader"} == {"boot.json"}
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,13 @@ def _directory(report: Report) -> list[Row]:
         Row(f"state in the journal: {state}", signed)
         if report.bound
         else Row(state, why="not as the keys signed it"),
-        Row("the same in the snapshot", "both signatures under its digest, and its entries")
-        if report.bound
-        else Row("the same in the snapshot", why="not as the keys signed it"),
     ]
+    if report.snapshot:
+        rows.append(
+            Row("the same in the snapshot", "both signatures under its digest, and its entries")
+            if report.bound
+            else Row("the same in the snapshot", why="not as the keys signed it")
+        )
     if report.accepted:
         rows.append(Row("state before entry " + str(report.accepted[-1]), why="a person has accepted it"))
     return [
@@ -74,8 +77,10 @@ def _directory(report: Report) -> list[Row]:
             "archive, index, logs, workspaces",
             why="made from the ledger or beside it; --db compares the database",
         ),
-        Row(
-            "state since the snapshot, should Ed25519 be broken", why="only the snapshot has both signatures"
+        Row("state since the snapshot, should Ed25519 be broken", why="only the snapshot has both signatures")
+        if report.snapshot
+        else Row(
+            "state, should Ed25519 be broken", why="there is no snapshot yet, which has both signatures"
         ),
         Row("who has read the keys", why="who can read keys/ can sign anything"),
     ]

@@ -178,22 +178,13 @@ def _name_in(vkeys: Path) -> str:
 def _with_state(report: Report, data: Path) -> Report:
     """``report``, and where the node's state says otherwise than the entries that made it."""
     from chain.audit import Finding
-    from chain.errors import ChainError, ReplayError
-    from weftos.state_check import check_state
+    from weftos.state_check import compare_state
 
     if report.findings:
         return report
-    try:
-        found = check_state(data)
-    except (
-        ReplayError,
-        OSError,
-    ) as error:  # a record that only another version takes; a segment just dropped
-        return replace(report, uncompared=str(error))
-    except ChainError as error:
-        found = [str(error)]
+    found, uncompared = compare_state(data)
     said = [Finding(-1, "state", "the node's state", "what its entries say", what) for what in found]
-    return replace(report, findings=[*report.findings, *said])
+    return replace(report, uncompared=uncompared, findings=[*report.findings, *said])
 
 
 def _with_database(report: Report, data: Path) -> Report:
