@@ -71,6 +71,9 @@ class Bounds:
     model_answer_bytes: int = 512 * KIB
     model_timeout_s: float = 300.0
 
+    asked_bytes: int = 64 * MIB  # of the calls of one turn that have no answer yet
+    all_asked_bytes: int = 512 * MIB  # of those of all turns
+
     # Memory
     documents: int = 500_000
     documents_bytes: int = 4096 * MIB
@@ -102,6 +105,8 @@ def check(bounds: Bounds) -> list[str]:
         ("message_bytes", "dead_letters_bytes"),
         ("session_bytes", "sessions_bytes"),
         ("turn_bytes", "turns_bytes"),
+        ("model_request_bytes", "asked_bytes"),
+        ("asked_bytes", "all_asked_bytes"),
         ("reply_bytes", "body_bytes"),
         ("tool_arguments_bytes", "body_bytes"),
         ("tool_record_bytes", "body_bytes"),

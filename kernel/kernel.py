@@ -19,7 +19,7 @@ from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.ledger import Draft
-from kernel.bounds import Bounds
+from kernel.bounds import KIB, Bounds
 from kernel.cell_events import CellCall, Placement
 from kernel.cells import Cells
 from kernel.divergence import Divergences, shown
@@ -47,6 +47,7 @@ from kernel.values import call_hash, canonical, ordinal_of
 from kernel.watch import Watchers
 
 log = logging.getLogger(__name__)
+SMALL_CALL_BYTES = 64 * KIB
 Log = Callable[..., None]
 
 
@@ -226,10 +227,11 @@ class Kernel:
         try:
             ordinal = ordinal_of(call.round, call.index)
             why = "" if ordinal in turn.calls else self._too_much(turn)
+            why = why or self._too_much_asked(process, ordinal, call.bytes)
             if why:
                 self.turns.cut_short(process, "error", why)
                 return
-            process.asked.add(ordinal)
+            process.asked[ordinal] = call.bytes
             self._dispatch(process, turn, ordinal, call)
         except LedgerUnavailable:
             raise
@@ -266,6 +268,21 @@ class Kernel:
             return f"the calls of this turn hold {state.kept[turn.id]} bytes, limit {bounds.turn_bytes}"
         if state.kept_bytes >= bounds.turns_bytes:
             return f"the calls of all open turns hold {state.kept_bytes} bytes, limit {bounds.turns_bytes}"
+        return ""
+
+    def _too_much_asked(self, process: LiveProcess, ordinal: str, more: int) -> str:
+        """The same for calls without an answer, each of which the node holds whole, and whoever works on it as well."""
+        bounds, again = self.env.bounds, process.asked.get(ordinal, 0)
+        held = process.asked_bytes - again + more
+        if held > bounds.asked_bytes:
+            return f"the calls of this turn without an answer have {held} bytes, limit {bounds.asked_bytes}"
+        if more < SMALL_CALL_BYTES:  # how much all have is looked at when somebody adds much to it
+            return ""
+        held = self.live.asked_bytes - again + more
+        if held > bounds.all_asked_bytes:
+            return (
+                f"the calls of all turns without an answer have {held} bytes, limit {bounds.all_asked_bytes}"
+            )
         return ""
 
     def _dispatch(self, process: LiveProcess, turn: Turn, ordinal: str, call: CellCall) -> None:

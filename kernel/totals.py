@@ -2,7 +2,8 @@
 
 ``sessions``: the one that was added to longest ago goes, whole, unless its turn is open. ``dead letters``: the oldest
 is dropped, on the record. ``ends``: the oldest is forgotten; the ledger has it. ``open turns``: what their calls hold
-is needed until they end, so a turn that would hold more is ended with an error. ``doubts``: nothing goes; while there
+is needed until they end, so a turn that would hold more is ended with an error. ``asked``: so are calls without an
+answer. ``doubts``: nothing goes; while there
 are as many, no tool runs that may leave another. ``counters``: the number of its next
 entry is held for each process that runs and for the newest PIDs. ``logs``: all files of the node's logs.
 """
@@ -28,6 +29,7 @@ def totals(kernel: Kernel) -> dict[str, Any]:
         "ends": (watchers.ends, REMEMBERED_ENDS),
         "ends_bytes": (watchers.ends_bytes, REMEMBERED_BYTES),
         "open_turns_bytes": (state.kept_bytes, bounds.turns_bytes),
+        "asked_bytes": (kernel.live.asked_bytes, bounds.all_asked_bytes),
         "doubts": (state.intents.doubts_count, bounds.doubts),
         "doubts_bytes": (state.intents.doubts_bytes, bounds.doubts_bytes),
     }

@@ -116,7 +116,7 @@ class Turns:
         self._recorder.commit([started])
         self.on_open(process.address, mail.session)
         process.turn = ident
-        process.asked = set()
+        process.asked = {}
         self._watch(process)
         told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
         process.rights = intersect(told, Rights(self.left_to(mail.sender))).tools or frozenset()
@@ -150,7 +150,7 @@ class Turns:
         process = self._live.at(turn.address)
         if process is None or process.turn != turn.id or ordinal not in process.asked:
             return
-        process.asked.discard(ordinal)
+        process.asked.pop(ordinal, None)
         round_, index = ordinal.split(".")
         self._cells.result(process.pid, turn.id, int(round_), int(index), outcome)
 

@@ -87,6 +87,7 @@ class FrameDecoder:
         self._boot = boot
         self.max_frame_bytes = max_frame_bytes
         self.taken_bytes = 0
+        self.frame_bytes = 0
         self._max_values = max_values
         self._buffer = bytearray()
 
@@ -107,6 +108,7 @@ class FrameDecoder:
                 payload = bytes(memoryview(buffer)[at + HEADER_BYTES : end])
                 at = end
                 self.taken_bytes += length
+                self.frame_bytes = length
                 yield self._unpack(payload)
         finally:
             del buffer[:at]
@@ -220,6 +222,11 @@ class FrameLink(asyncio.Protocol):
     @property
     def closed(self) -> bool:
         return self.transport is None or self.transport.is_closing()
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of the frame that was heard last."""
+        return self._decoder.frame_bytes
 
     @property
     def buffered_bytes(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
@@ -11,11 +13,12 @@ from hypothesis import strategies as st
 
 import kernel.watch
 from kernel.bounds import Bounds
+from kernel.cell_events import CellCall
 from kernel.sessions import Sessions
 from kernel.state import State
 from kernel.totals import log_bytes, totals
 from kernel.watch import Watchers
-from tests.kernel.kernel_twin import Twin, answer_of
+from tests.kernel.kernel_twin import Delivery, Twin, answer_of
 from tests.kernel.test_state_snapshot import message
 from tests.kernel.test_turns import on_twin
 
@@ -150,6 +153,63 @@ def test_a_turn_that_holds_too_much_is_ended_in_words(tmp_path: Path, bounds: Bo
     on_twin(tmp_path, body, bounds=bounds)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(asked_bytes=200_000, model_request_bytes=1000), "the calls of this turn without an answer"),
+        (
+            Bounds(all_asked_bytes=200_000, asked_bytes=200_000, model_request_bytes=1000),
+            "the calls of all turns without an answer",
+        ),
+    ],
+)
+def test_a_turn_whose_calls_without_an_answer_are_too_much_is_ended(
+    tmp_path: Path, bounds: Bounds, said: str
+) -> None:
+    async def body(twin: Twin) -> None:
+        never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def wait() -> Any:
+            return await never
+
+        twin.gateway.answer = lambda request: wait()
+        for name in ("ada", "bob"):
+            await twin.spawn(name)
+        mails = [await twin.send(name) for name in ("ada", "bob")]
+        ats = [await twin.delivery() for _ in mails]
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+
+        def ask(at: Delivery, round_: int) -> None:
+            twin.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, "model", args, 80_000))
+
+        ask(ats[0], 0)
+        ask(ats[0], 1)
+        assert totals(twin.kernel)["asked_bytes"] == f"160000 of {bounds.all_asked_bytes}"
+        last, mail = (ats[0], mails[0]) if "this turn" in said else (ats[1], mails[1])
+        ask(last, 2)
+        end = await twin.end_of(mail)
+        assert end["status"] == "error"
+        assert f"{said} have 240000 bytes, limit 200000" in end["reply"]
+        assert twin.kernel.live.asked_bytes == (0 if last is ats[0] else 160_000)
+
+    on_twin(tmp_path, body, bounds=bounds)
+
+
+def test_an_answer_makes_room_for_the_next_call(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        for round_ in range(4):
+            twin.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, "model", args, 80_000))
+            assert (await twin.result())["status"] == "ok"
+        twin.finish(at)
+        assert (await twin.end_of(mail))["status"] == "ok"
+
+    on_twin(tmp_path, body, bounds=Bounds(asked_bytes=100_000, model_request_bytes=1000))
+
+
 def test_of_a_result_no_more_is_kept_than_is_ever_handed_over(tmp_path: Path) -> None:
     async def before(twin: Twin) -> None:
         result = twin.workers.answer(None)  # type: ignore[arg-type]
@@ -183,7 +243,7 @@ def test_status_says_what_is_kept_and_of_how_much(tmp_path: Path) -> None:
         assert found["counters"] == len(twin.ledger._sequencer.counts) > 0
         assert set(found) == {
             "sessions", "sessions_bytes", "sessions_evicted", "dead_letters", "dead_letters_bytes", "ends",
-            "ends_bytes", "open_turns_bytes", "doubts", "doubts_bytes", "counters",
+            "ends_bytes", "open_turns_bytes", "asked_bytes", "doubts", "doubts_bytes", "counters",
         }  # fmt: skip
 
     on_twin(tmp_path, body)

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgpack
 import pytest
 
 from kernel.abi import OPEN_CALLS
@@ -73,6 +74,8 @@ def test_calls_are_numbered_by_round_and_index_and_outcomes_come_back_as_values(
         ]
         assert calls[0].args == {"name": "add", "arguments": '{"a":1,"b":2}', "id": ""}
         assert calls[2].args == {"name": "y", "arguments": "[1", "id": "id2"}
+        first = ["call", 7, calls[0].turn, 0, 0, "tool", calls[0].args]
+        assert calls[0].bytes == len(msgpack.packb(first))
         assert node.notes.of("log") == [("log", 7, "a line")]
 
     with_node(body)
