@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _END_S = 5.0
 _REAP_S = 5.0
 _PAUSE_S = 0.01
+_HUNT_S = 0.05
 
 
 def become_subreaper() -> None:
@@ -87,26 +89,62 @@ def end_strays(timeout_s: float = _END_S) -> int:
     """Kill this process's strays until none is left or the time is over; returns how many were killed."""
     deadline = time.monotonic() + timeout_s
     killed: set[int] = set()
-    while (found := OFFSPRING.strays()) != [] and time.monotonic() < deadline:
-        if found is None:
+    refused: set[int] = set()
+    while time.monotonic() < deadline:
+        if (found := OFFSPRING.strays()) is None:
             time.sleep(_PAUSE_S)
             continue
-        kill_all(found, deadline)
-        killed.update(found)
+        if not (todo := set(found) - refused):
+            break
+        refused |= kill_all(todo, deadline)
+        killed |= todo - refused
     return len(killed)
 
 
 def end_offspring(timeout_s: float = _END_S) -> int:
-    """At this process's end: kill everything below it, and wait until it is gone. Returns how many were killed."""
+    """At this process's end: kill everything below it, and wait until it is gone. Returns how many were killed.
+
+    What may not be signalled, having become another user's, is left.
+    """
     deadline = time.monotonic() + timeout_s
     killed: set[int] = set()
-    while (found := descendants(read_processes(), os.getpid())) and time.monotonic() < deadline:
-        kill_all(found, deadline)
-        killed.update(found)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+    refused: set[int] = set()
+    while _reap() and time.monotonic() < deadline:
+        todo = set(descendants(read_processes(), os.getpid())) - refused
+        refused |= kill_all(todo, deadline)
+        killed |= todo - refused
+        killed |= _hunt(refused, min(deadline, time.monotonic() + _HUNT_S))
+        if refused and refused.issuperset(_children()):
+            break
     return len(killed)
+
+
+def _hunt(spared: set[int], deadline: float) -> set[int]:
+    """Kill children as they come. Returns the killed.
+
+    One that forks and exits without a pause is in no listing of all processes by the time it is to be killed; but each
+    that it forks falls to this process.
+    """
+    killed: set[int] = set()
+    while _reap() and time.monotonic() < deadline and (found := set(_children()) - spared):
+        for pid in found:  # a child that nobody has waited for keeps its number
+            try:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+            except PermissionError:
+                spared.add(pid)
+    return killed
+
+
+def _reap() -> bool:
+    """Wait for those children that are dead; whether there are others. No listing tells that as surely: what forks fast
+    enough is in none."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 async def reap_adopted(every_s: float = _REAP_S) -> None:
@@ -123,12 +161,16 @@ async def reap_adopted(every_s: float = _REAP_S) -> None:
 
 
 def _dead_children() -> Iterator[tuple[int, int]]:
+    for pid in _children():
+        row = read_process(pid)
+        if row is not None and not row.alive:
+            yield pid, row.start_ticks
+
+
+def _children() -> Iterator[int]:
     for task in os.listdir("/proc/self/task"):
         with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
-            for pid in map(int, file.read().split()):
-                row = read_process(pid)
-                if row is not None and not row.alive:
-                    yield pid, row.start_ticks
+            yield from map(int, file.read().split())
 
 
 def _is(rows: dict[int, ProcessRow], pid: int, ticks: int) -> bool:

@@ -347,7 +347,11 @@ def _read_process(pid: int) -> _Process | None:
     """From /proc/PID/stat, see proc(5). The command in it may hold anything and ends at the last ``)``."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+    except (
+        FileNotFoundError,
+        ProcessLookupError,
+        PermissionError,
+    ):  # the last: /proc is mounted with hidepid
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
     return _Process(pid, fields[0].decode(), int(fields[3]), int(fields[19]))

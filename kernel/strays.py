@@ -40,7 +40,11 @@ def read_process(pid: int) -> ProcessRow | None:
     """One of them; None when there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+    except (
+        FileNotFoundError,
+        ProcessLookupError,
+        PermissionError,
+    ):  # the last: /proc is mounted with hidepid
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
     return ProcessRow(pid, int(fields[1]), int(fields[3]), fields[0].decode() not in _DEAD, int(fields[19]))
@@ -80,22 +84,32 @@ def strays(rows: Mapping[int, ProcessRow], node: int, own: Collection[int] | Non
     ]
 
 
-def kill_all(pids: Iterable[int], deadline: float) -> None:
-    """SIGKILL each and wait until they are dead or the deadline (``time.monotonic``) is over."""
+def kill_all(pids: Iterable[int], deadline: float) -> set[int]:
+    """SIGKILL each and wait until they are dead or the deadline (``time.monotonic``) is over.
+
+    Returns those that this process may not signal: a program with rights of its own has made them another user's.
+    """
+    refused: set[int] = set()
     poll = select.poll()
     handles: set[int] = set()
+    waiting: set[int] = set()
     try:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 handle = os.pidfd_open(pid)
                 handles.add(handle)
-                poll.register(handle, select.POLLIN)
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-        waiting = set(handles)
+                try:
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                except PermissionError:
+                    refused.add(pid)
+                else:
+                    poll.register(handle, select.POLLIN)
+                    waiting.add(handle)
         while waiting and (left_s := deadline - time.monotonic()) > 0:
             for handle, _ in poll.poll(left_s * 1000):
                 poll.unregister(handle)
                 waiting.discard(handle)
+        return refused
     finally:
         for handle in handles:
             os.close(handle)
