@@ -186,12 +186,12 @@ def end_old_session(data_dir: Path, timeout_s: float = 10.0) -> int:
     record names processes that do not show that they are of a run on this directory; then none is killed.
     """
     record = read_boot(data_dir)
-    if record is None or not _may_be_ours(record):
+    if record is None or record.machine_boot != _machine_boot():
         return 0
     deadline = time.monotonic() + timeout_s
     _await_proof(data_dir, record, min(deadline, time.monotonic() + _PROOF_S))
     killed: set[int] = set()
-    while members := _old_members(record):  # again, for what was forked meanwhile
+    while members := _old_members(record) or _cut_loose(record):  # again, for what was forked meanwhile
         if time.monotonic() >= deadline:
             left = ", ".join(str(process.pid) for process in members)
             raise SessionError(
@@ -283,7 +283,7 @@ def _leader_byte(data_dir: Path) -> int:
 
 
 def _may_be_ours(record: BootRecord) -> bool:
-    if record.session_leader in (0, os.getsid(0)) or record.machine_boot != _machine_boot():
+    if record.session_leader in (0, os.getsid(0)):
         return False
     leader = _read_process(record.session_leader)
     return leader is None or leader.start_ticks == record.start_ticks
@@ -291,6 +291,8 @@ def _may_be_ours(record: BootRecord) -> bool:
 
 def _old_members(record: BootRecord) -> list[_Process]:
     """Those of the session, and what is below them in sessions of its own."""
+    if not _may_be_ours(record):
+        return []
     rows = read_processes()
     members = {process.pid: process for process in _processes_of(record.session_leader)}
     for pid in [below for root in members for below in descendants(rows, root)]:
@@ -300,6 +302,24 @@ def _old_members(record: BootRecord) -> list[_Process]:
         process
         for process in members.values()
         if process.start_ticks >= record.start_ticks and _is_my_users(process.pid)
+    ]
+
+
+def _cut_loose(record: BootRecord) -> list[_Process]:
+    """What left the session, and was left by whoever adopted it: it has the session's mark still.
+
+    A node takes such along at its end; one that was killed could not. What has given up its environment is not found.
+    """
+    mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
+    found = (_read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [
+        process
+        for process in found
+        if process
+        and process.state not in _DEAD
+        and process.session != os.getsid(0)
+        and _is_my_users(process.pid)
+        and mark in _environment_of(process.pid)
     ]
 
 

@@ -312,6 +312,36 @@ def test_the_lock_is_not_inherited_by_what_the_node_starts(tmp_path: Path) -> No
         child.wait()
 
 
+LEADS_AND_CUTS_LOOSE = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from kernel.session import write_boot
+data = Path(sys.argv[1])
+write_boot(data, 1, data)
+loose = subprocess.Popen(["sleep", "60"], start_new_session=True)
+foreign = subprocess.Popen(["sleep", "60"], start_new_session=True, env={})
+print(loose.pid, foreign.pid, flush=True)
+signal.pause()
+"""
+
+
+def test_what_a_killed_node_had_cut_loose_is_found_by_what_it_was_born_with(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LEADS_AND_CUTS_LOOSE, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as leader:
+        assert leader.stdout is not None
+        loose, foreign = map(int, leader.stdout.readline().split())
+        leader.kill()
+    try:
+        assert end_old_session(tmp_path) == 1
+        assert end_old_session(tmp_path) == 0
+        assert session_members(loose) == []
+        assert session_members(foreign) == [foreign]
+    finally:
+        for pid in (loose, foreign):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_an_old_node_that_had_closed_itself_to_others_is_ended_by_its_user() -> None:
     """What lies in its /proc/PID belongs to root."""
