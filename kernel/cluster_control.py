@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chain.ledger import Draft
+from kernel.after_durable import AfterDurable
 from kernel.errors import Conflict, Invalid, KernelError, Refused, TimedOut, Unavailable
 from kernel.kernel import Kernel
 from kernel.outboxes import must_peer
 from kernel.recorder import ledger_errors
 from kernel.values import clean
 from mesh.errors import MeshError, MeshFileError
+from mesh.heads import HeadConflict
 from mesh.membership import PeerState
 from mesh.mesh import PeerView
 from mesh.peers import DEFAULT_MAY, Peer
@@ -48,6 +50,8 @@ class ClusterControl:
         self._kernel = kernel
         self._remote = kernel.remote
         self._command = command
+        self._after = AfterDurable(kernel.recorder.ledger)
+        self._deciding: set[str] = set()
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -163,7 +167,8 @@ class ClusterControl:
     ) -> dict[str, Any]:
         """Decide which of two heads of a peer counts: ``kept`` or ``shown``. Both stay on the disk.
 
-        On record before it is done. Raises Invalid, NotFound, Conflict, Unavailable.
+        On record before it is done; it is done when the disk has that, though who decided is told by then that it could
+        not be waited for. Raises Invalid, NotFound, Conflict, Unavailable.
         """
         reason = " ".join(clean(reason).split())
         if not reason or len(reason) > MAX_REASON_CHARS:
@@ -171,7 +176,9 @@ class ClusterControl:
         if counts not in ("kept", "shown"):
             raise Invalid(f"{counts[:40]!r} is neither kept nor shown")
         peer = must_peer(self._remote.mesh, name)
-        conflict = next(view.conflict for view in self._remote.mesh.peers() if view.peer == peer)
+        conflict = self._conflict(peer.origin)
+        if peer.origin in self._deciding:
+            raise Conflict(f"which head of {peer.name} counts is decided already, and waits for the disk")
         if conflict is None:
             raise Conflict(
                 f"the heads of {peer.name} do not contradict each other: there is nothing to decide"
@@ -184,10 +191,30 @@ class ClusterControl:
         with ledger_errors():
             draft = Draft("peer.decided", body, 0, "", trace, seq)
             ticket = self._kernel.recorder.commit([draft], durable=True)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def act() -> None:
+            self._deciding.discard(peer.origin)
+            try:
+                if self._conflict(peer.origin) == conflict:  # of another one it says nothing
+                    told = {"reason": reason, "by": by}
+                    self._remote.mesh.decide_head(peer.origin, counts == "shown", told)
+            except MeshError as error:
+                done.set_exception(error)  # told to who waits, else to the log
+            else:
+                done.set_result(None)
+
+        self._deciding.add(peer.origin)
+        self._after.do(act, ticket)
+        with ledger_errors():
             await ticket.durable()
         with mesh_errors():
-            self._remote.mesh.decide_head(peer.origin, counts == "shown", {"reason": reason, "by": by})
+            await asyncio.shield(done)
         return body
+
+    def _conflict(self, origin: str) -> HeadConflict | None:
+        views = self._remote.mesh.peers()
+        return next((view.conflict for view in views if view.peer.origin == origin), None)
 
     # -- tokens --------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgpack
 
+from chain.disk import Disk
 from chain.head import TreeHead
 from chain.keys import Keys
 from kernel.bounds import Bounds
@@ -171,11 +172,11 @@ class NodeTwin:
 
 @asynccontextmanager
 async def node_twin(
-    directory: Path, name: str, number: int, bounds: Bounds | None = None
+    directory: Path, name: str, number: int, bounds: Bounds | None = None, disk: Disk | None = None
 ) -> AsyncIterator[NodeTwin]:
     """One node without peers; a second time on the same directory it has rebooted."""
     directory.mkdir(exist_ok=True)
-    async with kernel_twin(directory, bounds) as twin:
+    async with kernel_twin(directory, bounds, disk) as twin:
         mesh = TwinMesh(name, number)
         mesh.remote = twin.kernel.remote
         twin.kernel.remote.join_mesh(mesh, name)
@@ -198,12 +199,13 @@ def on_pair(
     may: frozenset[str] = DEFAULT_MAY,
     bounds: Bounds | None = None,
     tools: frozenset[str] | None = None,
+    disk: Disk | None = None,
 ) -> None:
-    """``body`` with two linked nodes, called a and b."""
+    """``body`` with two linked nodes, called a and b; ``disk`` is that of a."""
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
-            a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1, bounds))
+            a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1, bounds, disk))
             b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2, bounds))
             befriend(a, b, may, tools)
             await body(a, b)

@@ -13,6 +13,7 @@ from chain.note import parse
 from chain.proof import verify_consistency
 from kernel.errors import Conflict, Invalid, Refused, TimedOut, Unavailable
 from mesh.heads import HeadConflict
+from tests.kernel.disks import FullDisk
 from tests.kernel.mesh_twin import NodeTwin, link, on_pair, unlink, until
 from tests.mesh.test_heads import of_tree
 from weftos.control import SpawnRequest
@@ -202,6 +203,26 @@ def test_two_heads_of_a_peer_stand_in_the_ledger_and_so_does_what_a_person_decid
         }
 
     on_pair(tmp_path, body)
+
+
+def test_what_a_person_decides_of_two_heads_counts_when_the_disk_takes_it_late(tmp_path: Path) -> None:
+    """It stands in the ledger; that its command was told of the disk does not undo it."""
+    disk = FullDisk()
+
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        a.mesh.conflicts[b.origin] = HeadConflict(of_tree(9).decode(), of_tree(8).decode(), "smaller", 7)
+        await a.twin.ledger.barrier()
+        disk.full = True
+        with pytest.raises(Unavailable):
+            await a.control.cluster.head_decide(OP, "b", "shown", "it was restored")
+        with pytest.raises((Conflict, Unavailable)):
+            await a.control.cluster.head_decide(OP, "b", "kept", "or not")
+        assert a.mesh.conflicts
+        disk.full = False
+        await until(lambda: not a.mesh.conflicts)
+        assert [entry.body["counts"] for entry in await a.twin.entries("peer.decided")] == ["shown"]
+
+    on_pair(tmp_path, body, disk=disk)
 
 
 def test_the_node_proves_each_of_its_heads_from_the_one_before(tmp_path: Path) -> None:
