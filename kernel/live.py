@@ -42,6 +42,10 @@ class LiveProcess:
         self.turn = ""
         self.asked = {}
         self.ending = False
+        self.rest()
+
+    def rest(self) -> None:
+        """Its turn takes no time: it is over, or its end waits for the disk alone."""
         if self.overdue is not None:
             self.overdue.cancel()
             self.overdue = None

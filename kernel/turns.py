@@ -197,6 +197,7 @@ class Turns:
         try:
             self._record_end(process, turn, status, reply, remember)
         except LedgerUnavailable:
+            process.rest()
             again = (process.pid, turn.id, status, reply, remember)
             self._recorder.when_writable(("end", turn.id), lambda: self._end_again(*again))
 
@@ -239,6 +240,7 @@ class Turns:
     def _end_again(self, pid: int, ident: str, status: str, reply: str, remember: list[Any]) -> None:
         process, turn = self._live.get(pid), self._state.turns.get(ident)
         if process is not None and turn is not None and process.turn == ident:
+            self._watch(process)
             self._end(process, turn, status, reply, remember)
 
     def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:

@@ -89,6 +89,32 @@ def test_the_end_of_a_turn_is_told_as_it_was_however_long_the_disk_refuses(tmp_p
     on_twin(tmp_path, body, disk=disk)
 
 
+def test_a_turn_has_all_the_time_that_the_disk_takes_for_its_end(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        process = twin.kernel.live.get(at.pid)
+        assert process is not None
+        overdue = process.overdue
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("ada"))
+        async with asyncio.timeout(LIMIT_S):
+            while twin.ledger.read_only is None:
+                await asyncio.sleep(0.01)
+        twin.finish(at, "good day")
+        assert overdue is not None and overdue.cancelled()
+        end = twin.kernel.watchers.wait(mail.id)
+        disk.full = False
+        assert (await asyncio.wait_for(end, LIMIT_S))["reply"] == "good day"
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
 def test_one_turn_at_a_time_in_the_order_of_acceptance(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")
