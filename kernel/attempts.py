@@ -17,7 +17,8 @@ from kernel.open_intents import call_id
 @dataclass(eq=False, slots=True)
 class Attempt:
     """One attempt. ``withdrawn`` says why it will not be made, empty: it will. ``over``: it is known what came of it,
-    and that is being recorded.
+    and that is being recorded. ``task`` carries it out, from its first step on: one that is withdrawn before that takes
+    the step and says so itself.
     """
 
     begun: bool = False
@@ -59,14 +60,15 @@ class Attempts:
         attempt = self._running[call_id(turn, ordinal)] = Attempt(begun)
 
         async def guarded() -> None:
+            attempt.task = asyncio.current_task()
             try:
                 await work(attempt)
             finally:
                 self._forget(turn, ordinal, attempt)
 
-        attempt.task = asyncio.get_running_loop().create_task(guarded())
-        self._tasks.add(attempt.task)
-        attempt.task.add_done_callback(self._tasks.discard)
+        task = asyncio.get_running_loop().create_task(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _forget(self, turn: str, ordinal: str, attempt: Attempt) -> None:
         if self.get(turn, ordinal) is attempt:  # else the next attempt is under way already

@@ -299,6 +299,7 @@ class ToolCalls:
             declaration.name, examined.arguments, b"", b"", b"", workspace, declaration.timeout_s
         )
         try:
+            _check_wanted(attempt)
             replaces = await self._parts.workers.look(look, lambda: not attempt.withdrawn)
             boot, effects = self._parts.boot, declaration.effects
             intent = site.intent(examined.arguments, effects, boot, call.seq, replaces)
@@ -323,6 +324,7 @@ class ToolCalls:
         call, declaration = site.turn.calls[site.ordinal], examined.declaration
         intent = ticket.entries[-1]
         try:
+            _check_wanted(attempt)
             group = await self._durable(ticket)
             work = WorkerCall(
                 tool=declaration.name,
@@ -584,3 +586,9 @@ class ToolCalls:
                     [self._follow_up(intent, "tool.resolved", body, intent.call.intent_seq)]
                 )
         await self._attempts.close()
+
+
+def _check_wanted(attempt: Attempt) -> None:
+    """An attempt that was withdrawn before its first step goes no further. Raises WorkerWithdrawn."""
+    if attempt.withdrawn:
+        raise WorkerWithdrawn(attempt.withdrawn)

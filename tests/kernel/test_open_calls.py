@@ -162,6 +162,24 @@ def test_who_is_killed_before_it_takes_up_the_turn_of_its_predecessor_has_its_ca
     on_twin(tmp_path, body)
 
 
+@pytest.mark.parametrize("tool", ["pay", "file_write"])
+def test_a_call_is_withdrawn_in_the_very_round_in_which_it_was_asked(tmp_path: Path, tool: str) -> None:
+    """Its attempt has not taken its first step by then."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        arguments = WRITE if tool == "file_write" else {"amount": 5}
+        twin.ask_tool(at, tool, arguments)
+        twin.kernel.processes.kill("/user/ada", "kill")
+        again = await twin.delivery()
+        twin.ask_tool(again, tool, arguments)
+        told = await twin.result()
+        assert (told["status"], "nothing was done" in told["text"]) == ("killed", True)
+        assert not twin.workers.calls
+
+    on_twin(tmp_path, body)
+
+
 def test_a_withdrawal_is_recorded_once_when_the_disk_refuses_it_at_first(tmp_path: Path) -> None:
     disk = FullDisk()
 
