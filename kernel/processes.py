@@ -677,13 +677,23 @@ class Processes:
             self._forget(below, why if below == address else f"{address} was removed")
 
     def _forget(self, address: str, why: str) -> None:
+        """Remove a slot after all that is of it, its mail and what is below it: while the disk takes none of that, the
+        slot waits for it, and so nothing is ever left of an address that is no more.
+        """
         slot = self._state.slots.get(address)
         if slot is None:
             return
         self._fail_starts(address, f"{address} was removed: {why}")
         self.bury(address, f"{address} was removed: {why}")
+        if self._state.mail.get(address) or self._state.child_count(address):
+            self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))
+            return
         body = {"address": address, "state": "removed", "why": why[:200]}
         self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
+
+    def _forget_later(self, slot: Slot, why: str) -> None:
+        if self._state.slots.get(slot.address) is slot:  # else it has gone meanwhile, and this is another
+            self._forget(slot.address, why)
 
     # -- losses --------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,17 @@ from kernel.processes import EFFECTS_AT_ONCE, REMOVED_AT_ONCE
 from kernel.spec import ProcessSpec
 from kernel.state import Mail
 from kernel.states import KILLED
+from tests.kernel.disks import FullDisk
 from tests.kernel.kernel_twin import Twin
 from tests.kernel.test_turns import on_twin
 from tests.kernel.tree_twin import Tree
 from tests.patience import HANG_S
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(HANG_S):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 async def placed(twin: Twin) -> int:
@@ -73,6 +81,34 @@ def test_a_temporary_process_is_gone_after_its_exit_and_its_name_is_free(tmp_pat
         assert await twin.spawn("ada") > pid
 
     on_twin(tmp_path, body)
+
+
+def test_what_goes_while_the_disk_is_full_goes_after_its_mail_and_what_is_below(tmp_path: Path) -> None:
+    """A node that is killed anywhere in between has no mail of an address that is no more."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada", restart="temporary")
+        await twin.spawn("bob", parent="/user/ada")
+        mails = [await twin.send(name) for name in ("/user/ada", "/user/ada/bob")]
+        at_of = {at.message["id"]: at for at in (await twin.delivery(), await twin.delivery())}
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("/user/ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        twin.crash(at_of[mails[0].id])
+        disk.full = False
+        await until(lambda: "/user/ada" not in twin.kernel.state.slots)
+        ends = [
+            record.body["address"] if record.entry.kind == "process.slot" else record.body["id"]
+            for record in await twin.entries("message.dead", "process.slot")
+            if record.body.get("state", "removed") == "removed"
+        ]
+        assert ends[0] == mails[1].id and ends[1] == "/user/ada/bob"
+        assert ends[2] == mails[0].id and ends[-1] == "/user/ada"
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
 
 
 def test_a_child_of_user_that_fails_too_often_is_parked_and_started_by_hand(tmp_path: Path) -> None:
