@@ -29,7 +29,8 @@ class CellCall:
     """A syscall as the cell made it. ``op``: tool, model, now, random. Rounds and indexes rise within a turn.
 
     ``args`` are checked in type: tool {name, arguments, id}: str; model {messages: list of dict, tools: list
-    of str, provider, model: str}; now and random: empty. ``bytes``: of its frame.
+    of str, provider, model: str}; now and random: empty. ``cost_bytes``: what
+    it costs whoever holds it.
     """
 
     turn: str
@@ -37,7 +38,7 @@ class CellCall:
     index: int
     op: str
     args: dict[str, Any]
-    bytes: int = 0
+    cost_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,10 +148,10 @@ class CellPort:
 
     # What the cell says
 
-    def receive(self, frame: Any, frame_bytes: int = 0) -> None:
-        """One frame from the cell, which took ``frame_bytes``. Raises :class:`FrameError` for a lie."""
+    def receive(self, frame: Any, cost_bytes: int = 0) -> None:
+        """One frame from the cell, which costs ``cost_bytes`` while held. Raises :class:`FrameError` for a lie."""
         try:
-            self._receive(frame, frame_bytes)
+            self._receive(frame, cost_bytes)
         except FrameError as error:
             hosted = self._speaker(frame)
             if hosted is None:
@@ -182,7 +182,7 @@ class CellPort:
         """The processes that are in a turn."""
         return [pid for pid, hosted in self._hosted.items() if hosted.turn is not None]
 
-    def _receive(self, frame: Any, frame_bytes: int) -> None:
+    def _receive(self, frame: Any, cost_bytes: int) -> None:
         if isinstance(frame, list) and any(type(part) is bool for part in frame):
             raise FrameError(f"cell {self.cell} sent yes or no in place of a number")
         match frame:
@@ -195,7 +195,7 @@ class CellPort:
                 str() as op,
                 dict() as args,
             ]:
-                self._call(pid, CellCall(turn, round_, index, op, args, frame_bytes))
+                self._call(pid, CellCall(turn, round_, index, op, args, cost_bytes))
             case ["done", int() as pid, str() as turn, dict() as result]:
                 self._done(pid, turn, result)
             case ["started", int() as pid]:

@@ -236,7 +236,7 @@ class Cells:
                 cell.lease.beat(number, asyncio.get_running_loop().time())
                 cell.slot.pid = running
             case _:
-                cell.port.receive(frame, 0 if cell.visitor is None else cell.visitor.link.frame_bytes)
+                cell.port.receive(frame, 0 if cell.visitor is None else cell.visitor.link.cost_bytes)
 
     def released(self, cell: StartedCell, pid: int) -> None:
         """A process has left its cell for good."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.ledger import Draft
-from kernel.bounds import KIB, Bounds
+from kernel.bounds import Bounds
 from kernel.cell_events import CellCall, Placement
 from kernel.cells import Cells
 from kernel.divergence import Divergences, shown
@@ -47,7 +47,6 @@ from kernel.values import call_hash, canonical, ordinal_of
 from kernel.watch import Watchers
 
 log = logging.getLogger(__name__)
-SMALL_CALL_BYTES = 64 * KIB
 Log = Callable[..., None]
 
 
@@ -194,6 +193,7 @@ class Kernel:
 
     def end_turn(self, pid: int, turn: str, why: str) -> None:
         self.model_calls.stop(turn)
+        self._nobody_waits(turn)
         self.cells.end_turn(pid, turn, why)
 
     # -- what a cell reports -------------------------------------------------------------------------------------
@@ -227,11 +227,12 @@ class Kernel:
         try:
             ordinal = ordinal_of(call.round, call.index)
             why = "" if ordinal in turn.calls else self._too_much(turn)
-            why = why or self._too_much_asked(process, ordinal, call.bytes)
+            why = why or self._too_much_asked(turn.id, ordinal, call.cost_bytes)
             if why:
                 self.turns.cut_short(process, "error", why)
                 return
-            process.asked[ordinal] = call.bytes
+            process.asked.add(ordinal)
+            self.live.asked.hold(turn.id, ordinal, call.cost_bytes)
             self._dispatch(process, turn, ordinal, call)
         except LedgerUnavailable:
             raise
@@ -270,15 +271,14 @@ class Kernel:
             return f"the calls of all open turns hold {state.kept_bytes} bytes, limit {bounds.turns_bytes}"
         return ""
 
-    def _too_much_asked(self, process: LiveProcess, ordinal: str, more: int) -> str:
+    def _too_much_asked(self, turn: str, ordinal: str, more: int) -> str:
         """The same for calls without an answer, each of which the node holds whole, and whoever works on it as well."""
-        bounds, again = self.env.bounds, process.asked.get(ordinal, 0)
-        held = process.asked_bytes - again + more
+        bounds, asked = self.env.bounds, self.live.asked
+        more -= asked.size(turn, ordinal)
+        held = asked.of(turn) + more
         if held > bounds.asked_bytes:
             return f"the calls of this turn without an answer have {held} bytes, limit {bounds.asked_bytes}"
-        if more < SMALL_CALL_BYTES:  # how much all have is looked at when somebody adds much to it
-            return ""
-        held = self.live.asked_bytes - again + more
+        held = asked.bytes + more
         if held > bounds.all_asked_bytes:
             return (
                 f"the calls of all turns without an answer have {held} bytes, limit {bounds.all_asked_bytes}"
@@ -355,7 +355,15 @@ class Kernel:
 
     def _settle(self, turn: Turn) -> list[Draft]:
         self.model_calls.stop(turn.id)
+        self._nobody_waits(turn.id)
         return self.tool_calls.settle(turn)
+
+    def _nobody_waits(self, turn: str) -> None:
+        """The turn has ended, or its process: what was held back for it is not made, what is under way goes on."""
+        if not turn:
+            return
+        for ordinal in self.live.asked.keep(turn, self.model_calls.under_way(turn)):
+            self.recorder.not_any_more(("call", turn, ordinal))
 
     def _replied(
         self, mail: Mail, status: str, reply: str, seq: int
@@ -379,6 +387,7 @@ class Kernel:
                     self.turns.poison(turn, process.pid)
         if reason == KILLED or reason.startswith(SHUTDOWN):
             self._withdraw(process, f"process {process.pid} was ended ({reason})")
+        self._nobody_waits(process.turn)
         process.leave_turn()
 
     def _withdraw(self, process: LiveProcess, why: str) -> None:

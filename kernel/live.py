@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from kernel.asked import Asked
 from kernel.errors import StateError
 from kernel.spec import ProcessSpec
 from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
@@ -12,10 +13,10 @@ from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 
 @dataclass(slots=True)
 class LiveProcess:
-    """One incarnation. ``asked`` holds the ordinals its cell waits for, with the bytes of each call; ``rights`` the
-    tools of its open turn; ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the
-    JSON of what the node's configuration told it; ``overdue`` goes off when its turn has taken too long; ``ending``:
-    its turn has ended, though the disk has not taken that yet.
+    """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn;
+    ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
+    configuration told it; ``overdue`` goes off when its turn has taken too long; ``ending``: its turn has ended, though
+    the disk has not taken that yet.
     """
 
     pid: int
@@ -24,7 +25,7 @@ class LiveProcess:
     started_s: float
     state: ProcessState = ProcessState.STARTING
     turn: str = ""
-    asked: dict[str, int] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
     rights: frozenset[str] = frozenset()
     draining: bool = False
     draining_s: float | None = None
@@ -32,15 +33,10 @@ class LiveProcess:
     overdue: asyncio.TimerHandle | None = None
     ending: bool = False
 
-    @property
-    def asked_bytes(self) -> int:
-        """Of the calls that have no answer yet."""
-        return sum(self.asked.values())
-
     def leave_turn(self) -> None:
         """It is in no turn any more."""
         self.turn = ""
-        self.asked = {}
+        self.asked = set()
         self.ending = False
         self.rest()
 
@@ -56,11 +52,12 @@ class LiveProcess:
 
 
 class LiveTable:
-    """Live processes by PID and by address: one address has at most one."""
+    """Live processes by PID and by address: one address has at most one. ``asked``: what their calls cost."""
 
     def __init__(self) -> None:
         self._by_pid: dict[int, LiveProcess] = {}
         self._by_address: dict[str, LiveProcess] = {}
+        self.asked = Asked()
 
     def add(self, process: LiveProcess) -> None:
         """Raises StateError when its address or its PID is taken."""
@@ -84,11 +81,6 @@ class LiveTable:
 
     def at(self, address: str) -> LiveProcess | None:
         return self._by_address.get(address)
-
-    @property
-    def asked_bytes(self) -> int:
-        """Of all calls that have no answer yet."""
-        return sum(process.asked_bytes for process in self._by_pid.values() if process.asked)
 
     def __len__(self) -> int:
         return len(self._by_pid)

@@ -108,6 +108,8 @@ class ModelCalls:
         try:
             for _ in steps:
                 await asyncio.sleep(0)
+                if not self._turns.asks(process, turn, ordinal):
+                    return
             question = read_question(args, text)
         except Invalid as error:
             question = refused_question(str(error))
@@ -315,9 +317,15 @@ class ModelCalls:
         _, digests = self._last.pop((address, session), (-1, b""))
         self._remembered_bytes -= len(digests)
 
+    def under_way(self, turn: str) -> list[str]:
+        """The ordinals of the questions of a turn that are put to a model."""
+        begin = f"{turn}:"
+        return [stream.removeprefix(begin) for stream in self._running if stream.startswith(begin)]
+
     def stop(self, turn: str) -> None:
         """The turn is over: what is still being asked for it is not wanted."""
-        for stream in [stream for stream in self._running if stream.startswith(turn + ":")]:
+        for ordinal in self.under_way(turn):
+            stream = f"{turn}:{ordinal}"
             self._gateway.cancel(stream)
             self._running.pop(stream).cancel()
             self._messages.pop(stream, None)

@@ -100,6 +100,10 @@ class Recorder:
         self._waiting[key] = call
         self._wait()
 
+    def not_any_more(self, key: Hashable) -> None:
+        """Nobody wants it done any more."""
+        self._waiting.pop(key, None)
+
     async def writable(self) -> None:
         """Wait until the ledger takes records again, as far as can be told."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -107,7 +111,7 @@ class Recorder:
         try:
             await future
         finally:
-            self._waiting.pop(future, None)
+            self.not_any_more(future)
 
     @property
     def waiting(self) -> int:

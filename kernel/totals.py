@@ -29,7 +29,7 @@ def totals(kernel: Kernel) -> dict[str, Any]:
         "ends": (watchers.ends, REMEMBERED_ENDS),
         "ends_bytes": (watchers.ends_bytes, REMEMBERED_BYTES),
         "open_turns_bytes": (state.kept_bytes, bounds.turns_bytes),
-        "asked_bytes": (kernel.live.asked_bytes, bounds.all_asked_bytes),
+        "asked_bytes": (kernel.live.asked.bytes, bounds.all_asked_bytes),
         "doubts": (state.intents.doubts_count, bounds.doubts),
         "doubts_bytes": (state.intents.doubts_bytes, bounds.doubts_bytes),
     }

@@ -116,7 +116,7 @@ class Turns:
         self._recorder.commit([started])
         self.on_open(process.address, mail.session)
         process.turn = ident
-        process.asked = {}
+        process.asked = set()
         self._watch(process)
         told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
         process.rights = intersect(told, Rights(self.left_to(mail.sender))).tools or frozenset()
@@ -147,10 +147,11 @@ class Turns:
         return self._live.at(turn.address) is process and ordinal in process.asked
 
     def _hand_over(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
+        self._live.asked.release(turn.id, ordinal)
         process = self._live.at(turn.address)
         if process is None or process.turn != turn.id or ordinal not in process.asked:
             return
-        process.asked.pop(ordinal, None)
+        process.asked.discard(ordinal)
         round_, index = ordinal.split(".")
         self._cells.result(process.pid, turn.id, int(round_), int(index), outcome)
 

@@ -22,12 +22,14 @@ from typing import Any
 
 import msgpack
 
-from mesh.bounded import Unbounded, unpack
+from mesh.bounded import Unbounded, count_values, unpack
 
 MAX_FRAME_BYTES = 16 * 2**20
 FRAMES_PER_STEP = 64
 SPEAKER_BYTES = 64
 STEP_BYTES = 64 * 2**10
+VALUE_BYTES = 144
+"""What a value takes in memory beside its bytes: an empty map 72, one in another and its key 290 for the two."""
 _HEADER = struct.Struct(">IQ")
 HEADER_BYTES = _HEADER.size
 
@@ -87,7 +89,7 @@ class FrameDecoder:
         self._boot = boot
         self.max_frame_bytes = max_frame_bytes
         self.taken_bytes = 0
-        self.frame_bytes = 0
+        self.cost_bytes = 0
         self._max_values = max_values
         self._buffer = bytearray()
 
@@ -108,7 +110,6 @@ class FrameDecoder:
                 payload = bytes(memoryview(buffer)[at + HEADER_BYTES : end])
                 at = end
                 self.taken_bytes += length
-                self.frame_bytes = length
                 yield self._unpack(payload)
         finally:
             del buffer[:at]
@@ -119,7 +120,11 @@ class FrameDecoder:
 
     def _unpack(self, payload: bytes) -> Any:
         try:
-            return unpack(payload, self._max_values, any_keys=True)
+            if self._max_values is None:
+                return unpack(payload, None, any_keys=True)
+            values = count_values(payload, self._max_values)
+            self.cost_bytes = len(payload) + VALUE_BYTES * values
+            return unpack(payload, None, any_keys=True)
         except Unbounded as error:
             why = str(error)
         refusal = FrameError(f"frame of {len(payload)} bytes is refused: {why}")
@@ -224,9 +229,9 @@ class FrameLink(asyncio.Protocol):
         return self.transport is None or self.transport.is_closing()
 
     @property
-    def frame_bytes(self) -> int:
-        """Bytes of the frame that was heard last."""
-        return self._decoder.frame_bytes
+    def cost_bytes(self) -> int:
+        """What the frame that was heard last costs in memory, where values are counted."""
+        return self._decoder.cost_bytes
 
     @property
     def buffered_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kernel.watch
+from chain.ledger import Draft
+from kernel.asked import Asked
 from kernel.bounds import Bounds
 from kernel.cell_events import CellCall
+from kernel.model_request import SLICE_BYTES
 from kernel.sessions import Sessions
 from kernel.state import State
 from kernel.totals import log_bytes, totals
 from kernel.watch import Watchers
+from tests.kernel.disks import FullDisk
 from tests.kernel.kernel_twin import Delivery, Twin, answer_of
 from tests.kernel.test_state_snapshot import message
 from tests.kernel.test_turns import on_twin
+from tests.patience import HANG_S
 
 Key = tuple[str, str]
 
@@ -163,16 +169,15 @@ def test_a_turn_that_holds_too_much_is_ended_in_words(tmp_path: Path, bounds: Bo
         ),
     ],
 )
+@pytest.mark.parametrize("parts", [1, 1000])
 def test_a_turn_whose_calls_without_an_answer_are_too_much_is_ended(
-    tmp_path: Path, bounds: Bounds, said: str
+    tmp_path: Path, bounds: Bounds, said: str, parts: int
 ) -> None:
+    """Many small calls are as much as one large one."""
+    bounds = replace(bounds, syscalls_per_turn=3 * parts)
+
     async def body(twin: Twin) -> None:
-        never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        async def wait() -> Any:
-            return await never
-
-        twin.gateway.answer = lambda request: wait()
+        twin.gateway.answer = never_answered
         for name in ("ada", "bob"):
             await twin.spawn(name)
         mails = [await twin.send(name) for name in ("ada", "bob")]
@@ -180,7 +185,8 @@ def test_a_turn_whose_calls_without_an_answer_are_too_much_is_ended(
         args = {"messages": [], "tools": [], "provider": "", "model": ""}
 
         def ask(at: Delivery, round_: int) -> None:
-            twin.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, "model", args, 80_000))
+            for index in range(parts):
+                twin.kernel.syscall(at.pid, CellCall(at.turn, round_, index, "model", args, 80_000 // parts))
 
         ask(ats[0], 0)
         ask(ats[0], 1)
@@ -189,10 +195,155 @@ def test_a_turn_whose_calls_without_an_answer_are_too_much_is_ended(
         ask(last, 2)
         end = await twin.end_of(mail)
         assert end["status"] == "error"
-        assert f"{said} have 240000 bytes, limit 200000" in end["reply"]
-        assert twin.kernel.live.asked_bytes == (0 if last is ats[0] else 160_000)
+        assert f"{said} have {200_000 + 80_000 // parts if parts > 1 else 240_000} bytes" in end["reply"]
+        assert twin.kernel.live.asked.bytes == (0 if last is ats[0] else 160_000)
 
     on_twin(tmp_path, body, bounds=bounds)
+
+
+async def never_answered_later() -> Any:
+    return await asyncio.get_running_loop().create_future()
+
+
+def never_answered(request: dict[str, Any]) -> Any:
+    """A model that says nothing."""
+    return never_answered_later()
+
+
+def test_a_question_counts_until_it_is_answered_though_who_asked_has_crashed(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def wait() -> Any:
+            return await answer
+
+        twin.gateway.answer = lambda request: wait()
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        asked = twin.kernel.live.asked
+        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        twin.crash(at)
+        assert asked.bytes == 80_000
+        at = await twin.delivery()
+        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        assert asked.bytes == 80_000 and not twin.gateway.cancelled
+        answer.set_result(answer_of("hello"))
+        assert (await twin.result())["text"] == "hello"
+        assert asked.bytes == 0
+        twin.finish(at)
+        assert (await twin.end_of(mail))["status"] == "ok"
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize("how", ["answered", "stop", "kill", "cancel", "poison"])
+def test_what_was_counted_is_given_back(tmp_path: Path, how: str) -> None:
+    async def body(twin: Twin) -> None:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def wait() -> Any:
+            return await answer
+
+        twin.gateway.answer = lambda request: wait()
+        twin.workers.free.clear()
+        await twin.spawn("ada", restart="temporary" if how == "kill" else "permanent")
+        mail = await twin.send("ada")
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        tool = {"name": "pay", "arguments": "{}", "id": ""}
+        asked, processes = twin.kernel.live.asked, twin.kernel.processes
+        for _ in range(1 + (how == "poison")):
+            at = await twin.delivery()
+            twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+            twin.kernel.syscall(at.pid, CellCall(at.turn, 1, 0, "tool", tool, 1_000))
+            assert asked.bytes == asked.of(at.turn) == 81_000
+            if how == "poison":
+                twin.crash(at)
+        if how == "answered":
+            answer.set_result(answer_of("hello"))
+            twin.workers.free.set()
+            for _ in range(2):
+                await twin.result()
+        elif how == "cancel":
+            ada = twin.kernel.live.at("/user/ada")
+            assert ada is not None and twin.kernel.turns.cut_short(ada, "cancelled", "the test said so")
+        elif how in ("stop", "kill"):
+            processes.stop("/user/ada") if how == "stop" else processes.exit(at.pid, "killed", "")
+            if how == "stop":
+                twin.finish(at)
+        if how != "answered":
+            await twin.end_of(mail)
+        assert asked.bytes == 0
+
+    on_twin(tmp_path, body, bounds=Bounds(turn_attempts=2))
+
+
+def test_a_call_that_is_held_back_is_given_up_with_its_process(tmp_path: Path) -> None:
+    """It has megabytes, and the disk may refuse for hours."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        await twin.ledger.barrier()
+        disk.full = True
+        twin.ledger.commit([Draft("message.refused", {"to": "", "sender": "", "why": ""})], durable=True)
+        async with asyncio.timeout(HANG_S):
+            while twin.ledger.read_only is None:
+                await asyncio.sleep(0.01)
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        key = ("call", at.turn, "0.0")
+        assert key in twin.kernel.recorder._waiting and twin.kernel.live.asked.bytes == 80_000
+        twin.crash(at)
+        assert key not in twin.kernel.recorder._waiting and twin.kernel.live.asked.bytes == 0
+        disk.full = False
+        await twin.delivery()
+        assert twin.gateway.asked == []
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_long_request_is_not_read_to_its_end_when_its_turn_has_ended(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        twin.ask_model(at, [{"role": "user", "content": "x" * SLICE_BYTES} for _ in range(1000)])
+        (task,) = twin.kernel.model_calls._preparing
+        twin.finish(at)
+        for _ in range(5):  # rounds of the loop, where its slices take a thousand
+            await asyncio.sleep(0)
+        assert task.done() and not twin.kernel.model_calls._preparing
+        assert (await twin.end_of(mail))["status"] == "ok"
+
+    on_twin(tmp_path, body)
+
+
+SIZES = st.tuples(
+    st.sampled_from("hhhrk"), st.sampled_from("xyz"), st.sampled_from("0123"), st.integers(0, 9)
+)
+
+
+@given(st.lists(SIZES, max_size=40))
+def test_what_is_counted_is_what_a_plain_table_would_say(steps: list[tuple[str, str, str, int]]) -> None:
+    asked, plain = Asked(), dict[tuple[str, str], int]()
+    for what, turn, ordinal, size in steps:
+        if what == "h":
+            asked.hold(turn, ordinal, size)
+            plain[turn, ordinal] = size
+        elif what == "r":
+            asked.release(turn, ordinal)
+            plain.pop((turn, ordinal), None)
+        else:
+            gone = {number for key, number in plain if key == turn and number != ordinal}
+            assert set(asked.keep(turn, [ordinal])) == gone
+            plain = {key: held for key, held in plain.items() if key[0] != turn or key[1] == ordinal}
+        assert asked.bytes == sum(plain.values())
+        assert asked.size(turn, ordinal) == plain.get((turn, ordinal), 0)
+        assert all(asked.of(one) == sum(s for (t, _), s in plain.items() if t == one) for one in "xyz")
 
 
 def test_an_answer_makes_room_for_the_next_call(tmp_path: Path) -> None:

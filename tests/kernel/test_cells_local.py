@@ -12,6 +12,7 @@ import msgpack
 import pytest
 
 from kernel.abi import OPEN_CALLS
+from kernel.cell.frames import VALUE_BYTES
 from kernel.cell_events import CellCall
 from kernel.errors import Invalid, StateError
 from tests.kernel.cell_node import OUTCOMES, Node, local_node, placement
@@ -75,7 +76,8 @@ def test_calls_are_numbered_by_round_and_index_and_outcomes_come_back_as_values(
         assert calls[0].args == {"name": "add", "arguments": '{"a":1,"b":2}', "id": ""}
         assert calls[2].args == {"name": "y", "arguments": "[1", "id": "id2"}
         first = ["call", 7, calls[0].turn, 0, 0, "tool", calls[0].args]
-        assert calls[0].bytes == len(msgpack.packb(first))
+        values = len(first) + 1 + 2 * len(calls[0].args)
+        assert calls[0].cost_bytes == len(msgpack.packb(first)) + VALUE_BYTES * values
         assert node.notes.of("log") == [("log", 7, "a line")]
 
     with_node(body)

@@ -7,6 +7,7 @@ import gc
 import itertools
 import socket
 import struct
+import sys
 import tracemalloc
 from typing import Any
 
@@ -47,6 +48,34 @@ def test_values_survive_any_cut_of_the_stream(values: list[Any], data: st.DataOb
         decoded += decoder.feed(stream[:cut])
         stream = stream[cut:]
     assert decoded == values
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{} for _ in range(5000)],
+        [{"a": {"b": {"c": {"d": {}}}}} for _ in range(1000)],
+        [{f"{number:x}": {}} for number in range(5000)],
+        [{"role": "user", "content": "x" * 2000} for _ in range(100)],
+        ["x" * 1_000_000],
+        [float(number) for number in range(5000)],
+        [{f"{number:x}": f"{number:o}"} for number in range(200)],
+        [[[]] for _ in range(300)],
+    ],
+)
+def test_a_frame_costs_what_it_takes_in_memory(value: Any) -> None:
+    decoder = FrameDecoder(BOOT)
+    (decoded,) = decoder.feed(encode_frame(BOOT, value))
+    left, taken = [decoded], dict[int, int]()
+    while left:
+        one = left.pop()
+        taken[id(one)] = sys.getsizeof(one)
+        if isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            left += one
+    held = sum(taken.values())
+    assert held <= decoder.cost_bytes <= 20 * held
 
 
 def test_a_frame_of_the_limit_passes_and_one_byte_more_does_not() -> None:
