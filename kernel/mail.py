@@ -216,7 +216,7 @@ class Post:
         self._on_dead(self._state.dead[ident])
         drops = self._drops(ident)
         if drops:
-            self._recorder.commit(drops)
+            self._recorder.commit_later(drops)
         return ticket
 
     def _drops(self, newest: str) -> list[Draft]:

@@ -123,6 +123,28 @@ def test_dead_letters_are_bounded_by_bytes_and_drops_are_on_the_record(tmp_path:
     on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))
 
 
+def test_a_message_is_buried_though_what_its_letter_drops_has_to_wait(tmp_path: Path) -> None:
+    """Somebody waits for the disk, and the end of the ask goes behind that, and the drop behind the end."""
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.spawn("eve")
+        await twin.send("eve")
+        at = await twin.delivery()
+        first = await twin.send("ada")
+        await twin.delivery()
+        twin.ask_tool(at, "ask", {"to": "ada", "text": "well"})
+        asked = list(twin.kernel.state.mail["/user/ada"])[1]
+        twin.kernel.post.bury(first.id, "the test said so")
+        twin.kernel.recorder.when_writable("somebody", lambda: None)
+        assert twin.kernel.post.bury(asked, "the test said so") is not None
+        assert (await twin.result())["status"] == "error"
+        await twin.kernel.recorder.writable()
+        assert list(twin.kernel.state.dead) == [asked]
+
+    on_twin(tmp_path, body, bounds=Bounds(dead_letters=1))
+
+
 def test_one_large_dead_letter_makes_room_for_itself(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")
