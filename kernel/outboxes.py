@@ -13,6 +13,8 @@ What waits to go out when a link ends is not sent over the next one: there every
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -33,6 +35,7 @@ from mesh.errors import LinkDown, LinkFull
 from mesh.peers import Peer
 
 MAYBE = "maybe delivered"
+EFFECTS_AT_ONCE = 100  # between two rounds of the event loop: a full outbox is given up without holding it up
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Outboxes:
         self._boxes: dict[str, Outbox] = {}
         self._newest: dict[str, int] = {}
         self._links: dict[str, int] = {}
+        self._effects: deque[tuple[str, int | None, Effect]] = deque()
+        self._resumes = False
         for peer, box in self._state.crossings.outbox.items():
             self._boxes[peer] = Outbox(peer, [self._parcel(mail) for mail in box.values()])
             self._newest[peer] = max(mail.seq for mail in box.values())
@@ -193,15 +198,25 @@ class Outboxes:
         self._perform(peer, self._box(peer).clear(why))
 
     def _perform(self, peer: str, effects: list[Effect]) -> None:
-        for effect in effects:
+        link = self._links.get(peer)
+        self._effects.extend((peer, link, effect) for effect in effects)
+        if not self._resumes:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Carry out some of what waits, in its order, and the rest in the next rounds of the loop."""
+        self._resumes = False
+        for _ in range(min(EFFECTS_AT_ONCE, len(self._effects))):
+            peer, link, effect = self._effects.popleft()
             if isinstance(effect, Send):
-                self._send(peer, effect)
+                self._send(peer, link, effect)
             elif isinstance(effect, DeadLetter):
                 self._bury(effect)
+        if self._effects:
+            self._resumes = True
+            asyncio.get_running_loop().call_soon(self._go_on)
 
-    def _send(self, peer: str, send: Send) -> None:
-        link = self._links.get(peer)
-
+    def _send(self, peer: str, link: int | None, send: Send) -> None:
         def go() -> None:
             if self._links.get(peer) == link:
                 self._way.send(peer, send.op)

@@ -11,6 +11,7 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound
+from kernel.outboxes import EFFECTS_AT_ONCE
 from mesh.peers import Peer
 from tests.kernel.kernel_twin import LIMIT_S
 from tests.kernel.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
@@ -242,6 +243,22 @@ def test_a_removed_peer_leaves_dead_letters(tmp_path: Path) -> None:
         assert balance(a) == (1, 0, 1, 0, 0)
         with pytest.raises(NotFound, match="no peer 'b'"):
             await a.control.send(OP, "bob@b", "hi", "", None)
+
+    on_pair(tmp_path, body)
+
+
+def test_a_full_outbox_is_given_up_in_its_order_and_the_loop_goes_round_meanwhile(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        unlink(a.mesh, b.mesh)
+        sent = [
+            (await a.control.send(OP, "bob@b", "hi", "", None))["message"]
+            for _ in range(2 * EFFECTS_AT_ONCE + 1)
+        ]
+        left = a.twin.kernel.state.crossings
+        a.twin.kernel.remote.outboxes.clear(b.origin, "the test said so")
+        assert len(left) == EFFECTS_AT_ONCE + 1
+        await until(lambda: not len(left))
+        assert [record.body["id"] for record in await a.twin.entries("message.dead")] == sent
 
     on_pair(tmp_path, body)
 
