@@ -11,7 +11,8 @@ The rules by which :class:`PeerHeads` keeps one:
    it wait behind it, at most MAX_UNPROVED. Rules 2 and 3 hold against the newest that waits.
 
 One that breaks 2, 3 or 4 while properly signed is a *conflict*: both notes are kept in one file, and no further head of
-that peer is taken until a person has decided which of the two counts. What was decided stays on the disk.
+that peer is taken until a person has decided which of the two counts. What was decided stays on the disk. Who decides
+between two that came after the one kept has not decided about that one: rule 4 still holds for the one that counts.
 """
 
 from __future__ import annotations
@@ -190,6 +191,7 @@ class PeerHeads:
             )
         except ProofError as error:
             why = f"it does not continue the head kept: {error}"
+            del self._unproved[origin]
             raise self._conflict(origin, note, why, now_us) from error
         unproved.shown.popleft()
         unproved.asked = False
@@ -216,15 +218,16 @@ class PeerHeads:
             return True
 
     def forget_wanted(self, origin: str) -> None:
-        """The link over which a proof was asked for is lost: with the next head it is asked for again."""
+        """A proof that was asked for is not waited for any more: with the next head it is asked for again."""
         unproved = self._unproved.get(origin)
         if unproved is not None:
             unproved.asked = False
 
     def decide(self, origin: str, take: bool, told: dict[str, object]) -> TreeHead:
-        """A person has decided: the head shown counts from now on (``take``), or the one that was kept.
+        """A person has decided: the head shown counts from now on (``take``), or the one that was before it.
 
-        Both notes stay in ``decided/``, with ``told``. Raises :class:`PeersError`, :class:`MeshFileError`.
+        When neither is the one kept, the one that counts waits for the proof that it continues that. Both notes stay in
+        ``decided/``, with ``told``. Raises :class:`PeersError`, :class:`MeshFileError`.
         """
         with self._changing:
             return self._decide(origin, take, told)
@@ -239,13 +242,18 @@ class PeerHeads:
         decided.mkdir(mode=0o700, exist_ok=True)
         document = {"version": 1, **asdict(conflict), "counts": "shown" if take else "kept", **told}
         write_private(decided / f"{origin}-{conflict.at_us}.json", _json(document))
-        counts = conflict.shown if take else conflict.kept
-        head = self._keep(origin, _head(counts), counts.encode())
+        counts = (conflict.shown if take else conflict.kept).encode()
+        kept = self._read(origin, NOTE_SUFFIX)
+        waits = kept is not None and conflict.kept != kept[0]
+        head = _head(counts.decode()) if waits else self._keep(origin, _head(counts.decode()), counts)
         for suffix in (CONFLICT_SUFFIX, OLD_EVIDENCE_SUFFIX):
             with suppress(FileNotFoundError):
                 os.unlink(self._directory / (origin + suffix))
         self._conflicts[origin] = None
-        self._unproved.pop(origin, None)
+        if take:
+            self._unproved.pop(origin, None)
+        if waits and origin not in self._unproved:
+            self._unproved[origin] = _Unproved(deque([(head, counts)]), asked=False)
         return head
 
     # -- files ---------------------------------------------------------------------------------------------------
@@ -265,7 +273,7 @@ class PeerHeads:
         path = self._directory / (origin + CONFLICT_SUFFIX)
         write_private(path, _json({"version": 1, **asdict(conflict)}))
         self._conflicts[origin] = conflict
-        self._unproved.pop(origin, None)
+        self.forget_wanted(origin)  # what waits is asked for again when this is decided
         return HeadConflictError(f"head of {origin}: {why}")
 
     def _read(self, origin: str, suffix: str) -> tuple[str, TreeHead] | None:

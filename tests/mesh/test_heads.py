@@ -112,7 +112,53 @@ def test_a_head_that_was_never_proved_is_not_taken_back(
     conflict = PeerHeads(tmp_path).conflict(ALICE.origin)
     assert conflict is not None
     assert (conflict.kept, conflict.shown) == (of_tree(7).decode(), of_tree(size, OTHERS).decode())
-    assert heads.decide(ALICE.origin, False, {}) == PeerHeads(tmp_path).of(ALICE.origin) == conflict.kept_head
+    assert heads.decide(ALICE.origin, False, {}) == conflict.kept_head
+    assert size_kept(PeerHeads(tmp_path)) == 4
+    assert take(heads, of_tree(8)) == Wanted(4, 7)
+    assert prove(heads, 4, 7) == conflict.kept_head == PeerHeads(tmp_path).of(ALICE.origin)
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(3, LEAVES), (6, OTHERS)])
+def test_who_contradicts_the_head_kept_does_not_take_back_those_that_wait(
+    tmp_path: Path, size: int, leaves: list[bytes]
+) -> None:
+    heads = PeerHeads(tmp_path)
+    take(heads, of_tree(6))
+    take(heads, of_tree(12))
+    with pytest.raises(HeadConflictError):
+        take(heads, of_tree(size, leaves))
+    assert prove(heads, 6, 12) is None  # not before that is decided
+    assert heads.decide(ALICE.origin, False, {}) == TreeHead(ALICE.origin, 6, root(LEAVES[:6]))
+    assert take(heads, of_tree(15)) == Wanted(6, 12)
+    with pytest.raises(HeadConflictError, match="has size 9, it gave one of 15 before"):
+        take(heads, of_tree(9))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("shown_counts", [True, False])
+def test_who_contradicts_a_head_that_was_never_proved_does_not_get_rid_of_the_one_kept(
+    tmp_path: Path, shown_counts: bool, restarted: bool
+) -> None:
+    heads = PeerHeads(tmp_path)
+    take(heads, of_tree(6))
+    take(heads, of_tree(12, OTHERS))
+    with pytest.raises(HeadConflictError, match="has size 9, it gave one of 12 before"):
+        take(heads, of_tree(9, OTHERS))
+    if restarted:
+        heads = PeerHeads(tmp_path)
+    counts = heads.decide(ALICE.origin, shown_counts, {"reason": "it says that it was restored"})
+    assert counts.size == (9 if shown_counts else 12)
+    assert (
+        PeerHeads(tmp_path).of(ALICE.origin)
+        == heads.of(ALICE.origin)
+        == TreeHead(ALICE.origin, 6, root(LEAVES[:6]))
+    )
+    assert take(heads, of_tree(15, OTHERS)) == Wanted(6, counts.size)
+    with pytest.raises(HeadConflictError, match="does not continue the head kept"):
+        prove(heads, 6, counts.size, OTHERS)
+    conflict = PeerHeads(tmp_path).conflict(ALICE.origin)
+    assert conflict is not None
+    assert (conflict.kept, conflict.shown_head) == (of_tree(6).decode(), counts)
 
 
 def test_who_goes_on_with_another_history_must_still_prove_the_one_it_has_shown(tmp_path: Path) -> None:
