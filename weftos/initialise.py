@@ -12,7 +12,7 @@ from pathlib import Path
 from chain.errors import KeyFileError
 from chain.keys import Keys, create_keys, load_keys
 from weftos.errors import WeftosError
-from weftos.ownership import check_own_ground
+from weftos.ownership import make_own_ground
 from weftos.paths import FORMAT_LINE, has_data
 
 FOLDERS = ("archive", "heads", "journal", "logs", "workspaces")
@@ -93,8 +93,7 @@ def initialise(data: Path) -> Keys:
         raise WeftosError(
             f"{data} is a data directory already: start its node with weftos up --data {data}", "conflict"
         )
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_own_ground(data)
+    make_own_ground(data)
     strangers = sorted(name for name in os.listdir(data) if not _ours(name))
     if strangers or any((data / "journal").glob("*")):
         what = f"holds {strangers[0]}" if strangers else "holds a journal and no format file"

@@ -43,7 +43,7 @@ from weftos.cluster import (
 )
 from weftos.errors import WeftosError
 from weftos.helper_commands import placer_command
-from weftos.ownership import check_own_place
+from weftos.ownership import check_own_place, make_own_ground
 from weftos.runtime import make_runtime, remove_recorded
 from weftos.sealed_environment import Handover, take_environment
 from weftos.stopping import STOP_TIMEOUT_S, stop_node
@@ -110,7 +110,7 @@ class Launcher:
 
     async def run(self) -> None:
         """Boot, say that all are ready, serve until asked to stop. Raises what a boot raises; then nothing is left."""
-        self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own_ground(self._data)
         if (self._data / "format").exists():
             raise WeftosError(f"{self._data} is a node's data directory: a cluster needs its own", "conflict")
         check_own_place(self._data)

@@ -24,7 +24,8 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 def way_fault(path: Path, uid: int | None = None) -> str:
     """Which directory on the way to ``path`` (itself not counted) somebody else could use to put another file in its
-    place, in words; empty when none. ``uid``: the user, by default this process's. Raises OSError."""
+    place, in words; empty when none. ``uid``: the user, by default this process's. What is not there yet is nobody's.
+    Raises OSError."""
     own = os.geteuid() if uid is None else uid
     for place, found in _way(path):
         if found.st_uid not in (ROOT, own):
@@ -88,12 +89,17 @@ def check_own_directory(place: Path) -> None:
         raise WeftosError(f"{place} is not yours alone, and nothing was done there: {fault}", "refused")
 
 
-def check_own_ground(place: Path) -> None:
-    """The same for an empty directory that is about to become a data directory: its mode will be set.
+def make_own_ground(place: Path) -> None:
+    """Make a directory, mode 0700, that is about to become a data directory, with what is missing above it; one that is
+    there must be ours, its mode will be set. Nothing is made where somebody else decides what lies on the way.
 
     Raises WeftosError (``refused``), OSError.
     """
-    if fault := _owner_fault(place, os.stat(place), os.geteuid()) or way_fault(place):
+    fault = way_fault(place)
+    if not fault:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fault = _owner_fault(place, os.stat(place), os.geteuid()) or way_fault(place)
+    if fault:
         raise WeftosError(f"{place} is no place for a data directory of yours: {fault}", "refused")
 
 
@@ -136,7 +142,10 @@ def _way(path: Path) -> Iterator[tuple[str, os.stat_result]]:
             here = os.path.dirname(here)
             continue
         place = os.path.join(here, part)
-        found = os.lstat(place)
+        try:
+            found = os.lstat(place)
+        except FileNotFoundError:
+            return
         if stat.S_ISLNK(found.st_mode):
             yield place, found
             target = Path(os.readlink(place))

@@ -111,8 +111,10 @@ def test_in_another_users_directory_nothing_is_written_and_nothing_ended(
     made = tmp_path.with_name(f"{tmp_path.name}-made")
     (tmp_path / "logs" / "node.out").symlink_to(made)
     os.chown(tmp_path, STRANGER, STRANGER)
+    written = tmp_path.stat().st_mtime_ns
     status, out, err = shell.run(command)
     assert status == 1
+    assert tmp_path.stat().st_mtime_ns == written
     assert f"belongs to user {STRANGER}" in out + err
     assert ours.read_text() == "mine"
     assert not made.exists()
@@ -125,3 +127,13 @@ def test_a_lock_that_is_a_link_is_not_followed(shell: Shell, tmp_path: Path) -> 
     (tmp_path / "lock").symlink_to(ours)
     assert shell.run("down")[0] == 1
     assert ours.read_text() == "mine"
+
+
+@needs_root
+def test_no_cluster_is_made_in_another_users_directory(shell: Shell, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, STRANGER, STRANGER)
+    status, _, err = shell.run("cluster", "up", "--engine", "local", "--data", str(theirs / "cluster"))
+    assert (status, os.listdir(theirs)) == (1, [])
+    assert f"on the way to it belongs to user {STRANGER}" in err

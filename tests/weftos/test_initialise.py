@@ -94,3 +94,6 @@ def test_nothing_is_made_in_another_users_directory(tmp_path: Path) -> None:
         initialise(tmp_path)
     assert ours.read_text() == "mine"
     assert os.listdir(tmp_path) == ["weftos.toml.part"]
+    with pytest.raises(WeftosError, match=f"on the way to it belongs to user {STRANGER}"):
+        initialise(tmp_path / "new" / "node")
+    assert os.listdir(tmp_path) == ["weftos.toml.part"]

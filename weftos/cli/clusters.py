@@ -87,9 +87,9 @@ def up(
 
 def _launch(place: Path, count: int, engine: str, step: Any) -> None:
     from weftos.cli.launch import NodeProcess
-    from weftos.ownership import check_own_directory
+    from weftos.ownership import check_own_directory, make_own_ground
 
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_own_ground(place)
     check_own_directory(place)
     words = ["--data", str(place), "--nodes", str(count), "--engine", engine]
     command = [sys.executable, "-P", "-m", "weftos.launcher", *words]
