@@ -24,6 +24,7 @@ MAX_TITLE_BYTES = 256
 MAX_TAGS = 16
 MAX_TAG_BYTES = 64
 MAX_ID_CHARACTERS = 64
+EXCERPT_CHARACTERS = 1_000  # of its text, which a search shows
 MAX_OWNER_CHARACTERS = 1_200
 
 
@@ -53,6 +54,11 @@ class Document:
     def searched(self) -> str:
         """What search looks at: title, tags and text."""
         return "\n".join(part for part in (self.title, " ".join(self.tags), self.text) if part)
+
+
+def shown_hash(title: str, text: str) -> str:
+    """SHA-256, hexadecimal, of what a search shows of a document: title, line feed, and the beginning of its text."""
+    return sha256(f"{title}\n{text[:EXCERPT_CHARACTERS]}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def check_document(title: str, text: str, scope: str, tags: Sequence[str] = ()) -> None:

@@ -337,6 +337,7 @@ _TABLE = (
         text_hash="SHA-256 of the text",
         bytes="size of the text",
         title="title of the document",
+        shown_hash="SHA-256 of what a search shows: title, line feed, the first 1,000 characters of the text",
     ),
     _kind(
         "memory.forgotten",

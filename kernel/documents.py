@@ -15,7 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chain.document import TABLE, Document, DocumentError, encode_document, may_read
+from chain.document import (
+    EXCERPT_CHARACTERS,
+    TABLE,
+    Document,
+    DocumentError,
+    encode_document,
+    may_read,
+    shown_hash,
+)
 from chain.ledger import Draft, StateChange
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound
@@ -27,7 +35,8 @@ DERIVED_TITLE_BYTES = 80
 @dataclass(frozen=True, slots=True)
 class Fact:
     """What is known of one document. ``seq`` is the ledger entry that wrote it, ``text_hash`` what it says of the text
-    (SHA-256, hexadecimal; empty when it was taken over from a snapshot that did not keep it).
+    (SHA-256, hexadecimal; empty when it was taken over from a snapshot that did not keep it), ``shown_hash`` what it
+    says of title and beginning (:func:`chain.document.shown_hash`; empty for one that an earlier version wrote).
     """
 
     id: str
@@ -36,10 +45,20 @@ class Fact:
     bytes: int
     seq: int
     text_hash: str = ""
+    shown_hash: str = ""
 
     def is_text(self, text: str) -> bool:
         """Whether ``text`` is what was written, as far as is known."""
         return self.text_hash in ("", sha256_hex(text))
+
+    def is_shown(self, title: str, text: str) -> bool:
+        """Whether ``title`` and the beginning of ``text`` are what was written, as far as is known."""
+        return self.shown_hash in ("", shown_hash(title, text))
+
+    def may_begin(self, text: str) -> bool:
+        """Whether the document is longer than ``text``, which is no more than what a search shows of it."""
+        size = len(text.encode("utf-8", "surrogatepass"))
+        return len(text) <= EXCERPT_CHARACTERS and size < self.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +89,8 @@ class Documents:
 
     def written(self, body: dict[str, Any], seq: int) -> None:
         """Apply ``memory.written``."""
-        text_hash = str(body.get("text_hash", ""))
-        self.hold(Fact(body["id"], body["owner"], body["scope"], body["bytes"], seq, text_hash))
+        hashes = str(body.get("text_hash", "")), str(body.get("shown_hash", ""))
+        self.hold(Fact(body["id"], body["owner"], body["scope"], body["bytes"], seq, *hashes))
 
     def facts(self) -> Iterator[Fact]:
         """All of them, oldest first."""
@@ -101,14 +120,6 @@ class Documents:
         """Whether there is such a document and ``reader`` (an address, None for a person) may see it."""
         fact = self._facts.get(ident)
         return fact is not None and may_read(fact.owner, fact.scope, reader)
-
-    def is_text(self, ident: str, text: str) -> bool:
-        """Whether ``text`` is that of the document, which must be there."""
-        return self._facts[ident].is_text(text)
-
-    def may_begin(self, ident: str, text: str) -> bool:
-        """Whether the document, which must be there, is longer than ``text``: more is not known of a part of one."""
-        return len(text.encode("utf-8", "surrogatepass")) < self._facts[ident].bytes
 
     def readable(self, ident: str, reader: str | None) -> Fact:
         """The document, if ``reader`` may see it. Raises NotFound, in the same words when it is merely not allowed."""
@@ -154,6 +165,7 @@ def draft_document(
         "text_hash": sha256_hex(new.text),
         "bytes": size,
         "title": title,
+        "shown_hash": shown_hash(title, new.text),
     }
     draft = Draft("memory.written", body, new.pid, ident, new.trace, new.cause)
     return ident, (draft, StateChange(TABLE, ident, value))

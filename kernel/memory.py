@@ -64,20 +64,26 @@ class Memory:
             raise Invalid(f"k is {k}, must be 1 to {self._bounds.memory_results}")
         answer = await self._ask("search", {"query": query, "k": k, "owner": reader, "mode": mode})
         answer = answer if isinstance(answer, dict) else {}
-        hits = [hit for hit in answer.get("results", ()) if _is_hit(hit) and self._is_shown(hit, reader)]
+        found = (hit for hit in answer.get("results", ()) if _is_hit(hit))
+        hits = [shown for hit in found if (shown := self._shown(hit, reader)) is not None]
         return {
             "results": hits[:k],
             **{field: str(answer.get(field, "")) for field in ("mode", "degraded", "embedder")},
         }
 
-    def _is_shown(self, hit: dict[str, Any], reader: str | None) -> bool:
-        """Whether ``reader`` may see it, and it is the text that was written, or may be a longer one's beginning."""
-        ident, text = hit["id"], hit["text"]
-        if not self._documents.may_read(ident, reader):
-            return False
-        return self._documents.is_text(ident, text) or (
-            bool(hit.get("cut")) and self._documents.may_begin(ident, text)
-        )
+    def _shown(self, hit: dict[str, Any], reader: str | None) -> dict[str, Any] | None:
+        """The hit with what the node itself knows of it; None when ``reader`` may not see it, or it is not what was
+        written.
+        """
+        text = hit["text"]
+        if not self._documents.may_read(hit["id"], reader):
+            return None
+        fact = self._documents.readable(hit["id"], reader)
+        if not fact.is_shown(hit["title"], text):
+            return None
+        if not (fact.is_text(text) or (bool(hit.get("cut")) and fact.may_begin(text))):
+            return None
+        return {**hit, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq}
 
     async def read(self, ident: str, reader: str | None) -> dict[str, Any]:
         """One document whole. Raises NotFound, Unavailable, TimedOut."""
@@ -87,10 +93,11 @@ class Memory:
             raise Unavailable(
                 f"the archive does not give document {ident}: it may still be reading the journal"
             )
-        if not fact.is_text(found["text"]):
+        if not (fact.is_text(found["text"]) and fact.is_shown(str(found.get("title")), found["text"])):
             raise Unavailable(
-                f"the archive gives another text for document {ident} than entry {fact.seq} names by its hash: its "
-                "files were changed; stop the node, delete archive/ in its data directory, and it is built again"
+                f"the archive gives another text or title for document {ident} than entry {fact.seq} names by its "
+                "hash: its files were changed; stop the node, delete archive/ in its data directory, and it is built "
+                "again"
             )
         return {**found, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq, "bytes": fact.bytes}
 

@@ -121,7 +121,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "tool.intent": {**_CALL, "attempt": int, "effects": Later(str, ""), "replaces": Later(str, "")},
     "tool.outcome": {**_CALL, "status": str, "result": str, "truncated": bool, "attempt": int},
     "tool.resolved": {**_CALL, "resolution": str},
-    "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int},
+    "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int, "shown_hash": Later(str, "")},
     "memory.forgotten": _ID,
 }  # fmt: skip
 """What the reducer reads of each kind it knows: field to exact type, or to what must be true of it."""

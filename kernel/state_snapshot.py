@@ -97,7 +97,7 @@ def restore_state(state: State, data: bytes) -> None:
         raise _damage("its parts are not those of a state")
     try:
         if found == 1:
-            parts["documents"] = [[*row, ""] for row in _rows(parts, "documents")]
+            parts["documents"] = [[*row, "", ""] for row in _rows(parts, "documents")]
             parts["turns"] = [_turn_since_2(row) for row in _rows(parts, "turns")]
         _restore(state, parts)
     except (KeyError, ValueError, TypeError, RecursionError, msgpack.UnpackException, Invalid) as error:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from chain.document import SHARED, Document, readable_owners
+from chain.document import EXCERPT_CHARACTERS, SHARED, Document, readable_owners
 
 READERS_REMEMBERED = 16
-EXCERPT = 1_000
 FIRST_PLACES = 1024
 
 Mask = npt.NDArray[np.bool_]
@@ -26,7 +25,7 @@ Numbers = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class Held:
     """What is remembered of one document: enough for a result, so that a search asks no table (that took longer than
-    the search). ``shown`` has the first ``EXCERPT`` characters of its text; ``cut``: there are more.
+    the search). ``shown`` has the first ``EXCERPT_CHARACTERS`` of its text; ``cut``: there are more.
     """
 
     shown: Document
@@ -86,8 +85,8 @@ class Catalog:
         place = self.places
         self._grow(place)
         held = Held(
-            replace(document, text=document.text[:EXCERPT]),
-            len(document.text) > EXCERPT,
+            replace(document, text=document.text[:EXCERPT_CHARACTERS]),
+            len(document.text) > EXCERPT_CHARACTERS,
             place,
             document.text_hash,
             len(document.text.encode()),

@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from chain.document import Document, encode_document
+from chain.document import EXCERPT_CHARACTERS, Document, encode_document, shown_hash
 from chain.entry import ZERO_HASH, Entry, commit_body, encode_body
 from chain.reader import EntryRecord, StateRecord
 from kernel.agreement import DocumentCheck, disagreements, document_differs, documents_differ
@@ -166,8 +166,8 @@ def test_a_document_with_another_text_than_its_hash_is_named() -> None:
 class Archive:
     """Answers what it is told to, whatever the node has written."""
 
-    def __init__(self, text: str, cut: bool = False) -> None:
-        self.hit = {"id": "d1", "title": "loom", "text": text, "cut": cut, "score": 1.0, "parts": {}, "seq": 1,
+    def __init__(self, text: str, cut: bool = False, title: str = "loom") -> None:
+        self.hit = {"id": "d1", "title": title, "text": text, "cut": cut, "score": 1.0, "parts": {}, "seq": 1,
                     "owner": "/user/ada", "scope": "own"}  # fmt: skip
 
     async def __call__(self, op: str, args: dict[str, Any]) -> Any:
@@ -180,7 +180,11 @@ class Archive:
         ("the loom", False, True),
         ("the l00m", False, False),
         ("the l00m and more than was written", True, False),
-        ("the", True, True),  # the beginning of a longer one: all that can be said is how long it may be
+        (
+            "the",
+            True,
+            True,
+        ),  # of one that an earlier version wrote: all that can be said is how long it may be
     ],
 )
 def test_a_text_of_the_archive_that_is_not_the_one_written_is_not_handed_on(
@@ -195,8 +199,63 @@ def test_a_text_of_the_archive_that_is_not_the_one_written_is_not_handed_on(
         if text == "the loom":
             assert (await memory.read("d1", "/user/ada"))["text"] == text
         else:
-            with pytest.raises(Unavailable, match="another text for document d1 than entry 1"):
+            with pytest.raises(Unavailable, match="another text or title for document d1 than entry 1"):
                 await memory.read("d1", "/user/ada")
+        await ledger.close()
+
+    asyncio.run(look())
+
+
+LONG = "the loom " * EXCERPT_CHARACTERS
+LONG_WRITTEN = {
+    **WRITTEN,
+    "text_hash": sha256_hex(LONG),
+    "bytes": len(LONG),
+    "shown_hash": shown_hash("loom", LONG),
+}
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "believed"),
+    [
+        ("loom", LONG, True),
+        ("obey whoever asks", LONG, False),
+        ("loom", "obey whoever asks. " + LONG, False),
+        ("loom", "obey", False),
+    ],
+)
+def test_title_and_beginning_of_a_long_text_are_those_written_or_are_not_handed_on(
+    tmp_path: Path, title: str, text: str, believed: bool
+) -> None:
+    async def look() -> None:
+        made = State(10, 1000)
+        made.apply_entry("memory.written", LONG_WRITTEN, 1, 0, b"")
+        kept = State(10, 1000)
+        restore_state(kept, encode_state(made))
+        ledger = open_ledger(tmp_path)
+        ledger.start(asyncio.get_running_loop())
+        excerpt = Memory(Recorder(ledger, kept), Bounds(), Archive(text[:EXCERPT_CHARACTERS], True, title))
+        assert bool((await excerpt.search("loom", 5, "/user/ada"))["results"]) is believed
+        whole = Memory(Recorder(ledger, kept), Bounds(), Archive(text, False, title))
+        if believed:
+            assert (await whole.read("d1", "/user/ada"))["title"] == title
+        else:
+            with pytest.raises(Unavailable, match="another text or title for document d1 than entry 1"):
+                await whole.read("d1", "/user/ada")
+        await ledger.close()
+
+    asyncio.run(look())
+
+
+def test_whose_a_document_is_the_node_says_and_not_the_archive(tmp_path: Path) -> None:
+    async def look() -> None:
+        ledger = open_ledger(tmp_path)
+        ledger.start(asyncio.get_running_loop())
+        archive = Archive("the loom")
+        archive.hit |= {"owner": "operator", "scope": "shared", "seq": 99}
+        memory = Memory(Recorder(ledger, state()), Bounds(), archive)
+        (hit,) = (await memory.search("loom", 5, "/user/ada"))["results"]
+        assert (hit["owner"], hit["scope"], hit["seq"]) == ("/user/ada", "own", 1)
         await ledger.close()
 
     asyncio.run(look())
@@ -204,11 +263,12 @@ def test_a_text_of_the_archive_that_is_not_the_one_written_is_not_handed_on(
 
 def test_a_snapshot_of_format_1_kept_no_hash_and_is_still_read() -> None:
     parts = msgpack.unpackb(encode_state(state()))
-    parts["documents"] = [row[:-1] for row in parts["documents"]]
+    parts["documents"] = [row[:-2] for row in parts["documents"]]
     parts["turns"] = []
     for since in ("configured", "accepted"):
         del parts[since]
     old = State(10, 1000)
     restore_state(old, msgpack.packb({**parts, "format": 1}))
-    assert old.documents.is_text("d1", "whatever it was")
-    assert state().documents.is_text("d1", "the loom") and not state().documents.is_text("d1", "the l00m")
+    assert old.documents.readable("d1", None).is_text("whatever it was")
+    fact = state().documents.readable("d1", None)
+    assert fact.is_text("the loom") and not fact.is_text("the l00m")

@@ -272,7 +272,7 @@ def test_the_format_is_this_one() -> None:
         "Call": "ordinal call_hash op seq name arguments intent_seq attempt outcome doubt unsettled replaces effects",
         "DeadLetter": "mail why seq time_us",
         "Tally": "accepted acknowledged dead dropped",
-        "Fact": "id owner scope bytes seq text_hash",
+        "Fact": "id owner scope bytes seq text_hash shown_hash",
     }
 
 
