@@ -45,7 +45,7 @@ from weftos.errors import WeftosError
 from weftos.helper_commands import placer_command
 from weftos.ownership import check_own_place, make_own_ground
 from weftos.runtime import make_runtime, remove_recorded
-from weftos.sealed_environment import Handover, take_environment
+from weftos.sealed_environment import Handover, open_part, take_environment
 from weftos.stopping import STOP_TIMEOUT_S, stop_node
 
 Say = Callable[[dict[str, Any]], None]
@@ -186,6 +186,7 @@ class Launcher:
                         "--environment-fd",
                         str(handover.fd),
                         cwd=place,
+                        env=open_part(os.environ),  # without the mark of this session: it is not of it
                         stdin=asyncio.subprocess.DEVNULL,
                         stdout=log,
                         stderr=log,

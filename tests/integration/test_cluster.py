@@ -136,6 +136,8 @@ def test_a_new_up_ends_what_a_dead_launcher_has_left(terminal: Terminal) -> None
     second = terminal.up("-n", "1")
     assert second["running"]
     assert [pid for node in first["nodes"] for pid in session_members(node["os_pid"])] == []
+    stopped = terminal.node("n1", "chain", "log", "--kind", "node.stopped")["rows"]
+    assert len(stopped) == 1, "it was killed, and not stopped"
     os.kill(second["launcher"], signal.SIGKILL)
     wait_until(lambda: not session_members(second["launcher"]), "the launcher is gone")
     down = terminal.json("cluster", "down", "--data", str(terminal.data))
