@@ -277,7 +277,7 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
     keys_given = secrets_of(config.secret_variables(), options.environment)
     before = read_boot(data)
     ended = end_old_session(data)
-    if before is not None and not remove_recorded(Path(before.runtime)):
+    if before is not None and not remove_recorded(Path(before.runtime), data):
         report(f"somebody else has made {before.runtime} since: left alone")
     if ended:
         report(f"ended {ended} processes of the last run")

@@ -102,6 +102,7 @@ class Launcher:
         self._say = say
         self._data = order.data
         self._logs = order.data / "logs"
+        self._runtime: Path | None = None
         self._ray: SharedRayOwner | None = None
         self._children: list[asyncio.subprocess.Process] = []
 
@@ -137,7 +138,7 @@ class Launcher:
     async def _boot(self) -> None:
         await self._end_what_was_left()
         self._logs.mkdir(mode=0o700, exist_ok=True)
-        runtime = make_runtime(self._data)
+        runtime = self._runtime = make_runtime(self._data)
         boot = secrets.randbits(63)
         write_boot(self._data, boot, runtime)
         plan = make_plan(self._data, self._order.nodes, self._order.engine, load_plan(self._data))
@@ -161,7 +162,7 @@ class Launcher:
         """A launcher that died has left its session, and the nodes it had started."""
         before = read_boot(self._data)
         killed = end_old_session(self._data)
-        if before is not None and not remove_recorded(Path(before.runtime)):
+        if before is not None and not remove_recorded(Path(before.runtime), self._data):
             self.step(f"somebody else has made {before.runtime} since: left alone")
         answers = await asyncio.gather(
             *(asyncio.to_thread(stop_node, place) for place in node_places(self._data))
@@ -233,9 +234,8 @@ class Launcher:
         await asyncio.gather(*(_wait_for_end(child) for child in self._children))
         if self._ray is not None:
             await self._ray.close()
-        record = read_boot(self._data)
-        if record is not None and record.session_leader == os.getpid():
-            shutil.rmtree(record.runtime, ignore_errors=True)
+        if self._runtime is not None:
+            shutil.rmtree(self._runtime, ignore_errors=True)
 
 
 async def _wait_for_end(child: asyncio.subprocess.Process) -> None:

@@ -12,6 +12,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+from kernel.session import directory_mark
 from weftos.errors import WeftosError
 from weftos.paths import TEMPORARY, runtime_home, runtime_name
 
@@ -43,16 +44,21 @@ def make_runtime(data: Path) -> Path:
         if not remove_runtime(place):
             raise WeftosError(f"{place} is not a runtime directory of this user: remove it", "conflict")
         place.mkdir(mode=0o700)
-    (place / "format").write_text(FORMAT_LINE)
+    (place / "format").write_text(_mark(data))
     return place
 
 
-def remove_recorded(place: Path) -> bool:
-    """As :func:`remove_runtime`, for the place that ``boot.json`` names: who can write the data directory can name any
-    there, so only a directory that bears the mark of a runtime directory is removed, or an empty one.
+def _mark(data: Path) -> str:
+    """What the runtime directory of a node on ``data`` says of itself: no other node's is taken for it."""
+    return f"{FORMAT_LINE}{directory_mark(data)}\n"
+
+
+def remove_recorded(place: Path, data: Path) -> bool:
+    """As :func:`remove_runtime`, for the place that ``boot.json`` in ``data`` names: who can write there can name any,
+    so only a directory that bears the mark of a runtime directory of ``data`` is removed, or an empty one.
     """
     try:
-        if any(place.iterdir()) and (place / "format").read_text() != FORMAT_LINE:
+        if any(place.iterdir()) and (place / "format").read_text() != _mark(data):
             return False
     except (OSError, UnicodeDecodeError):
         return not os.path.lexists(place)

@@ -119,8 +119,16 @@ def test_a_cluster_from_first_start_to_stop_and_back(terminal: Terminal) -> None
     status, _, err = terminal.run("cluster", "up", "-n", "2", "--data", str(terminal.data))
     assert (status, "a cluster of 3 nodes with engine local runs" in err) == (1, True)
     wait_until(lambda: not unburied(first["launcher"]), "what the killed node left to the launcher is buried")
+    victim = terminal.data.parent / "weftos-notes"
+    victim.mkdir()
+    record = terminal.data / "boot.json"
+    runtime = json.loads(record.read_text())["runtime"]
+    record.write_text(record.read_text().replace(runtime, str(victim)))
     down = terminal.json("cluster", "down", "--data", str(terminal.data))
     assert down == {"was_running": True, "nodes": [], "killed": 0}
+    assert victim.exists() and not Path(runtime).exists(), (
+        "a launcher removes what it made, whatever boot.json says"
+    )
     assert terminal.living() == []
     assert terminal.status()["running"] is False
     assert [node["origin"] for node in terminal.up()["nodes"]] == [node["origin"] for node in first["nodes"]]

@@ -124,22 +124,31 @@ def test_the_old_name_made_by_another_user_is_left_alone(place: Path) -> None:
 
 @pytest.mark.parametrize("name", ["weftos-notes", "notes"])
 def test_a_directory_that_is_no_runtime_directory_is_not_removed_whatever_boot_json_says(
-    tmp_path: Path, name: str
+    tmp_path: Path, data: Path, name: str
 ) -> None:
     victim = tmp_path / name
     (victim / "work").mkdir(parents=True)
     (victim / "work" / "years").touch()
-    assert not remove_recorded(victim)
+    assert not remove_recorded(victim, data)
     (victim / "format").write_text("weftos-data 1\n")
-    assert not remove_recorded(victim)
+    assert not remove_recorded(victim, data)
     assert (victim / "work" / "years").exists()
 
 
 def test_the_runtime_directory_of_a_start_that_was_cut_off_is_removed(data: Path, place: Path) -> None:
     place.mkdir()
-    assert remove_recorded(place)
+    assert remove_recorded(place, data)
     made = make_runtime(data)
-    assert remove_recorded(made) and not made.exists() and remove_recorded(made)
+    assert remove_recorded(made, data) and not made.exists() and remove_recorded(made, data)
+
+
+def test_the_runtime_directory_of_another_node_is_not_removed_whatever_boot_json_says(
+    tmp_path: Path, data: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    theirs = make_runtime(tmp_path / "other")
+    assert not remove_recorded(theirs, data)
+    assert theirs.exists()
 
 
 def test_each_start_in_the_common_directory_has_another_name(
