@@ -13,6 +13,7 @@ from weftos.errors import Impostor, WeftosError
 from weftos.ownership import own_fault, way_fault
 
 FORMAT_LINE = "weftos-data 1\n"
+RUNTIME_LINE = "weftos-runtime 1\n"  # by which file tools know it: sockets and Ray's token lie in it
 TEMPORARY = Path("/tmp")
 
 
@@ -65,7 +66,7 @@ def control_socket(data: Path) -> Path:
         if boot["directory"] != f"{here.st_dev}:{here.st_ino}":  # as kernel.session's directory_mark
             raise not_running(data)  # a copy: the socket is that of the node on the original
         place = Path(boot["runtime"])
-        fault = own_fault(data) or own_fault(place) or way_fault(place)
+        fault = own_fault(data) or own_fault(place) or way_fault(place) or _another_nodes(place, data)
     except FileNotFoundError:
         raise not_running(data) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -76,6 +77,22 @@ def control_socket(data: Path) -> Path:
     if fault:
         raise Impostor(f"whoever listens there need not be the node on {data}, and is told nothing: {fault}")
     return place / "control.sock"
+
+
+def runtime_mark(data: Path) -> str:
+    """What the runtime directory of a node on ``data`` says of itself: no other node's is taken for it."""
+    here = data.stat()
+    return f"{RUNTIME_LINE}{here.st_dev}:{here.st_ino}\n"
+
+
+def _another_nodes(place: Path, data: Path) -> str:
+    try:
+        said = (place / "format").read_text()
+    except FileNotFoundError:
+        return ""
+    if said.startswith(RUNTIME_LINE) and said not in (RUNTIME_LINE, runtime_mark(data)):
+        return f"{place} is the runtime directory of another node"
+    return ""
 
 
 def not_running(data: Path) -> WeftosError:

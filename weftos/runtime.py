@@ -12,14 +12,12 @@ import stat
 import tempfile
 from pathlib import Path
 
-from kernel.session import directory_mark
 from weftos.errors import WeftosError
-from weftos.paths import TEMPORARY, runtime_home, runtime_name
+from weftos.paths import TEMPORARY, runtime_home, runtime_mark, runtime_name
 
 MAX_SOCKET_PATH = 107  # unix(7): sun_path without its closing zero
 RAY_SUFFIX_BYTES = 62  # what Ray adds to its directory for its longest socket
 PREFIX = "weftos-"
-FORMAT_LINE = "weftos-runtime 1\n"  # by which file tools know it: sockets and Ray's token lie in it
 
 
 def longest_socket(data: Path) -> int:
@@ -44,13 +42,8 @@ def make_runtime(data: Path) -> Path:
         if not remove_runtime(place):
             raise WeftosError(f"{place} is not a runtime directory of this user: remove it", "conflict")
         place.mkdir(mode=0o700)
-    (place / "format").write_text(_mark(data))
+    (place / "format").write_text(runtime_mark(data))
     return place
-
-
-def _mark(data: Path) -> str:
-    """What the runtime directory of a node on ``data`` says of itself: no other node's is taken for it."""
-    return f"{FORMAT_LINE}{directory_mark(data)}\n"
 
 
 def remove_recorded(place: Path, data: Path) -> bool:
@@ -58,7 +51,7 @@ def remove_recorded(place: Path, data: Path) -> bool:
     so only a directory that bears the mark of a runtime directory of ``data`` is removed, or an empty one.
     """
     try:
-        if any(place.iterdir()) and (place / "format").read_text() != _mark(data):
+        if any(place.iterdir()) and (place / "format").read_text() != runtime_mark(data):
             return False
     except (OSError, UnicodeDecodeError):
         return not os.path.lexists(place)

@@ -18,7 +18,7 @@ from kernel.session import write_boot
 from tests.weftos.strangers import STRANGER, as_stranger, needs_root, wait_for
 from weftos import Client, WeftosError
 from weftos.initialise import initialise
-from weftos.paths import TEMPORARY, runtime_home
+from weftos.paths import TEMPORARY, control_socket, runtime_home
 from weftos.runtime import make_runtime, remove_recorded, remove_runtime
 
 REPLY = json.dumps({"message": "m", "reply": "I am the node", "status": "ok"}).encode()
@@ -142,13 +142,33 @@ def test_the_runtime_directory_of_a_start_that_was_cut_off_is_removed(data: Path
     assert remove_recorded(made, data) and not made.exists() and remove_recorded(made, data)
 
 
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[Path]:
+    """The runtime directory of another node of this user."""
+    other = tmp_path / "other"
+    other.mkdir()
+    made = make_runtime(other)
+    yield made
+    assert remove_recorded(made, other)
+
+
 def test_the_runtime_directory_of_another_node_is_not_removed_whatever_boot_json_says(
-    tmp_path: Path, data: Path
+    theirs: Path, data: Path
 ) -> None:
-    (tmp_path / "other").mkdir()
-    theirs = make_runtime(tmp_path / "other")
     assert not remove_recorded(theirs, data)
     assert theirs.exists()
+
+
+def test_another_node_is_told_nothing_that_is_for_this_one(theirs: Path, data: Path) -> None:
+    """A record that names its directory would have it stopped in the place of the other."""
+    write_boot(data, 1, theirs)
+    with pytest.raises(WeftosError, match=f"{theirs} is the runtime directory of another node") as caught:
+        Client(data)
+    assert caught.value.code == "refused"
+    own = make_runtime(data)
+    write_boot(data, 2, own)
+    assert control_socket(data) == own / "control.sock"
+    assert remove_recorded(own, data)
 
 
 def test_each_start_in_the_common_directory_has_another_name(
