@@ -97,9 +97,8 @@ def lock(data_dir: Path) -> DataLock:
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     except BlockingIOError:
-        text = os.pread(fd, 32, 0).strip()
+        pid = _holder(fd)
         os.close(fd)
-        pid = int(text) if text.isdigit() else 0
         holder = f"process {pid}" if pid else "another process"
         raise LockedError(
             f"{data_dir} is in use by {holder}: stop that node first (weftos down --data {data_dir})", pid
@@ -108,6 +107,21 @@ def lock(data_dir: Path) -> DataLock:
         os.close(fd)
         raise
     return DataLock(fd)
+
+
+def _holder(fd: int) -> int:
+    """The process that has locked the file, 0 when it cannot be told. The kernel says who (proc_locks(5)): what stands
+    in the file anybody can have written who can write there.
+    """
+    inode = str(os.fstat(fd).st_ino)
+    try:
+        rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    except OSError:
+        return 0
+    held = {int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].rpartition(":")[2] == inode}
+    said = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
+    named = {pid for pid in held if str(pid) == said} or held  # files on other disks may have the same number
+    return max(named.pop(), 0) if len(named) == 1 else 0
 
 
 def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:

@@ -26,10 +26,18 @@ def holder(place: Path) -> int:
         check_own_directory(place)
         lock(place).close()
     except LockedError as error:
-        return error.pid
+        return _told(error)
     except FileNotFoundError:
         return 0
     return 0
+
+
+def _told(error: LockedError) -> int:
+    if not error.pid:
+        raise WeftosError(
+            f"{error}; which process it is cannot be told, so none is asked to stop", "conflict"
+        )
+    return error.pid
 
 
 def stop_node(place: Path) -> Json:
@@ -41,7 +49,7 @@ def stop_node(place: Path) -> Json:
     try:
         held = lock(place)
     except LockedError as error:
-        running = error.pid
+        running = _told(error)
     else:
         try:
             return {"was_running": False, "killed": end_old_session(place)}

@@ -283,6 +283,18 @@ def test_a_locked_directory_is_refused_and_the_holder_named(
     assert caught.value.code == "conflict"
 
 
+@pytest.mark.parametrize("said", ["1\n", "", "0\n", "-1\n", "no number"])
+def test_who_holds_a_lock_is_told_by_the_kernel_and_not_by_the_file(
+    tmp_path: Path, start: Callable[..., Started], said: str
+) -> None:
+    """Whom the file names, weftos down would end."""
+    holder = start(HOLDER, str(tmp_path))
+    (tmp_path / "lock").write_text(said)
+    with pytest.raises(LockedError) as caught:
+        lock(tmp_path)
+    assert caught.value.pid == holder.popen.pid
+
+
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path, start: Callable[..., Started]) -> None:
     holder = start(HOLDER, str(tmp_path))
     holder.popen.kill()
