@@ -30,6 +30,8 @@ from kernel.errors import Busy, Invalid, NotFound
 from kernel.values import cut_bytes, sha256_hex
 
 DERIVED_TITLE_BYTES = 80
+KEPT_FOR_PERSONS = 10
+"""One part in so many of the node's memory is filled by no process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document before it is written. ``owner`` is an address or ``operator``; no title: its first line."""
+    """A document before it is written. ``owner`` is an address or ``operator``; no title: its first line. ``pid``: of
+    the process that writes it, 0 for a person.
+    """
 
     owner: str
     scope: str
@@ -134,15 +138,21 @@ class Documents:
             for owner, count in sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))[:most]
         ]
 
-    def check_room(self, owner: str, size: int, bounds: Bounds) -> None:
-        """Raises Busy when a document of ``size`` bytes has no place."""
-        for what, held, limit in (
-            (f"documents of {owner}", self._counts[owner] + 1, bounds.documents_per_owner),
-            ("documents of this node", len(self) + 1, bounds.documents),
-            ("bytes of all documents", self.bytes + size, bounds.documents_bytes),
+    def check_room(self, owner: str, size: int, bounds: Bounds, *, by_process: bool) -> None:
+        """Raises Busy when a document of ``size`` bytes has no place: for a process that writes sooner than for a
+        person.
+        """
+        for what, held, limit, shared in (
+            (f"documents of {owner}", self._counts[owner] + 1, bounds.documents_per_owner, False),
+            ("documents of this node", len(self) + 1, bounds.documents, True),
+            ("bytes of all documents", self.bytes + size, bounds.documents_bytes, True),
         ):
-            if held > limit:
-                raise Busy(f"memory is full: this would make {held} {what}, limit {limit}; forget some first")
+            kept = limit // KEPT_FOR_PERSONS if shared and by_process else 0
+            if held > limit - kept:
+                whose = f" less {kept} that are kept for persons" if kept else ""
+                raise Busy(
+                    f"memory is full: this would make {held} {what}, limit {limit}{whose}; forget some first"
+                )
 
 
 def draft_document(
@@ -157,7 +167,7 @@ def draft_document(
     except DocumentError as error:
         raise Invalid(str(error)) from error
     size = len(new.text.encode())
-    documents.check_room(new.owner, size, bounds)
+    documents.check_room(new.owner, size, bounds, by_process=new.pid != 0)
     body = {
         "id": ident,
         "owner": new.owner,

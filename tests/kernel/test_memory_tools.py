@@ -259,6 +259,37 @@ def test_an_owner_and_the_node_have_a_bound(tmp_path: Path) -> None:
     on_twin(tmp_path, body, bounds=bounds)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(documents=20), "19 documents of this node, limit 20 less 2 that are kept for persons"),
+        (
+            Bounds(documents_bytes=200),
+            "190 bytes of all documents, limit 200 less 20 that are kept for persons",
+        ),
+    ],
+)
+def test_what_agents_remember_leaves_room_for_what_a_person_adds(
+    tmp_path: Path, bounds: Bounds, said: str
+) -> None:
+    async def fill(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        for round_ in range(18):
+            assert (await twin.call_tool(ada, "memory_write", {"text": "x" * 10}, round_))["status"] == "ok"
+
+    async def body(twin: Twin) -> None:  # in another boot: what is held decides, not what was counted
+        ada = await twin.delivery()
+        outcome = await twin.call_tool(ada, "memory_write", {"text": "y" * 10}, 18)
+        assert outcome["status"] == "error" and said in outcome["text"]
+        for text in ("a person's", "and one mor"[:10]):
+            await control_of(twin).memory.add(OP, text, "", "shared")
+        with pytest.raises(Busy, match="limit"):
+            await control_of(twin).memory.add(OP, "too many..", "", "shared")
+
+    on_twin(tmp_path, fill, bounds=bounds)
+    on_twin(tmp_path, body, bounds=bounds)
+
+
 def test_a_person_adds_finds_shows_and_forgets(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         memory = control_of(twin).memory
