@@ -22,6 +22,9 @@ from kernel.state import DeadLetter, Mail, State
 
 OPERATOR = "operator"
 REMEMBERED_TRACES = 10_000
+BURIED_AT_ONCE = (
+    100  # between two rounds of the event loop: mailboxes that are full end without holding it up
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Post:
         self._on_arrival = on_arrival
         self._on_dead = on_dead
         self._traces: OrderedDict[bytes, int] = OrderedDict()
+        self._burials: dict[str, str] = {}  # why, of mailboxes that are being buried
+        self._resumes = False
         self.settle: Callable[[str], Sequence[Draft]]
         self.abroad: Callable[[Outgoing, int], tuple[Draft, str, str]]
 
@@ -236,16 +241,31 @@ class Post:
         return drops
 
     def bury_all(self, address: str, why: str) -> None:
-        """Bury everything in a mailbox; later, while the ledger takes nothing and the slot stays down."""
-        try:
-            for ident in list(self._state.mail.get(address, {})):
-                self.bury(ident, why)
-        except LedgerUnavailable:
-            self._recorder.when_writable(("bury", address), lambda: self._bury_later(address, why))
+        """Bury everything in the mailbox of an address that is down: a few messages at a time, and later while the
+        ledger takes nothing. What runs there again meanwhile gets the rest.
+        """
+        if self._state.mail.get(address):
+            self._burials[address] = why
+            if not self._resumes:
+                self._bury_some()
 
-    def _bury_later(self, address: str, why: str) -> None:
-        if self._live.at(address) is None:
-            self.bury_all(address, why)
+    def _bury_some(self) -> None:
+        self._resumes = False
+        try:
+            for _ in range(BURIED_AT_ONCE):
+                if not self._burials:
+                    return
+                address, why = next(iter(self._burials.items()))
+                box = self._state.mail.get(address)
+                if box and self._live.at(address) is None:
+                    self.bury(next(iter(box)), why)
+                else:
+                    del self._burials[address]
+        except LedgerUnavailable:
+            self._recorder.when_writable("burials", self._bury_some)
+            return
+        self._resumes = True
+        asyncio.get_running_loop().call_soon(self._bury_some)
 
     async def replay(self, ident: str, cause: int) -> Mail:
         """Send a dead letter again, as a new message with the old sender's rights. Raises NotFound."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -292,6 +292,8 @@ class Processes:
         slot = self._slot(address)
         self._check_nothing_removed(address)
         self._check_up(slot.parent)
+        if self._state.down(address) is not None:
+            self._check_buried(self._tree_below(address))
         self._event(slot.parent, Start(name_of(address)))
 
     def removal(self, address: str, recursive: bool) -> list[str]:
@@ -310,7 +312,14 @@ class Processes:
         running = next((one for one in gone if self._is_up(one)), None)
         if running is not None:
             raise Busy(f"{running} has not ended yet; try again in a moment")
+        self._check_buried(gone)
         return gone
+
+    def _check_buried(self, down: Iterable[str]) -> None:
+        """What waited for something that is down is dead, though all of it may not be recorded yet."""
+        late = next((one for one in down if self._state.mail.get(one)), None)
+        if late is not None:
+            raise Busy(f"the messages for {late} are being made dead letters; try again in a moment")
 
     def _is_up(self, address: str) -> bool:
         """Whether something runs at ``address``, or is to: its start may wait for the next round of the loop."""
@@ -677,8 +686,8 @@ class Processes:
             self._forget(below, why if below == address else f"{address} was removed")
 
     def _forget(self, address: str, why: str) -> None:
-        """Remove a slot after all that is of it, its mail and what is below it: while the disk takes none of that, the
-        slot waits for it, and so nothing is ever left of an address that is no more.
+        """Remove a slot after all that is of it, its mail and what is below it: while that takes time, or the disk
+        takes none of it, the slot waits, and so nothing is ever left of an address that is no more.
         """
         slot = self._state.slots.get(address)
         if slot is None:
@@ -686,7 +695,10 @@ class Processes:
         self._fail_starts(address, f"{address} was removed: {why}")
         self.bury(address, f"{address} was removed: {why}")
         if self._state.mail.get(address) or self._state.child_count(address):
-            self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))
+            if self._recorder.waiting:
+                self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))
+            else:
+                self._later(0.0, lambda: self._forget_later(slot, why))
             return
         body = {"address": address, "state": "removed", "why": why[:200]}
         self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
