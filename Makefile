@@ -61,7 +61,7 @@ check: setup
 	.venv/bin/lint-imports --no-logo
 
 test: setup
-	$(PY) -m pytest -m "not slow" --numprocesses 2 --dist loadgroup
+	$(PY) -m pytest -m "not slow" --numprocesses 2
 
 prove: setup
 	$(PY) tests/prove/run.py $(foreach part,$(PART),--part $(part))

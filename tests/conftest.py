@@ -8,12 +8,13 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.patience import TEST_S
-
-INTEGRATION = Path(__file__).with_name("integration")
+from tests.sharing import NodesTogether
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,14 +23,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file of real nodes goes to one worker whole, as its tests share a node; so do all files of the one real Ray."""
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_S))
-    on_ray = {item.path for item in items if item.get_closest_marker("ray")}
-    for item in items:
-        if item.path.is_relative_to(INTEGRATION):
-            item.add_marker(pytest.mark.xdist_group("ray" if item.path in on_ray else item.path.stem))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """A file of real nodes goes to one worker whole, as its tests share a node; so do all files of the one real Ray."""
+    return NodesTogether(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
