@@ -8,8 +8,7 @@ from tests.prove import crash_walk, mutants, power_cut, tamper
 
 
 def test_some_disks_that_a_power_cut_could_leave() -> None:
-    power_cut.prepare()
-    walked = power_cut.walk(0, 1, "test", limit=15)
+    walked = power_cut.walk(power_cut.states_of(power_cut.recorded_runs(), "test", limit=15))
     assert walked.states > 15 and walked.found == []
 
 

@@ -10,12 +10,9 @@ it.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import errno
-import multiprocessing
 import os
-import random
 import signal
 import sys
 import tempfile
@@ -24,7 +21,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +31,10 @@ from chain.disk import Disk
 from chain.rotation import vkeys_text
 from chain.sequencer import Written
 from chain.verify import verify
-from tests.prove.power_cut import NEW, OLD, ROOT, SHOWN, Expected, faults, goes_on, work_through
-from tests.prove.progress import Steps
+from tests.prove.power_cut import NEW, OLD, ROOT, Expected, faults, goes_on, work_through
 from tests.prove.recorded_disk import Content, CutState, WatchedDisk
+from tests.prove.walks import Looked, run_alone, say_found, walk_calls
 
-PARALLEL = 2
-QUICK_STEP = 12
-LIMIT = 5_000
-BATCH = 8  # calls handed to a process at once
 _WRITING = ("create", "create_new", "write", "truncate", "allocate", "sync", "rename", "remove")
 _WRITING += ("remove_directory", "new_directory", "sync_directory")
 
@@ -204,59 +196,22 @@ def _verified(root: Path) -> Iterator[str]:
         yield f"verify: {finding.kind} at {finding.where}: {finding.expected[:60]} / {finding.found[:60]}"
 
 
-def _calls(ats: range) -> tuple[int, list[str], bool]:
-    """The writing calls ``ats``: how many runs, what was found, and whether the work ended before a kill."""
-    runs, found, ended = 0, [], False
-    for at in ats:
-        for midway in (False, True):
-            wrong, killed = look(at, midway)
-            runs += 1
-            found += wrong
-        ended = ended or not killed
-    return runs, found, ended
-
-
-def _walk(console: Console, first: int, step: int) -> Iterator[tuple[int, list[str], bool]]:
-    """Every ``step``-th call from ``first`` on, until the work ends before the kill."""
-    with (
-        Steps(console, "crash walk, writing calls killed at", None) as bar,
-        multiprocessing.get_context("fork").Pool(PARALLEL) as pool,
-    ):
-        for at in count(first, BATCH * PARALLEL * step):
-            ranges = [
-                range(at + n * BATCH * step, at + (n + 1) * BATCH * step, step) for n in range(PARALLEL)
-            ]
-            done = pool.map(_calls, ranges, chunksize=1)
-            yield from done
-            bar.reach((at - first) // step + BATCH * PARALLEL)
-            if at > LIMIT or any(ended for _, _, ended in done):
-                return
+def _look_twice(seed: str, at: int) -> Looked:
+    """Killed before the call, and within it."""
+    done = [look(at, midway) for midway in (False, True)]
+    return Looked(len(done), [fault for found, _ in done for fault in found], all(came for _, came in done))
 
 
 def prove_crashes(console: Console, seed: str, quick: bool) -> bool:
     """The walk, whole or every twelfth call of it; prints what it found."""
     started = time.monotonic()
-    step = QUICK_STEP if quick else 1
-    done = list(_walk(console, random.Random(seed).randrange(step), step))
-    runs, found = sum(part[0] for part in done), [fault for part in done for fault in part[1]]
+    runs, found = walk_calls(console, "crash walk, writing calls killed at", _look_twice, seed, quick)
     console.print(
         f"  crash walk: {runs} runs, each killed at another writing call, {time.monotonic() - started:.0f} s",
         highlight=False,
     )
-    for fault in found[:SHOWN]:
-        console.print(f"       {fault}", style="red", highlight=False, markup=False)
-    console.print(f"{'FAIL' if found else ' ok '} no acknowledged entry is missing, and what is left verifies",
-                  style="red" if found else "green", highlight=False)  # fmt: skip
-    return not found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help=f"each {QUICK_STEP}th call")
-    parser.add_argument("--seed", default="weftos")
-    options = parser.parse_args()
-    return 0 if prove_crashes(Console(), options.seed, options.quick) else 1
+    return say_found(console, found, "no acknowledged entry is missing, and what is left verifies")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_alone(prove_crashes, __doc__, "each twelfth call"))

@@ -21,7 +21,8 @@ from kernel.cells import Cells
 from kernel.started_cell import StartedCell
 from tests.kernel.kernel_twin import Twin, kernel_twin
 from tests.kernel.test_cell_door import HandEngine
-from tests.prove.fuzz_watch import HANG_S, Fuzzed, Watch
+from tests.patience import HANG_S
+from tests.prove.fuzz_watch import Fuzzed, Watch
 from tests.prove.hostile_values import HostileValues
 
 BOOT = 7

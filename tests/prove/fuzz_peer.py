@@ -28,7 +28,8 @@ from tests.kernel.kernel_twin import Twin, kernel_twin
 from tests.kernel.test_control import control_of
 from tests.mesh.memory_transport import MemoryNetwork
 from tests.mesh.rogue import Rogue
-from tests.prove.fuzz_watch import HANG_S, Fuzzed, Watch
+from tests.patience import HANG_S
+from tests.prove.fuzz_watch import Fuzzed, Watch
 from tests.prove.hostile_values import HostileValues
 
 FRAMES_PER_LINK = 24

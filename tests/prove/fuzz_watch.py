@@ -13,8 +13,6 @@ from typing import Any
 
 from kernel.loop_lag import LoopLag
 
-HANG_S = 60.0
-"""Longer than this for one answer or one end of a link is a hang, on whatever machine."""
 MEMORY_MIB = 256
 """What the process may grow by, from warm to the end."""
 

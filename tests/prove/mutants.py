@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.prove.progress import follow
+from tests.prove.walks import PARALLEL
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODULES = ("disk", "journal", "slots", "publisher", "snapshot", "erasure", "recovery")
 KEY_MODULES = ("keys", "key_change")
 SYNCS = ("sync", "sync_directory")
-PARALLEL = 2
 QUICK = 3
 CAUGHT, SURVIVED = 3, 0  # a fault of the walk itself ends with 1
 
@@ -110,8 +110,8 @@ def try_mutant(module: str, number: int, seed: str) -> int:
     if module.rpartition(".")[2] in KEY_MODULES:
         _, found = key_cut.key_walk(seed)
     else:
-        power_cut.prepare()
-        found = power_cut.walk(0, 1, seed, stop=True).found
+        states = power_cut.states_of(power_cut.recorded_runs(), seed)
+        found = power_cut.walk(states, stop=True).found
     print("\n".join(found[:1]))
     return CAUGHT if found else SURVIVED
 

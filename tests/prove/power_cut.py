@@ -11,17 +11,14 @@ that are recovered, each tenth goes on: it commits, publishes and stops.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import errno
-import multiprocessing
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain as chain_of
 from pathlib import Path
 
@@ -43,6 +40,7 @@ from chain.tile_store import TileStore
 from tests.prove.key_cut import key_walk
 from tests.prove.progress import follow
 from tests.prove.recorded_disk import CutState, RecordedDisk, WatchedDisk, cut_states
+from tests.prove.walks import forked_pool, run_alone, say_found
 
 ROOT = Path("/ledger")
 OLD = Keys(bytes(range(32)), bytes(range(32, 64)))
@@ -52,10 +50,8 @@ RESERVE_BYTES = 512
 OWN_KINDS = ("node.disk_full", "node.disk_free")  # written by the ledger itself
 SEGMENT_BYTES = 6_000
 TABLE = "commits"
-PARALLEL = 2
 PARTS = 64  # of the walk
 GOES_ON = 10
-SHOWN = 5
 
 
 @dataclass
@@ -383,45 +379,51 @@ class Walked:
     found: list[str]
 
 
-_RUNS: list[Run] = []  # inherited by the processes of the walk
+State = tuple[Run, CutState]
 
 
-def walk(part: int, parts: int, seed: str, limit: int | None = None, stop: bool = False) -> Walked:
-    """Look at every ``parts``-th state from ``part`` on. ``limit``: no more states than that of each run, spread over
-    it by chance; ``stop`` at the first fault.
-    """
+def states_of(runs: Sequence[Run], seed: str, limit: int | None = None) -> Iterator[State]:
+    """What a cut could leave of each run. ``limit``: no more than that of each, spread over it by chance."""
+    for run in runs:
+        states: Iterable[CutState] = cut_states(run.disk, random.Random(f"{seed} {run.name}"))
+        if limit is not None:
+            every = list(states)
+            states = random.Random(seed).sample(every, min(limit, len(every)))
+        yield from ((run, state) for state in states)
+
+
+def walk(states: Iterable[State], stop: bool = False) -> Walked:
+    """Look at each of them; ``stop`` at the first fault."""
     count, found = 0, []
-    for run in _RUNS:
-        states = list(cut_states(run.disk, random.Random(f"{seed} {run.name}")))
-        if limit is not None and limit < len(states):
-            states = random.Random(seed).sample(states, limit)
-        for state in states[part::parts]:
-            count += 1
-            more = goes_on(state, run.expected) if count % GOES_ON == 0 else ()
-            for fault in chain_of(faults(state, run.expected), more):
-                found.append(f"{run.name}, {state.where}: {fault}")
-                if stop:
-                    return Walked(count, found)
+    for run, state in states:
+        count += 1
+        more = goes_on(state, run.expected) if count % GOES_ON == 0 else ()
+        for fault in chain_of(faults(state, run.expected), more):
+            found.append(f"{run.name}, {state.where}: {fault}")
+            if stop:
+                return Walked(count, found)
     return Walked(count, found)
 
 
-def prepare() -> None:
-    """Record the runs anew."""
-    _RUNS[:] = recorded_runs()
+_STATES: list[State] = []  # inherited by the processes of the walk
+
+
+def _part(part: int) -> Walked:
+    return walk(_STATES[part::PARTS])
 
 
 def prove_power_cuts(console: Console, seed: str, quick: bool) -> bool:
     """The walk, whole or in its quick form; prints what it found."""
     started = time.monotonic()
-    prepare()
-    limit = 400 if quick else None
-    with multiprocessing.get_context("fork").Pool(PARALLEL) as pool:
-        walks = pool.imap_unordered(partial(walk, parts=PARTS, seed=seed, limit=limit), range(PARTS))
+    runs = recorded_runs()
+    _STATES[:] = states_of(runs, seed, 400 if quick else None)
+    with forked_pool() as pool:
+        walks = pool.imap_unordered(_part, range(PARTS))
         done = list(follow(console, "power cuts, parts of the walk", PARTS, walks))
     found = [fault for walked in done for fault in walked.found]
-    operations = sum(len(run.disk.operations) for run in _RUNS)
+    operations = sum(len(run.disk.operations) for run in runs)
     states = sum(walked.states for walked in done)
-    entries = len(_RUNS[-1].expected.leaves)
+    entries = len(runs[-1].expected.leaves)
     key_states, key_faults = key_walk(seed)
     found += key_faults
     console.print(
@@ -430,20 +432,8 @@ def prove_power_cuts(console: Console, seed: str, quick: bool) -> bool:
         f"{time.monotonic() - started:.0f} s",
         highlight=False,
     )
-    for fault in found[:SHOWN]:
-        console.print(f"       {fault}", style="red", highlight=False, markup=False)
-    console.print(f"{'FAIL' if found else ' ok '} nothing acknowledged is missing, nothing is half there",
-                  style="red" if found else "green", highlight=False)  # fmt: skip
-    return not found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="some states of each run, by chance")
-    parser.add_argument("--seed", default="weftos")
-    options = parser.parse_args()
-    return 0 if prove_power_cuts(Console(), options.seed, options.quick) else 1
+    return say_found(console, found, "nothing acknowledged is missing, nothing is half there")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_alone(prove_power_cuts, __doc__, "some states of each run, by chance"))

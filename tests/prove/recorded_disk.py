@@ -12,7 +12,6 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from threading import RLock
@@ -53,7 +52,7 @@ class Content:
 
     def files(self) -> dict[Path, bytes]:
         """Every file by its name."""
-        return {path: self.inodes[inode] for path, inode in sorted(self.names.items())}
+        return {path: self.inodes[inode] for path, inode in self.names.items()}
 
     def reachable(self, root: Path) -> Content:
         """Only what is in directories that are there, all the way up to ``root``."""
@@ -171,8 +170,10 @@ class RecordedDisk(WatchedDisk):
 
     def names(self, directory: Path) -> list[str]:
         with self._lock:
-            inside = {path.name for path in self.now.names if path.parent == directory}
-            return sorted(inside | {path.name for path in self.now.directories if path.parent == directory})
+            start = f"{directory}/"
+            below = map(str, (*self.now.names, *self.now.directories))  # far cheaper than their parents
+            found = {path[len(start) :] for path in below if path.startswith(start)}
+            return sorted(name for name in found if "/" not in name)
 
     def read(self, path: Path) -> bytes:
         return self.now.inodes[self._inode(path)]
@@ -262,13 +263,13 @@ def cut_states(disk: RecordedDisk, dice: random.Random) -> Iterator[CutState]:
     durable = disk.before.copy()
     pending: list[Operation] = []
     promises: list[bytes] = []
-    seen: set[bytes] = set()
+    seen: set[object] = set()
     for number, operation in enumerate([*disk.operations, Operation("end")]):
         if operation.kind in ("sync", "sync_directory", "end"):
             place = f"before operation {number}, {operation.kind} {operation.path}".rstrip(" .")
             for outcome in _outcomes(durable, pending, dice):
                 content = outcome.reachable(disk.root)
-                mark = _digest(content, promises)
+                mark = len(promises), frozenset(content.files().items())
                 if mark not in seen:
                     seen.add(mark)
                     yield CutState(content, tuple(promises), place)
@@ -330,10 +331,3 @@ def _applied(durable: Content, chosen: Sequence[Operation], torn: int = -1, kept
     for at, operation in enumerate(chosen):
         content.apply(operation, kept_bytes if at == torn else None)
     return content
-
-
-def _digest(content: Content, promises: Sequence[bytes]) -> bytes:
-    digest = sha256(str(len(promises)).encode())
-    for path, data in content.files().items():
-        digest.update(str(path).encode() + b"\0" + sha256(data).digest())
-    return digest.digest()

@@ -8,7 +8,6 @@ finding for nobody. A change that is not found must mean nothing: then every row
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import random
 import shutil
@@ -34,7 +33,9 @@ from chain.keys import create_keys, load_keys
 from chain.ledger import Draft
 from chain.rotation import KeyPair
 from tests.chain.archives import append, archive_of
+from tests.patience import HANG_S
 from tests.prove.progress import follow
+from tests.prove.walks import PARALLEL, run_alone, say_found
 
 ENTRIES = 200
 HEADER_BYTES = 4096
@@ -43,10 +44,7 @@ BLOCK_BYTES = 2**18
 BLOCK_HEADER_BYTES = 8
 PLACES = 2_000
 QUICK_STEP = 61
-PARALLEL = 2
 PARTS = 32
-PATIENCE_S = 60.0
-SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +154,9 @@ def _part(intact: Intact, part: int, every: list[Change]) -> list[tuple[Change, 
             theirs.close()
             try:
                 while len(verdicts) < len(todo):
-                    if not ours.poll(PATIENCE_S):
+                    if not ours.poll(HANG_S):
                         child.kill()
-                        verdicts.append(f"no answer within {PATIENCE_S:.0f} s")
+                        verdicts.append(f"no answer within {HANG_S:.0f} s")
                         break
                     verdicts.append(ours.recv())
             except EOFError:
@@ -190,23 +188,14 @@ def prove_tampering_db(console: Console, seed: str, quick: bool) -> bool:
         total = sum(count for (of, _), count in counts.items() if of == kind)
         table.add_row(kind, f"{total:,}", f"{counts[kind, 'found']:,}", f"{counts[kind, 'meaningless']:,}")
     console.print(table)
-    wrong = [(change, verdict) for change, verdict in done if verdict not in ("found", "meaningless")]
-    for change, verdict in wrong[:SHOWN]:
-        console.print(f"       {change.kind}, byte {change.at}, turned by {change.turned}: {verdict[:300]}",
-                      style="red", highlight=False, markup=False)  # fmt: skip
+    wrong = [
+        f"{change.kind}, byte {change.at}, turned by {change.turned}: {verdict}"
+        for change, verdict in done
+        if verdict not in ("found", "meaningless")
+    ]
     console.print(f"  {len(done):,} changes, {time.monotonic() - started:.0f} s", highlight=False)
-    console.print(f"{'FAIL' if wrong else ' ok '} every change of the database is found, or means nothing",
-                  style="red" if wrong else "green", highlight=False)  # fmt: skip
-    return not wrong
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="some bytes")
-    parser.add_argument("--seed", default="weftos")
-    options = parser.parse_args()
-    return 0 if prove_tampering_db(Console(), options.seed, options.quick) else 1
+    return say_found(console, wrong, "every change of the database is found, or means nothing")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_alone(prove_tampering_db, __doc__, "some bytes"))

@@ -10,10 +10,8 @@ must agree: each effect once, the message answered once, each record once.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import errno
-import multiprocessing
 import os
 import random
 import signal
@@ -21,8 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -30,14 +27,9 @@ from rich.console import Console
 from chain.errors import LedgerUnavailable
 from tests.kernel.disks import StumblingDisk
 from tests.kernel.errand import Outside, errand, faults
-from tests.prove.progress import Steps
+from tests.prove.walks import Looked, run_alone, say_found, walk_calls
 
-PARALLEL = 2
-QUICK_STEP = 12
-BATCH = 4
-LIMIT = 2_000
 LEAST = 100  # so many calls write in each run
-SHOWN = 20
 AGAIN = 60  # calls within which a second kill comes
 CODES = (errno.ENOSPC, errno.EIO)
 Stumble = Callable[[int, Callable[[], None]], None]
@@ -120,56 +112,22 @@ def look_failing(at: int, midway: bool, calls: int, code: int) -> tuple[list[str
         return found, made > at
 
 
-def _calls(job: tuple[str, range]) -> tuple[int, list[str], bool]:
-    """The writing calls of a range: how many runs, what was found, and whether the work ended before them."""
-    seed, ats = job
-    runs, found, ended = 0, [], False
-    for at in ats:
-        dice = random.Random(f"{seed} {at}")
-        done = [look_killed(at, midway, dice.randrange(AGAIN)) for midway in (False, True)]
-        done.append(look_failing(at, dice.random() < 0.5, dice.choice((1, 2, 5, 12)), dice.choice(CODES)))
-        runs += len(done)
-        found += [fault for faults_, _ in done for fault in faults_]
-        ended = ended or not any(reached for _, reached in done)
-    return runs, found, ended
-
-
-def _walk(console: Console, seed: str, first: int, step: int) -> Iterator[tuple[int, list[str], bool]]:
-    with (
-        Steps(console, "turn walk, writing calls", None) as bar,
-        multiprocessing.get_context("fork").Pool(PARALLEL) as pool,
-    ):
-        for at in count(first, BATCH * PARALLEL * step):
-            starts = [at + n * BATCH * step for n in range(PARALLEL)]
-            done = pool.map(_calls, [(seed, range(a, a + BATCH * step, step)) for a in starts], chunksize=1)
-            yield from done
-            bar.reach((at - first) // step + BATCH * PARALLEL)
-            if at > LIMIT or all(ended for _, _, ended in done):
-                return
+def _look(seed: str, at: int) -> Looked:
+    """Killed before the call and within it, and refused there."""
+    dice = random.Random(f"{seed} {at}")
+    done = [look_killed(at, midway, dice.randrange(AGAIN)) for midway in (False, True)]
+    done.append(look_failing(at, dice.random() < 0.5, dice.choice((1, 2, 5, 12)), dice.choice(CODES)))
+    return Looked(len(done), [fault for found, _ in done for fault in found], any(came for _, came in done))
 
 
 def prove_turns(console: Console, seed: str, quick: bool) -> bool:
     """The walk, whole or every twelfth call of it; prints what it found."""
     started = time.monotonic()
-    step = QUICK_STEP if quick else 1
-    done = list(_walk(console, seed, random.Random(seed).randrange(step), step))
-    runs, found = sum(part[0] for part in done), [fault for part in done for fault in part[1]]
+    runs, found = walk_calls(console, "turn walk, writing calls", _look, seed, quick)
     console.print(f"  turn walk: {runs} runs, each stumbling at another call, {time.monotonic() - started:.0f} s",
                   highlight=False)  # fmt: skip
-    for fault in found[:SHOWN]:
-        console.print(f"       {fault}", style="red", highlight=False, markup=False)
-    console.print(f"{'FAIL' if found else ' ok '} each effect, answer, child and document is there once",
-                  style="red" if found else "green", highlight=False)  # fmt: skip
-    return not found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help=f"each {QUICK_STEP}th call")
-    parser.add_argument("--seed", default="weftos")
-    options = parser.parse_args()
-    return 0 if prove_turns(Console(), options.seed, options.quick) else 1
+    return say_found(console, found, "each effect, answer, child and document is there once")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_alone(prove_turns, __doc__, "each twelfth call"))
