@@ -40,7 +40,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernel.errors import LockedError, SessionError
-from kernel.strays import descendants, read_processes
+from kernel.strays import ProcessRow, descendants, read_process, read_processes
 
 _BOOT_FILE = "boot.json"
 _LOCK_FILE = "lock"
@@ -49,7 +49,6 @@ _FLOCK = struct.Struct("@hhqqi0q")  # struct flock of fcntl(2): type, whence, st
 _PROOF_S = 2.0
 _PAUSE_S = 0.02
 SESSION_VARIABLE = "WEFTOS_SESSION"
-_DEAD = frozenset("ZXx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +66,6 @@ class BootRecord:
     runtime: str
     machine_boot: str
     directory: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Process:
-    pid: int
-    state: str
-    session: int
-    start_ticks: int
 
 
 class DataLock:
@@ -130,7 +121,7 @@ def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
     Only the session's leader does so: a node that was started inside somebody's session does not own that. From then
     on it can be known as this directory's, to its end, and so can what it starts with :data:`SESSION_VARIABLE`.
     """
-    leader = _read_process(os.getpid()) if os.getsid(0) == os.getpid() else None
+    leader = read_process(os.getpid()) if os.getsid(0) == os.getpid() else None
     record = BootRecord(
         boot=boot,
         session_leader=leader.pid if leader else 0,
@@ -218,7 +209,7 @@ def end_old_session(data_dir: Path, timeout_s: float = 10.0) -> int:
 
 def session_members(sid: int) -> list[int]:
     """All living processes of session ``sid``."""
-    return [process.pid for process in _processes_of(sid)]
+    return [row.pid for row in read_processes().values() if row.alive and row.session == sid]
 
 
 def _await_proof(data_dir: Path, record: BootRecord, deadline: float) -> None:
@@ -236,7 +227,7 @@ def _await_proof(data_dir: Path, record: BootRecord, deadline: float) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _is_proven(data_dir: Path, record: BootRecord, members: list[_Process]) -> bool:
+def _is_proven(data_dir: Path, record: BootRecord, members: list[ProcessRow]) -> bool:
     """Whether the session of ``record`` was led by a run on ``data_dir``."""
     mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
     return _leader_of(data_dir) == record.session_leader or any(
@@ -299,45 +290,41 @@ def _leader_byte(data_dir: Path) -> int:
 def _may_be_ours(record: BootRecord) -> bool:
     if record.session_leader in (0, os.getsid(0)):
         return False
-    leader = _read_process(record.session_leader)
+    leader = read_process(record.session_leader)
     return leader is None or leader.start_ticks == record.start_ticks
 
 
-def _old_members(record: BootRecord) -> list[_Process]:
+def _old_members(record: BootRecord) -> list[ProcessRow]:
     """Those of the session, and what is below them in sessions of its own."""
     if not _may_be_ours(record):
         return []
     rows = read_processes()
-    members = {process.pid: process for process in _processes_of(record.session_leader)}
-    for pid in [below for root in members for below in descendants(rows, root)]:
-        if pid not in members and (process := _read_process(pid)) and process.state not in _DEAD:
-            members[pid] = process
+    roots = [row.pid for row in rows.values() if row.alive and row.session == record.session_leader]
+    members = {*roots, *(below for root in roots for below in descendants(rows, root))}
     return [
-        process
-        for process in members.values()
-        if process.start_ticks >= record.start_ticks and _is_my_users(process.pid)
+        rows[pid]
+        for pid in sorted(members)
+        if rows[pid].start_ticks >= record.start_ticks and _is_my_users(pid)
     ]
 
 
-def _cut_loose(record: BootRecord) -> list[_Process]:
+def _cut_loose(record: BootRecord) -> list[ProcessRow]:
     """What left the session, and was left by whoever adopted it: it has the session's mark still.
 
     A node takes such along at its end; one that was killed could not. What has given up its environment is not found.
     """
     mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
-    found = (_read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return [
         process
-        for process in found
-        if process
-        and process.state not in _DEAD
+        for process in read_processes().values()
+        if process.alive
         and process.session != os.getsid(0)
         and _is_my_users(process.pid)
         and mark in _environment_of(process.pid)
     ]
 
 
-def _kill_and_wait(processes: list[_Process], deadline: float) -> None:
+def _kill_and_wait(processes: list[ProcessRow], deadline: float) -> None:
     """SIGKILL each, then wait until all have ended or the deadline is over."""
     poll = select.poll()
     waiting: set[int] = set()
@@ -359,36 +346,17 @@ def _kill_and_wait(processes: list[_Process], deadline: float) -> None:
             os.close(pidfd)
 
 
-def _open(process: _Process) -> int | None:
+def _open(process: ProcessRow) -> int | None:
     """A pidfd of ``process``, None when it is gone, even if its pid has been given out again."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    present = _read_process(process.pid)
+    present = read_process(process.pid)
     if present and (present.session, present.start_ticks) == (process.session, process.start_ticks):
         return pidfd
     os.close(pidfd)
     return None
-
-
-def _processes_of(sid: int) -> list[_Process]:
-    found = (_read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
-    return [process for process in found if process and process.session == sid and process.state not in _DEAD]
-
-
-def _read_process(pid: int) -> _Process | None:
-    """From /proc/PID/stat, see proc(5). The command in it may hold anything and ends at the last ``)``."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except (
-        FileNotFoundError,
-        ProcessLookupError,
-        PermissionError,
-    ):  # the last: /proc is mounted with hidepid
-        return None
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    return _Process(pid, fields[0].decode(), int(fields[3]), int(fields[19]))
 
 
 def _is_my_users(pid: int) -> bool:

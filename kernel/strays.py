@@ -37,7 +37,7 @@ def read_processes() -> dict[int, ProcessRow]:
 
 
 def read_process(pid: int) -> ProcessRow | None:
-    """One of them; None when there is none."""
+    """One of them; None when there is none. The command in the file may hold anything and ends at the last ``)``."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (

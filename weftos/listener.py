@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from kernel.cell_door import listen
+from kernel.strays import read_process
 from weftos.api import Streams, create_app
 from weftos.api_parts import OPERATOR, encode, error_answer
 from weftos.connections import ConnectionLimits, Connections, caller_of
@@ -209,11 +210,8 @@ def _peer_of(connection: Any) -> Operator:
 
 def _parent_of(os_pid: int) -> int | None:
     """The process that a process is a child of; None when it cannot be found."""
-    try:
-        stat = Path(f"/proc/{os_pid}/stat").read_bytes()
-    except OSError:
-        return None
-    return int(stat[stat.rindex(b")") + 2 :].split()[1])
+    found = read_process(os_pid)
+    return found.parent if found else None
 
 
 class _OwnerOnly:

@@ -38,7 +38,7 @@ def _part(part: int, seed_text: str, runs: int) -> tuple[int, int, str]:
 
 
 def prove_commit_replay(console: Console, seed_text: str, quick: bool) -> bool:
-    """A hundred thousand units of records, good and bad, in any order."""
+    """Some ninety thousand units of records, good and bad, in any order."""
     part = partial(_part, seed_text=seed_text, runs=QUICK_RUNS if quick else RUNS)
     units = taken = 0
     with forked_pool() as pool:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from multiprocessing.pool import Pool
 
 from rich.console import Console
@@ -21,11 +22,22 @@ SHOWN = 8
 QUICK_STEP = 12
 BATCH = 4  # calls handed to a process at once
 LIMIT = 5_000
+_FORK = multiprocessing.get_context("fork")
 
 
 def forked_pool() -> Pool:
     """Processes that have what this one has made so far."""
-    return multiprocessing.get_context("fork").Pool(PARALLEL)
+    return _FORK.Pool(PARALLEL)
+
+
+def forked(target: Callable[..., None], *arguments: object) -> Connection:
+    """Call ``target`` in a process of its own, with a pipe before ``arguments``; the end of it that hears what is sent
+    there, and at the process's end, whatever that is, the end of it all.
+    """
+    ours, theirs = _FORK.Pipe(duplex=False)
+    _FORK.Process(target=target, args=(theirs, *arguments), daemon=True).start()
+    theirs.close()
+    return ours
 
 
 @dataclass(frozen=True, slots=True)

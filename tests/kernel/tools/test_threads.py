@@ -35,7 +35,7 @@ def test_no_more_calls_run_at_once_than_there_are_threads_and_as_many_do() -> No
 
     async def main() -> None:
         threads: Threads[None] = Threads(3, "t")
-        await asyncio.wait_for(asyncio.gather(*(threads.run(call) for _ in range(9))), 20)
+        await asyncio.wait_for(asyncio.gather(*(threads.run(call) for _ in range(9))), HANG_S)
 
     asyncio.run(main())
     assert most == 3
