@@ -407,6 +407,8 @@ class Control:
 
     def _no_turn(self, address: str) -> str:
         turn = self._state.turn_of(address)
+        if turn is not None and self._kernel.turns.has_ended(turn.id):
+            return f"{turn.id} of {address} has ended already; that is told when the disk takes it"
         if turn is None or not turn.diverged:
             return f"{address} has no open turn"
         return f"{turn.id} of {address} is parked; weftos divergences decide {turn.id} --dead gives it up"

@@ -127,6 +127,7 @@ class Kernel:
         self.tool_calls = ToolCalls(recorder, self.live, self.turns, registry, parts)
         self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, env.bounds)
         self.turns.bury = self.post.bury
+        self.post.has_ended = lambda message: self.turns.has_ended(turn_id(message))
         self.post.settle = self._settle_message
         self.turns.replied = self._replied
         self.turns.settle = self._settle
@@ -222,7 +223,7 @@ class Kernel:
     def _syscall(self, pid: int, call: CellCall) -> None:
         process = self.live.get(pid)
         turn = self.state.turns.get(call.turn)
-        if process is None or turn is None or process.turn != call.turn or process.ending:
+        if process is None or turn is None or process.turn != turn.id or self.turns.has_ended(turn.id):
             return
         try:
             ordinal = ordinal_of(call.round, call.index)

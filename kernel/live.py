@@ -15,8 +15,7 @@ from kernel.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 class LiveProcess:
     """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn;
     ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
-    configuration told it; ``overdue`` goes off when its turn has taken too long; ``ending``: its turn has ended, though
-    the disk has not taken that yet.
+    configuration told it; ``overdue`` goes off when its turn has taken too long.
     """
 
     pid: int
@@ -31,13 +30,11 @@ class LiveProcess:
     draining_s: float | None = None
     config: str = ""
     overdue: asyncio.TimerHandle | None = None
-    ending: bool = False
 
     def leave_turn(self) -> None:
         """It is in no turn any more."""
         self.turn = ""
         self.asked = set()
-        self.ending = False
         self.rest()
 
     def rest(self) -> None:

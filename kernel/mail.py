@@ -53,6 +53,7 @@ class Outgoing:
 class Post:
     """The node's post office. ``on_arrival(address)`` is called after each acceptance, ``on_dead`` after each death.
 
+    ``has_ended(message id)``: its turn has ended, and the disk has yet to take that.
     ``abroad(out, seq)`` drafts a message whose target names another node, as :meth:`draft` does.
     """
 
@@ -74,6 +75,7 @@ class Post:
         self._burials: dict[str, str] = {}  # why, of mailboxes that are being buried
         self._resumes = False
         self.settle: Callable[[str], Sequence[Draft]]
+        self.has_ended: Callable[[str], bool] = lambda message: False
         self.abroad: Callable[[Outgoing, int], tuple[Draft, str, str]]
 
     # -- names ---------------------------------------------------------------------------------------------------
@@ -242,7 +244,8 @@ class Post:
 
     def bury_all(self, address: str, why: str) -> None:
         """Bury everything in the mailbox of an address that is down: a few messages at a time, and later while the
-        ledger takes nothing. What runs there again meanwhile gets the rest.
+        ledger takes nothing. What runs there again meanwhile gets the rest, and a message whose turn has ended is
+        answered by that end.
         """
         if self._state.mail.get(address):
             self._burials[address] = why
@@ -256,9 +259,10 @@ class Post:
                 if not self._burials:
                     return
                 address, why = next(iter(self._burials.items()))
-                box = self._state.mail.get(address)
-                if box and self._live.at(address) is None:
-                    self.bury(next(iter(box)), why)
+                box = self._state.mail.get(address, {})
+                ident = next((one for one in box if not self.has_ended(one)), None)
+                if ident is not None and self._live.at(address) is None:
+                    self.bury(ident, why)
                 else:
                     del self._burials[address]
         except LedgerUnavailable:

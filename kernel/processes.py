@@ -651,9 +651,18 @@ class Processes:
             return
         body = {"address": address, "state": str(state), "why": why[:200]}
         self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
-        if state in (SlotState.STOPPED, SlotState.PARKED) and self._live.at(address) is None:
+        if state not in (SlotState.STOPPED, SlotState.PARKED):
+            return
+        if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile
+            self._recorder.when_writable(("left", address), lambda: self._left(address))
+        if self._live.at(address) is None:
             self._fail_starts(address, f"{address} is {state}: {why}")
             self._leave(slot)
+
+    def _left(self, address: str) -> None:
+        """A slot that is down has been recorded so: its process may have ended before."""
+        if self._live.at(address) is None:
+            self._leave_if_down(address)
 
     def _leave(self, slot: Slot) -> None:
         """A slot that is down until somebody starts it: its mail is dead, and its children end with it.

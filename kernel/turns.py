@@ -1,13 +1,16 @@
 """Turns: a message is delivered, its syscalls are answered, its end is written.
 
 One turn at a time per process. A turn belongs to the address: when an incarnation dies, its successor is handed the
-same message as the same turn, and what was recorded is answered from the record.
+same message as the same turn, and what was recorded is answered from the record. That a turn has ended belongs to the
+address as well: while the disk refuses the end it waits here, and whatever becomes of the process meanwhile, the turn
+is not handed to the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chain.errors import ChainError, LedgerUnavailable
@@ -43,6 +46,16 @@ class CellPort(Protocol):
 Replied = Callable[[Mail, str, str, int], tuple[list[Draft], Callable[[], None]]]
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a turn has ended, and in which incarnation."""
+
+    pid: int
+    status: str
+    reply: str
+    remember: list[Any]
+
+
 class Turns:
     """Opens, answers and ends turns.
 
@@ -63,6 +76,7 @@ class Turns:
         self._bounds = bounds
         self._watchers = watchers
         self._after = AfterDurable(recorder.ledger)
+        self._ends: dict[str, End] = {}  # that the disk has not taken yet
         self.bury: Callable[[str, str, tuple[Draft, ...]], object]
         self.replied: Replied
         self.settle: Callable[[Turn], list[Draft]]
@@ -89,6 +103,8 @@ class Turns:
         while box := self._state.mail.get(address):
             mail = next(iter(box.values()))
             turn = self._state.turns.get(turn_id(mail.id))
+            if self.has_ended(turn_id(mail.id)):
+                return
             if mail.deadline_us and mail.deadline_us < now_us and turn is None:
                 self.bury(mail.id, "expired before it was delivered", ())
                 continue
@@ -142,7 +158,7 @@ class Turns:
 
     def asks(self, process: LiveProcess, turn: Turn, ordinal: str) -> bool:
         """Whether ``process`` still runs the turn and waits for this call."""
-        if process.ending or process.turn != turn.id:
+        if self.has_ended(turn.id) or process.turn != turn.id:
             return False
         return self._live.at(turn.address) is process and ordinal in process.asked
 
@@ -193,25 +209,35 @@ class Turns:
         checked: list[Any] = plain(records, "remember", self._bounds.session_bytes)
         return checked
 
-    def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
-        process.ending = True  # a call that was held back is not made any more
-        try:
-            self._record_end(process, turn, status, reply, remember)
-        except LedgerUnavailable:
-            process.rest()
-            again = (process.pid, turn.id, status, reply, remember)
-            self._recorder.when_writable(("end", turn.id), lambda: self._end_again(*again))
+    def has_ended(self, ident: str) -> bool:
+        """Whether a turn that is open by the record has ended already: the disk has not taken that yet."""
+        return ident in self._ends
 
-    def _record_end(
-        self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]
-    ) -> None:
-        records: list[Draft | StateChange] = [
-            *self.settle(turn),
-            self._ended(turn, process.pid, status, reply),
-        ]
-        if remember:
+    def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
+        if self.has_ended(turn.id):
+            return
+        self._ends[turn.id] = End(process.pid, status, reply, remember)
+        self._write_end(turn)
+
+    def _write_end(self, turn: Turn) -> None:
+        try:
+            self._record_end(turn, self._ends[turn.id])
+        except LedgerUnavailable:
+            if (process := self._runs(turn)) is not None:
+                process.rest()
+            self._recorder.when_writable(("end", turn.id), lambda: self._write_end(turn))
+        except Exception:  # it cannot end so: whoever ended it does it otherwise, or its deadline
+            if self._ends.pop(turn.id, None) is not None and (process := self._runs(turn)) is not None:
+                process.rest()
+                self._watch(process)
+            raise
+
+    def _record_end(self, turn: Turn, end: End) -> None:
+        status, reply = end.status, end.reply
+        records: list[Draft | StateChange] = [*self.settle(turn), self._ended(turn, end.pid, status, reply)]
+        if end.remember:
             key = f"{turn.address}\n{turn.mail.session}"
-            records.append(StateChange(SESSION, key, remembered(remember)))
+            records.append(StateChange(SESSION, key, remembered(end.remember)))
         after: Callable[[], None] | None = None
         if turn.mail.reply_to:
             seq = self._recorder.ledger.next_seq + sum(isinstance(record, Draft) for record in records)
@@ -222,27 +248,35 @@ class Turns:
         except LedgerUnavailable:
             raise
         except ChainError as error:
-            if not remember:
+            if not end.remember:
                 raise
             why = f"what the behaviour came to cannot be recorded: {error}"
-            self._record_end(process, turn, "error", why, [])
+            self._record_end(turn, End(end.pid, "error", why, []))
             return
-        process.leave_turn()
-        if process.state is ProcessState.SUSPENDED:
-            process.on(ProcessEvent.RESUME)
+        del self._ends[turn.id]
+        self._leave(turn)
         if after is not None:
             after()
         self._tell(turn, ticket, status, reply)
-        if process.draining:
+        self._go_on(turn.address)
+
+    def _runs(self, turn: Turn) -> LiveProcess | None:
+        """The process that is in this turn."""
+        process = self._live.at(turn.address)
+        return process if process is not None and process.turn == turn.id else None
+
+    def _leave(self, turn: Turn) -> None:
+        if (process := self._runs(turn)) is not None:
+            process.leave_turn()
+            if process.state is ProcessState.SUSPENDED:
+                process.on(ProcessEvent.RESUME)
+
+    def _go_on(self, address: str) -> None:
+        process = self._live.at(address)
+        if process is not None and process.draining:
             self.drained(process.pid)
         else:
-            self.pump(process.address)
-
-    def _end_again(self, pid: int, ident: str, status: str, reply: str, remember: list[Any]) -> None:
-        process, turn = self._live.get(pid), self._state.turns.get(ident)
-        if process is not None and turn is not None and process.turn == ident:
-            self._watch(process)
-            self._end(process, turn, status, reply, remember)
+            self.pump(address)
 
     def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:
         kept, _ = cut_bytes(reply, self._bounds.reply_bytes)
@@ -257,9 +291,11 @@ class Turns:
         self._after.do(lambda: self._watchers.ended(turn.mail.id, end), ticket)
 
     def cut_short(self, process: LiveProcess, status: str, why: str) -> bool:
-        """End the open turn of a process from outside (``cancelled``, ``error``); its message is acknowledged."""
+        """End the open turn of a process from outside (``cancelled``, ``error``); its message is acknowledged. False
+        when there is none, or it has ended already.
+        """
         turn = self._state.turns.get(process.turn)
-        if turn is None:
+        if turn is None or self.has_ended(turn.id):
             return False
         self._cells.end_turn(process.pid, turn.id, why)
         self._end(process, turn, status, why, [])
@@ -281,6 +317,8 @@ class Turns:
 
     def poison(self, turn: Turn, pid: int) -> None:
         """A turn whose process crashed too often: its message becomes a dead letter."""
+        if self.has_ended(turn.id):
+            return
         self._fail(turn, pid, "poison", f"poison: {turn.crashes} incarnations crashed while handling it")
 
     def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:

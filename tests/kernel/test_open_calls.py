@@ -444,7 +444,7 @@ def test_that_a_second_attempt_was_not_made_says_nothing_of_the_first(tmp_path: 
 
 
 def test_a_question_is_not_sent_twice_when_its_answer_was_given_up_in_vain(tmp_path: Path) -> None:
-    """The turn was to end, the disk refused, the process died: its successor waits for the same answer."""
+    """The letter was to be dead, the disk refused, the process died: its successor waits for the same answer."""
     disk = FullDisk()
 
     async def body(twin: Twin) -> None:
@@ -456,7 +456,8 @@ def test_a_question_is_not_sent_twice_when_its_answer_was_given_up_in_vain(tmp_p
         disk.full = True
         sending = asyncio.create_task(twin.send("bob"))
         await until(lambda: twin.ledger.read_only is not None)
-        cut(twin, at)
+        with pytest.raises(LedgerUnavailable):
+            twin.kernel.turns.poison(twin.kernel.state.turns[at.turn], at.pid)
         twin.crash(at)
         disk.full = False
         await asyncio.gather(sending, return_exceptions=True)
