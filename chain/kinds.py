@@ -106,6 +106,7 @@ _TABLE = (
         address=_ADDRESS,
         parent="address of its supervisor",
         spec="JSON of the spawn request",
+        made_by="operator, agent or peer:ORIGIN; not in older entries",
     ),
     _kind(
         "process.started",

@@ -16,6 +16,7 @@ from chain.document import TABLE as DOCUMENTS
 from chain.document import DocumentError, decode_document
 from chain.reader import EntryRecord, Record, StateRecord
 from kernel.errors import Invalid
+from kernel.makers import OPERATOR
 from kernel.spec import ProcessSpec
 from kernel.state import Mail, Slot, State
 from kernel.values import sha256_hex
@@ -86,8 +87,13 @@ def _slot(slot: Slot, body: dict[str, Any]) -> str:
         spec = ProcessSpec.from_json(str(body.get("spec")))
     except Invalid as error:
         return f"its spec cannot be read: {error}"
-    mine = {"address": slot.address, "parent": slot.parent, **_rights(slot.spec)}
-    theirs = {"address": body.get("address"), "parent": body.get("parent"), **_rights(spec)}
+    mine = {"address": slot.address, "parent": slot.parent, "made_by": slot.made_by, **_rights(slot.spec)}
+    theirs = {
+        "address": body.get("address"),
+        "parent": body.get("parent"),
+        "made_by": body.get("made_by", OPERATOR),
+        **_rights(spec),
+    }
     return _fields(f"process {slot.address}", mine, theirs) or (
         "" if spec == slot.spec else f"process {slot.address} has another spec than it was spawned with"
     )

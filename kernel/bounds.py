@@ -23,6 +23,7 @@ class Bounds:
     operator_reserve: int = 1_000  # of these two, for the operator alone; never more than half of either
     agent_children: int = 100  # that an agent may have
     agent_subtree: int = 1_000  # below the uppermost agent
+    peer_processes: int = 1_000  # that count to one peer: what it made here, and all below
     agent_spawns_per_trace: int = 100  # by agents, because of one message from outside
     processes_per_cell: int = 512
     start_timeout_s: float = 10.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kernel.cell_table import Isolation, MadeBy
+from kernel.cell_table import Isolation
+from kernel.makers import OPERATOR, MadeBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Placement:
     import_string: str
     domain: str
     isolation: Isolation = "shared"
-    made_by: MadeBy = "operator"
+    made_by: MadeBy = OPERATOR
     python_path: tuple[str, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kernel.abi import OPEN_CALLS
+from kernel.makers import OPERATOR, MadeBy, is_peer
 
 Isolation = Literal["shared", "dedicated"]
-MadeBy = Literal["operator", "agent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,13 @@ class CellLimits:
 
     A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell. ``lease_s`` and
     ``beat_s`` are of cells on other machines (:mod:`kernel.cell.lease`). ``operator_cells`` of the ``cells`` are never
-    taken by what agents make (at most half of them).
+    taken by what agents and peers make (at most half of them), and ``peer_cells`` are the most for what one peer makes.
     """
 
     processes_per_cell: int = 512
     cells: int = 200
     operator_cells: int = 20
+    peer_cells: int = 50
     idle_cells: int = 2
     parallel_starts: int = 4
     hello_s: float = 5.0
@@ -49,10 +50,13 @@ class CellLimits:
 
 @dataclass(slots=True)
 class Seats:
-    """One cell. ``isolation`` and ``domain`` are None while it is the spare."""
+    """One cell. ``isolation`` and ``domain`` are None while it is the spare; ``taken_for``: who made the process that
+    came when it was empty.
+    """
 
     isolation: Isolation | None = None
     domain: str | None = None
+    taken_for: MadeBy = OPERATOR
     pids: set[int] = field(default_factory=set)
 
 
@@ -70,13 +74,13 @@ class CellTable:
         return self._cells[cell]
 
     def place(
-        self, pid: int, isolation: Isolation, domain: str, made_by: MadeBy = "operator"
+        self, pid: int, isolation: Isolation, domain: str, made_by: MadeBy = OPERATOR
     ) -> tuple[str | None, list[str]]:
         """The cell for a process, and the cells to start now. None when as many cells are taken as may be by those who
         made it.
         """
         cell = next(iter(self._open.get(domain, ())), None) if isolation == "shared" else None
-        if cell is None and self._taken() >= self.limit(made_by):
+        if cell is None and self.refusal(made_by):
             return None, []
         if cell is None:
             cell = self._spare()
@@ -86,14 +90,25 @@ class CellTable:
             started.append(cell)
         seats = self._cells[cell]
         seats.isolation, seats.domain = isolation, domain
+        if not seats.pids:
+            seats.taken_for = made_by
         seats.pids.add(pid)
         self._sort(cell)
         return cell, started + self.spare()
 
-    def limit(self, made_by: MadeBy) -> int:
-        """How many cells may be taken before one more is for a process made by these."""
-        cells = self._limits.cells
-        return cells if made_by == "operator" else cells - min(self._limits.operator_cells, cells // 2)
+    def refusal(self, made_by: MadeBy) -> str:
+        """Why no further cell is taken for a process made by these; empty when one may be."""
+        cells, share = self._limits.cells, self._limits.peer_cells
+        reserve = 0 if made_by == OPERATOR else min(self._limits.operator_cells, cells // 2)
+        if self._taken() >= cells - reserve:
+            whose = " for what agents and peers make" if reserve else ""
+            return f"there are {cells - reserve} cells, the limit{whose}"
+        if is_peer(made_by) and self._taken_for(made_by) >= share:
+            return f"{share} cells are taken for {made_by}, the limit for one peer"
+        return ""
+
+    def _taken_for(self, made_by: MadeBy) -> int:
+        return sum(bool(seats.pids) and seats.taken_for == made_by for seats in self._cells.values())
 
     def _taken(self) -> int:
         return len(self._cells) - (self._spare() is not None)

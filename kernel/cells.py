@@ -114,9 +114,7 @@ class Cells:
         name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by)
         self._start_all(started)
         if name is None:
-            limit = self._table.limit(placement.made_by)
-            whose = "" if limit == self._limits.cells else " for what agents make"
-            why = f"there are {limit} cells, the limit{whose}"
+            why = self._table.refusal(placement.made_by)
             asyncio.get_running_loop().call_soon(self._events.start_failed, pid, why)
             return
         cell = self._where[pid] = self._cells[name]

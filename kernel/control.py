@@ -30,9 +30,9 @@ from kernel.key_control import KeyControl, Rotate, no_rotation
 from kernel.live import LiveProcess
 from kernel.loop_lag import LoopLag
 from kernel.mail import OPERATOR, Outgoing
+from kernel.makers import MadeBy
 from kernel.memory_control import MemoryControl
 from kernel.peer_services import PeerServices, Recorded
-from kernel.quotas import Asker
 from kernel.recorder import ledger_errors
 from kernel.spec import DEFAULT_TOOLS, Isolation, ProcessSpec, Restart
 from kernel.state import DeadLetter, Mail
@@ -240,10 +240,10 @@ class Control:
         if peer is not None:
             return await self.cluster.spawn(op, request, peer)
         return await self._spawn(
-            request, lambda operation, told: self._command(op, operation, **told), "operator"
+            request, lambda operation, told: self._command(op, operation, **told), OPERATOR
         )
 
-    async def _spawn(self, request: SpawnRequest, record: Recorded, asker: Asker) -> dict[str, Any]:
+    async def _spawn(self, request: SpawnRequest, record: Recorded, asker: MadeBy) -> dict[str, Any]:
         """Make a child of this node, and wait until it runs. ``record`` says who asked for it."""
         parent = self._address(request.under)
         spec = self._spec(request, parent)

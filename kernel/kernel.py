@@ -170,7 +170,7 @@ class Kernel:
                 import_string=entry.import_string,
                 domain=domain,
                 isolation=spec.isolation,
-                made_by="agent" if self.state.is_below_worker(process.address) else "operator",
+                made_by=self.state.maker(process.address),
                 python_path=entry.python_path,
                 config={**told, **spec.config},
             )

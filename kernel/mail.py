@@ -7,7 +7,6 @@ sender hears of it, and from then on ends in exactly one way: acknowledged, dead
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,6 @@ from kernel.recorder import Recorder
 from kernel.state import DeadLetter, Mail, State
 
 OPERATOR = "operator"
-REMEMBERED_TRACES = 10_000
 BURIED_AT_ONCE = (
     100  # between two rounds of the event loop: mailboxes that are full end without holding it up
 )
@@ -71,7 +69,6 @@ class Post:
         self._bounds = bounds
         self._on_arrival = on_arrival
         self._on_dead = on_dead
-        self._traces: OrderedDict[bytes, int] = OrderedDict()
         self._burials: dict[str, str] = {}  # why, of mailboxes that are being buried
         self._resumes = False
         self.settle: Callable[[str], Sequence[Draft]]
@@ -139,7 +136,7 @@ class Post:
         Returns the draft, the message id and the address. Raises NotFound, Refused, Busy or Invalid.
         """
         if out.rights is not None:
-            self._count(out.trace)
+            self._check_trace(out.trace)
         if "@" in out.target:
             return self.abroad(out, seq)
         address = self.resolve(out.target)
@@ -179,14 +176,10 @@ class Post:
         draft = Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
         return draft, ident, address
 
-    def _count(self, trace: bytes) -> None:
-        """Agents that keep each other busy, with nobody asking, are stopped. Counted per boot."""
-        count = self._traces.pop(trace, 0) + 1
-        self._traces[trace] = count
-        if len(self._traces) > REMEMBERED_TRACES:
-            self._traces.popitem(last=False)
-        if count > self._bounds.messages_per_trace:
-            limit = self._bounds.messages_per_trace
+    def _check_trace(self, trace: bytes) -> None:
+        """Agents that keep each other busy, with nobody asking, are stopped."""
+        limit = self._bounds.messages_per_trace
+        if self._state.traces.messages(trace) >= limit:
             raise Refused(
                 f"more than {limit} messages came of one message from outside; nobody asked for more"
             )

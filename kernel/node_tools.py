@@ -20,6 +20,7 @@ from kernel.documents import NewDocument, draft_document
 from kernel.errors import KernelError, Refused
 from kernel.live import LiveProcess
 from kernel.mail import Outgoing, Post
+from kernel.makers import AGENT
 from kernel.processes import Processes
 from kernel.remote import Remote
 from kernel.spec import DEFAULT_TOOLS, ProcessSpec
@@ -175,7 +176,7 @@ class NodeTools:
         )
         address = join(process.address, spec.name)
         draft = self._processes.draft_spawn(
-            spec, process.address, process.pid, turn.mail.trace, seq - 1, "agent"
+            spec, process.address, process.pid, turn.mail.trace, seq - 1, AGENT
         )
         return Done("ok", f"spawned {address}", (draft,), lambda: self._processes.begin(address))
 

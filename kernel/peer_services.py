@@ -9,8 +9,8 @@ from typing import Any
 from chain.ledger import Draft
 from kernel.errors import CapabilityError, Invalid, Refused
 from kernel.kernel import Kernel
+from kernel.makers import MadeBy, peer_maker
 from kernel.processes import USER
-from kernel.quotas import Asker
 from kernel.recorder import ledger_errors
 from kernel.remote_calls import Service
 from kernel.spec import DEFAULT_TOOLS, Isolation, Restart
@@ -22,7 +22,7 @@ MAX_PROMPT_CHARS = 64 * 1024
 RESTARTS = ("permanent", "transient", "temporary")
 
 Recorded = Callable[[str, dict[str, Any]], tuple[int, bytes]]
-Spawn = Callable[["PeerSpawn", Recorded, Asker], Awaitable[dict[str, Any]]]
+Spawn = Callable[["PeerSpawn", Recorded, MadeBy], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,9 @@ class PeerServices:
         request = within(
             read_spawn(op.get("request")), peer.ceiling(self._kernel.registry.effects), peer.name
         )
-        return await self._spawn(request, lambda operation, told: self._record(peer, operation, told), "peer")
+        return await self._spawn(
+            request, lambda operation, told: self._record(peer, operation, told), peer_maker(peer.origin)
+        )
 
     async def kill(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
         """An exit signal; the supervisor here does what the restart type says."""
@@ -146,7 +148,7 @@ class PeerServices:
 
     def _record(self, peer: Peer, operation: str, told: dict[str, Any]) -> tuple[int, bytes]:
         body = {
-            "principal": f"peer:{peer.origin}",
+            "principal": peer_maker(peer.origin),
             "name": peer.name,
             "operation": operation,
             "arguments": canonical(told),

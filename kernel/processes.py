@@ -30,8 +30,9 @@ from kernel.clock import Clock, LoopClock, Timer
 from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, StateError, Unavailable
 from kernel.listing import Listing
 from kernel.live import LiveProcess, LiveTable
+from kernel.makers import AGENT, OPERATOR, MadeBy
 from kernel.pids import ROOT_PID, Pids, first_pids, resume_pids, take
-from kernel.quotas import Asker, Quotas
+from kernel.quotas import Quotas
 from kernel.recorder import Recorder
 from kernel.spec import ProcessSpec
 from kernel.state import Slot
@@ -158,7 +159,7 @@ class Processes:
         root.on(ProcessEvent.STARTED)
         if USER not in self._state.slots:
             spec = ProcessSpec("user", type="supervisor", tools=())
-            body = {"address": USER, "parent": ROOT, "spec": spec.to_json()}
+            body = {"address": USER, "parent": ROOT, "spec": spec.to_json(), "made_by": OPERATOR}
             self._recorder.commit([Draft("process.spawned", body, ROOT_PID)])
         user = self._child_spec(self._state.slots[USER])
         self._supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
@@ -193,7 +194,7 @@ class Processes:
 
     # -- asked for -----------------------------------------------------------------------------------------------
 
-    def check_spawn(self, spec: ProcessSpec, parent: str, asker: Asker = "operator") -> str:
+    def check_spawn(self, spec: ProcessSpec, parent: str, asker: MadeBy = OPERATOR) -> str:
         """The address a new child would have, for ``asker``. Raises Invalid, Refused, NotFound, Conflict or Busy."""
         faults = spec.check()
         if faults:
@@ -244,13 +245,13 @@ class Processes:
                 return
 
     def draft_spawn(
-        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker = "operator"
+        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: MadeBy = OPERATOR
     ) -> Draft:
         """The entry that makes a slot. Raises what :meth:`check_spawn` raises."""
         address = self.check_spawn(spec, parent, asker)
-        if asker == "agent":
-            self.quotas.count(trace)
-        body = {"address": address, "parent": parent, "spec": spec.to_json()}
+        if asker == AGENT:
+            self.quotas.check_trace(trace)
+        body = {"address": address, "parent": parent, "spec": spec.to_json(), "made_by": asker}
         return Draft("process.spawned", body, pid, "", trace, cause)
 
     def begin(self, address: str) -> None:

@@ -96,7 +96,7 @@ _ID = {"id": str}
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "node.booted": {},
     "state.accepted": {"contradicted": _numbers},
-    "process.spawned": {"address": str, "parent": str, "spec": _spec},
+    "process.spawned": {"address": str, "parent": str, "spec": _spec, "made_by": Later(str, "operator")},
     "process.started": {"address": str, "pid": _number},
     "process.exited": {"address": str, "pid": _number, "reason": str, "detail": str},
     "process.slot": {"address": str, "state": str, "why": str},

@@ -21,10 +21,12 @@ from typing import Any
 from kernel.address import ancestors
 from kernel.crossings import Crossings
 from kernel.documents import Documents
+from kernel.makers import AGENT, OPERATOR, is_peer
 from kernel.open_intents import OpenIntent, OpenIntents, call_id
 from kernel.record_forms import ERASING, EXIT, INBOX, PIDS, Change, check_entry, read_change
 from kernel.sessions import MOST_BYTES, MOST_SESSIONS, Sessions
 from kernel.spec import ProcessSpec
+from kernel.traces import Traces
 from kernel.values import canonical, cut_bytes
 
 REMEMBERED_PIDS = 100_000
@@ -37,7 +39,7 @@ CRASH_REASONS = ("crash", "timeout")
 class Slot:
     """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet).
 
-    ``last_exit`` says of the last incarnation that ended how it did.
+    ``last_exit`` says of the last incarnation that ended how it did; ``made_by`` who had the slot made.
     """
 
     address: str
@@ -49,6 +51,7 @@ class Slot:
     pid: int = 0
     restarts: int = -1
     last_exit: str = ""
+    made_by: str = OPERATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,9 @@ class State:
         self._children: dict[str, dict[str, Slot]] = {}
         self._named: dict[str, dict[str, Slot]] = {}
         self._below: Counter[str] = Counter()
+        self._of_peer: dict[str, str] = {}
+        self._by_peer: Counter[str] = Counter()
+        self.traces = Traces()
         self.mail: dict[str, OrderedDict[str, Mail]] = {}
         self._box_of: dict[str, str] = {}
         self.turns: dict[str, Turn] = {}
@@ -282,14 +288,22 @@ class State:
 
     def _spawned(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         address = body["address"]
-        self.place(Slot(address, body["parent"], ProcessSpec.from_json(body["spec"]), seq))
+        made_by = body.get("made_by", OPERATOR)
+        self.place(Slot(address, body["parent"], ProcessSpec.from_json(body["spec"]), seq, made_by=made_by))
+        if made_by == AGENT:
+            self.traces.add(trace, processes=1)
 
     def place(self, slot: Slot) -> None:
         """Take a slot into the tree."""
         address = slot.address
         if address not in self.slots:
             self._below.update(ancestors(address))
+        self._forget_peer(address)
         self.slots[address] = slot
+        maker = self.maker(address)
+        if is_peer(maker):
+            self._of_peer[address] = maker
+            self._by_peer[maker] += 1
         self._children.setdefault(slot.parent, {})[address] = slot
         self._named.setdefault(slot.spec.name, {})[address] = slot
 
@@ -326,6 +340,7 @@ class State:
         """Nothing of it is left: another of its name does not inherit its conversations."""
         address = slot.address
         del self.slots[address]
+        self._forget_peer(address)
         for table, key in ((self._children, slot.parent), (self._named, slot.spec.name)):
             del table[key][address]
             if not table[key]:
@@ -344,10 +359,25 @@ class State:
         """How many slots there are directly below ``address``."""
         return len(self._children.get(address, ()))
 
-    def is_below_worker(self, address: str) -> bool:
-        """Whether an agent made it, or what it belongs to: some worker is above ``address``."""
-        above = (self.slots.get(at) for at in ancestors(address))
-        return any(slot is not None and slot.spec.type == "worker" for slot in above)
+    def _forget_peer(self, address: str) -> None:
+        peer = self._of_peer.pop(address, None)
+        if peer is not None:
+            self._by_peer[peer] -= 1
+            if not self._by_peer[peer]:
+                del self._by_peer[peer]
+
+    def maker(self, address: str) -> str:
+        """To whom a process counts: the peer that made it or what it is below; an agent, when some worker is above it;
+        else the operator.
+        """
+        line = [slot for at in (address, *ancestors(address)) if (slot := self.slots.get(at)) is not None]
+        peer = next((slot.made_by for slot in line if is_peer(slot.made_by)), None)
+        below_worker = any(slot.spec.type == "worker" for slot in line if slot.address != address)
+        return peer or (AGENT if below_worker else OPERATOR)
+
+    def count_of(self, peer: str) -> int:
+        """How many slots count to a peer (``peer:ORIGIN``)."""
+        return self._by_peer[peer]
 
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
@@ -373,6 +403,7 @@ class State:
 
     def _accepted(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         self.hold(_mail(body, seq, time_us, trace))
+        self._arose(body, trace)
         self.tally.accepted += 1
 
     def hold(self, mail: Mail) -> None:
@@ -382,7 +413,13 @@ class State:
 
     def _sent(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         self.crossings.sent(_mail(body, seq, time_us, trace))
+        self._arose(body, trace)
         self.tally.accepted += 1
+
+    def _arose(self, body: dict[str, Any], trace: bytes) -> None:
+        """A message was written; when no person did, it came of another."""
+        if body["rights"] is not None:
+            self.traces.add(trace, messages=1)
 
     def _acknowledged(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
         if self.crossings.take(body["id"]) is not None:

@@ -15,19 +15,22 @@ import msgpack
 from chain.errors import DamageError, ForeignDataError
 from kernel.documents import Fact
 from kernel.errors import Invalid
+from kernel.makers import OPERATOR
 from kernel.open_intents import OpenIntent
 from kernel.sessions import Session
 from kernel.spec import ProcessSpec
 from kernel.state import Call, DeadLetter, Mail, Slot, State, Tally, Turn, turn_id
 
-FORMAT = 2
+FORMAT = 3
 _CALL_SINCE_2 = [False, "", ""]  # unsettled, replaces and effects
 _PARTS_SINCE_2: dict[str, Any] = {"intents": [], "configured": [], "accepted": []}
+_PARTS_SINCE_3: dict[str, Any] = {"traces": []}
+_SLOT_SINCE_3 = [OPERATOR]  # made_by
 _TURN_SINCE_2 = ["", 0, ""]  # config, result_bytes and diverged
 PARTS = (
     "format", "slots", "mail", "turns", "dead", "sessions", "pids", "pids_reserved", "boots", "tally", "documents",
     "outbox", "questions", "inbox", "erasing", "intents",
-    "configured", "accepted",
+    "configured", "accepted", "traces",
 )  # fmt: skip
 
 _PLACE = "snapshot/state.ws"
@@ -62,6 +65,7 @@ def encode_state(state: State) -> bytes:
                     for one in state.intents if not _in_its_turn(state, one)],
         "accepted": [[str(seq)] for seq in sorted(state.accepted)],
         "configured": [list(item) for item in state.configured.items()],
+        "traces": [list(item) for item in state.traces.items()],
     }  # fmt: skip
     packed: bytes = msgpack.packb(parts)
     return packed
@@ -93,12 +97,16 @@ def restore_state(state: State, data: bytes) -> None:
         raise ForeignDataError(f"the state in {_PLACE} has format {found}, this version knows {FORMAT}")
     if found == 1:
         parts = {**_PARTS_SINCE_2, **parts}
-    if found not in (1, FORMAT) or set(parts) != set(PARTS):
+    if found in (1, 2):
+        parts = {**_PARTS_SINCE_3, **parts}
+    if found not in (1, 2, FORMAT) or set(parts) != set(PARTS):
         raise _damage("its parts are not those of a state")
     try:
         if found == 1:
             parts["documents"] = [[*row, "", ""] for row in _rows(parts, "documents")]
             parts["turns"] = [_turn_since_2(row) for row in _rows(parts, "turns")]
+        if found in (1, 2):
+            parts["slots"] = [[*row, *_SLOT_SINCE_3] for row in _rows(parts, "slots")]
         _restore(state, parts)
     except (KeyError, ValueError, TypeError, RecursionError, msgpack.UnpackException, Invalid) as error:
         raise _damage(f"{type(error).__name__}: {error}") from error
@@ -130,6 +138,8 @@ def _restore(state: State, parts: dict[str, Any]) -> None:
         state.erasing[_text(key)] = _bytes(value)
     for turn, address, trace, row in _rows(parts, "intents"):
         state.intents.hold(OpenIntent(_text(turn), _text(address), _bytes(trace), _made(Call, row)))
+    for trace, processes, messages in _rows(parts, "traces"):
+        state.traces.add(_bytes(trace), _number(processes), _number(messages))
     state.accepted = {_number(int(_text(seq))) for [seq] in _rows(parts, "accepted")}
     state.configured = {_text(name): _text(digest) for name, digest in _rows(parts, "configured")}
 

@@ -73,6 +73,7 @@ CONFIGURATION = """\
 # agent_children = 100        # processes that one agent may have below itself
 # agent_subtree = 1000        # and that the uppermost agent may, with all that those make
 # agent_spawns_per_trace = 100  # and that may come of one message
+# peer_processes = 1000       # that count to one peer: what it made here, with all below
 # operator_reserve = 1000     # slots that neither agents nor peers get
 
 # [ledger]

@@ -209,6 +209,7 @@ class LimitSettings(Section):
     operator_reserve: Limit = _BOUNDS.operator_reserve
     agent_children: Limit = _BOUNDS.agent_children
     agent_subtree: Limit = _BOUNDS.agent_subtree
+    peer_processes: Limit = _BOUNDS.peer_processes
     agent_spawns_per_trace: Limit = _BOUNDS.agent_spawns_per_trace
 
     @model_validator(mode="after")

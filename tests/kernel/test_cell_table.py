@@ -75,6 +75,21 @@ def test_what_agents_make_leaves_cells_to_the_operator() -> None:
     )  # room in a cell of its own domain takes no other
 
 
+def test_a_peer_has_a_share_of_the_cells_and_none_of_what_is_the_operators() -> None:
+    cells = table(cells=6, operator_cells=2, peer_cells=2)
+    assert [cells.place(pid, "dedicated", "a", "peer:x")[0] for pid in (1, 2, 3)] == ["c1", "c2", None]
+    assert cells.refusal("peer:x") == "2 cells are taken for peer:x, the limit for one peer"
+    assert [cells.place(pid, "dedicated", "a", "peer:y")[0] for pid in (4, 5)] == ["c3", "c4"]
+    assert cells.refusal("peer:z") == "there are 4 cells, the limit for what agents and peers make"
+    assert [cells.place(pid, "dedicated", "a")[0] for pid in (6, 7)] == ["c5", "c6"]
+    assert cells.refusal("operator") == "there are 6 cells, the limit"
+    assert cells.release("c1", 1) == ["c1"]
+    cells.remove("c1")
+    cells.remove("c6")
+    cells.remove("c5")
+    assert cells.place(8, "dedicated", "a", "peer:x")[0] is not None
+
+
 def test_a_lost_cell_is_nobodys_any_more() -> None:
     cells = table()
     name, _ = cells.place(1, "shared", "a")

@@ -14,7 +14,7 @@ from mesh.peers import Peer
 from tests.kernel.kernel_twin import Delivery, Twin
 from tests.kernel.test_control import OP, control_of
 from tests.kernel.test_turns import on_twin
-from tests.mesh.core_nodes import BOB
+from tests.mesh.core_nodes import ALICE, BOB
 from weftos.control import SpawnRequest
 
 
@@ -81,9 +81,39 @@ def test_one_message_from_outside_leads_to_so_many_processes_whoever_makes_them(
         theirs = await made(twin, await twin.delivery(), 2)
         assert statuses(theirs) == ["ok", "error"]
         assert "3 processes came of one message from outside, the limit" in theirs[-1]["text"]
-        twin.kernel.processes.quotas.count(b"another trace")
+        twin.kernel.processes.quotas.check_trace(b"another trace")
 
     on_twin(tmp_path, body, bounds=Bounds(agent_spawns_per_trace=3))
+
+
+def test_what_one_message_may_lead_to_is_not_forgotten_at_a_restart(tmp_path: Path) -> None:
+    """Its turn goes on where it was: neither processes nor messages begin at nought again."""
+    bounds = Bounds(agent_spawns_per_trace=2, messages_per_trace=1)
+
+    async def before(twin: Twin) -> None:
+        await twin.spawn("boss")
+        at = await turn_of(twin, "boss")
+        assert statuses(await made(twin, at, 2)) == ["ok"] * 2
+        assert (await twin.call_tool(at, "send_message", {"to": "boss", "text": "again"}, 2))[
+            "status"
+        ] == "ok"
+        await twin.ledger.barrier()
+
+    async def after(twin: Twin) -> None:
+        at = await twin.delivery()
+        answers = await made(twin, at, 2)
+        assert statuses(answers) == ["ok"] * 2  # as recorded
+        await twin.call_tool(at, "send_message", {"to": "boss", "text": "again"}, 2)
+        refused = [
+            await twin.call_tool(at, "spawn_agent", {"name": "one-more"}, 3),
+            await twin.call_tool(at, "send_message", {"to": "boss", "text": "once more"}, 4),
+        ]
+        assert statuses(refused) == ["error"] * 2
+        assert "2 processes came of one message from outside, the limit" in refused[0]["text"]
+        assert "more than 1 messages came of one message from outside" in refused[1]["text"]
+
+    on_twin(tmp_path, before, bounds=bounds)
+    on_twin(tmp_path, after, bounds=bounds)
 
 
 def test_agents_that_fill_the_node_leave_room_for_its_operator_also_after_a_restart(tmp_path: Path) -> None:
@@ -128,6 +158,45 @@ def test_a_peer_is_no_operator(tmp_path: Path) -> None:
             await control.spawn(OP, SpawnRequest(name=f"mine{number}"))
 
     on_twin(tmp_path, body, bounds=Bounds(children=4, operator_reserve=2))
+
+
+def test_what_a_peer_makes_counts_to_that_peer_with_all_below_it_also_after_a_restart(tmp_path: Path) -> None:
+    bounds = Bounds(peer_processes=2)
+    theirs = f"peer:{BOB.origin}"
+
+    def services_of(twin: Twin) -> PeerServices:
+        return PeerServices(twin.kernel, control_of(twin)._spawn)
+
+    peer = Peer("n2", BOB.origin, "", frozenset({"spawn"}), tools=frozenset({"spawn_agent"}))
+    other = Peer("n3", ALICE.origin, "", frozenset({"spawn"}))
+
+    async def before(twin: Twin) -> None:
+        services = services_of(twin)
+        await twin.spawn("mine")
+        tools = {"tools": ["spawn_agent"]}
+        await services.spawn(peer, {"request": {"name": "theirs", **tools}})
+        answers = await made(twin, await turn_of(twin, "theirs"), 2)
+        assert statuses(answers) == ["ok", "error"]
+        assert f"2 processes here count to {theirs}, the limit for one peer" in answers[1]["text"]
+        made_by = {placed.address: placed.made_by for placed in twin.cells.placed}
+        assert made_by == {
+            "/user/mine": "operator", "/user/theirs": theirs, "/user/theirs/k0": theirs,
+        }  # fmt: skip
+        await twin.ledger.barrier()
+
+    async def after(twin: Twin) -> None:
+        services = services_of(twin)
+        await twin.kernel.processes.when_started("/user/theirs/k0")
+        with pytest.raises(Busy, match="the limit for one peer"):
+            await services.spawn(peer, {"request": {"name": "more"}})
+        await services.spawn(other, {"request": {"name": "others"}})
+        assert twin.kernel.state.maker("/user/theirs/k0") == theirs
+        await control_of(twin).stop(OP, "/user/theirs/k0")
+        await control_of(twin).remove(OP, "/user/theirs/k0", False)
+        await services.spawn(peer, {"request": {"name": "more"}})
+
+    on_twin(tmp_path, before, bounds=bounds)
+    on_twin(tmp_path, after, bounds=bounds)
 
 
 def test_the_reserve_is_at_most_half_so_that_a_small_node_has_agents_too(tmp_path: Path) -> None:

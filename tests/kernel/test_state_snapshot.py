@@ -110,7 +110,8 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
         call = {"turn": turn, "ordinal": ordinal, "tool": "x"}
         kinds: dict[str, dict[str, Any]] = {
             "process.spawned": {"address": who, "parent": "/a" if who == "/b" else "/",
-                                "spec": ProcessSpec(who[1:], tools=("x",)).to_json()},
+                                "spec": ProcessSpec(who[1:], tools=("x",)).to_json(),
+                                "made_by": ("operator", "agent", "peer:o")[b % 3]},
             "process.started": {"address": who, "pid": 4096 + seq},
             "process.exited": {"address": who, "pid": 1, "reason": ("crash", "normal")[c % 2], "detail": "d"},
             "process.slot": {"address": who, "why": "w", "state": ("removed", "stopped", "parked")[c % 3]},
@@ -262,10 +263,10 @@ def example() -> State:
 
 def test_the_format_is_this_one() -> None:
     """Whoever changes a field here gives the format another number, and reads the old one or says why not."""
-    assert FORMAT == 2
+    assert FORMAT == 3
     names = {kind.__name__: " ".join(field.name for field in fields(kind)) for kind in KINDS}
     assert names == {
-        "Slot": "address parent spec spawned_seq state why pid restarts last_exit",
+        "Slot": "address parent spec spawned_seq state why pid restarts last_exit made_by",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
@@ -278,18 +279,32 @@ def test_the_format_is_this_one() -> None:
 
 def test_a_later_format_is_refused() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    with pytest.raises(ForeignDataError, match="format 3, this version knows 2"):
-        restore_state(State(*LIMITS), msgpack.packb({**parts, "format": 3}))
+    with pytest.raises(ForeignDataError, match="format 4, this version knows 3"):
+        restore_state(State(*LIMITS), msgpack.packb({**parts, "format": 4}))
 
 
 def test_the_format_before_is_read() -> None:
+    """Format 2 knew neither who made a slot nor what came of a message."""
+    state = example()
+    parts = msgpack.unpackb(encode_state(state))
+    del parts["traces"]
+    parts["slots"] = [row[:-1] for row in parts["slots"]]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb({**parts, "format": 2}))
+    assert view(old) == view(state)
+    with pytest.raises(DamageError, match="cannot be read"):
+        restore_state(State(*LIMITS), msgpack.packb({**parts, "traces": [], "format": 3}))
+
+
+def test_the_first_format_is_read() -> None:
     """Format 1 knew no parked turns, not what an open turn was told, and no intent without its turn."""
     state = example()
     call = {"turn": "t1", "ordinal": "0.0"}
     state.apply_entry("tool.proposed", {**call, "call_hash": "h", "tool": "x", "arguments": "{}"}, 5, 1, b"")
     state.apply_entry("tool.intent", {**call, "attempt": 1}, 6, 1, b"")
     parts = msgpack.unpackb(encode_state(state))
-    del parts["intents"]
+    del parts["intents"], parts["traces"]
+    parts["slots"] = [row[:-1] for row in parts["slots"]]
     parts["turns"] = [[*row[:-5], [call[:-3] for call in row[-5]], row[-4]] for row in parts["turns"]]
     old = State(*LIMITS)
     restore_state(old, msgpack.packb({**parts, "format": 1}))
