@@ -347,6 +347,24 @@ def test_a_turn_whose_answer_was_erased_has_ended_all_the_same(
     assert "13  (erased)" in shell.run("chain", "turn", "t1-1")[1]
 
 
+def test_a_timeline_has_the_ends_of_what_was_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beginnings and ends find each other by their leaves: of the turn, the model's answer, both calls, the process."""
+    shell = Shell(tmp_path / "data", monkeypatch, capsys)
+    write_story(shell.data, dropped=17)
+    whole = shell.json("chain", "timeline", "8")
+    assert erase_bodies(shell.data / "ledger", Disk(), [(5, 7), (10, 11), (13, 14)]) == 7
+    spans = shell.json("chain", "timeline", "8")
+    assert [(span["seq"], span["last_seq"], span["duration_us"]) for span in spans] == [
+        (span["seq"], span["last_seq"], span["duration_us"]) for span in whole
+    ]
+    assert {span["seq"]: span["status"] for span in spans} == {
+        0: "ended, reason erased", 3: "ended, answer erased", 4: "ended, answer erased", 6: "ok", 10: "denied",
+    }  # fmt: skip
+    assert "ended, answer erased" in shell.run("chain", "timeline", "ada")[1]
+
+
 def test_what_was_erased_leaves_the_order_and_the_causes(
     stories: dict[str, Path],
     tmp_path: Path,
