@@ -252,7 +252,7 @@ class Post:
                 if not self._burials:
                     return
                 address, why = next(iter(self._burials.items()))
-                box = self._state.mail.get(address, {})
+                box: Mapping[str, Mail] = self._state.mail.get(address, {})
                 ident = next((one for one in box if not self.has_ended(one)), None)
                 if ident is not None and self._live.at(address) is None:
                     self.bury(ident, why)
