@@ -1,7 +1,7 @@
 """Monitors, as in Erlang/OTP: being told, once, that a process has ended, and why.
 
-``noproc`` when there is none, ``noconnection`` when its node is lost: then nobody knows whether it has ended. A monitor
-follows one incarnation. It is not durable: it ends with the node that set it.
+``noproc`` when there is none, ``noconnection`` when its node, or the link with it, is lost: then nobody knows whether
+it has ended. A monitor follows one incarnation. It is not durable: it ends with the node that set it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Monitors:
             self._send(key[0], {"op": "down", "ref": key[1], "reason": reason})
 
     def lost(self, peer: Peer) -> None:
-        """A peer is lost, with all that it monitored and that was monitored there."""
+        """A link with a peer is over, with all that it monitored and that was monitored there."""
         for key in [key for key in self._theirs if key[0] == peer.origin]:
             del self._theirs[key]
         for key, future in list(self._ours.items()):

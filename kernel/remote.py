@@ -196,6 +196,7 @@ class Remote:
     def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
         body = {"origin": peer.origin, "name": peer.name, "boot": identity.boot}
         self._recorder.commit_later([Draft("peer.up", body)])
+        self._forget(peer, "another link took the place of the one before")
         self.outboxes.up(peer.origin)
 
     def on_down(self, peer: Peer, why: str) -> None:
@@ -273,8 +274,7 @@ class Remote:
 
     def _lose(self, peer: Peer, why: str) -> None:
         """Whoever waits for something of a lost node is told ``noconnection``."""
-        self.calls.down(peer, why)
-        self.monitors.lost(peer)
+        self._forget(peer, why)
         words = f"{NOCONNECTION}: {peer.name} was lost ({why})"
         for question in list(self._state.crossings.questions.values()):
             if question.peer != peer.origin or not question.reply_to:
@@ -286,6 +286,11 @@ class Remote:
             draft = Draft("message.unanswered", body, 0, question.id, question.trace, question.seq)
             records, after = self._parts.replied(question.reply_to, "error", words)
             self._recorder.commit_later([draft, *records], after)
+
+    def _forget(self, peer: Peer, why: str) -> None:
+        """The link is over, though maybe not the node: what lives as long as a link is told so, and is not repeated."""
+        self.calls.down(peer, why)
+        self.monitors.lost(peer)
 
     # -- the clock -----------------------------------------------------------------------------------------------
 

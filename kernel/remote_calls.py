@@ -100,7 +100,7 @@ class RemoteCalls:
             future.set_exception(error(f"{peer.name} says: {_shown(op.get('why'))}"))
 
     def down(self, peer: Peer, why: str) -> None:
-        """The peer is lost: whoever waits for it is told."""
+        """The link with a peer is over: whoever waits for an answer is told."""
         for origin, future in list(self._waiting.values()):
             if origin == peer.origin and not future.done():
                 future.set_exception(

@@ -109,9 +109,5 @@ class PeerHeadError(MeshError):
     """A peer's tree head is not signed by it, is smaller than one it gave before, or contradicts that one."""
 
 
-class HeadConflictError(PeerHeadError):
-    """Two signed heads of a peer contradict each other; both are kept, and a person has to decide."""
-
-
 class MembershipError(MeshError):
     """An event that a peer's state does not know; a defect of ours."""

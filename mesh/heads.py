@@ -9,6 +9,8 @@ The rules by which :class:`PeerHeads` keeps one:
    the peer is asked for. The first of all is believed.
 5. What was shown is not taken back: a head waits for its proof until that comes, over links, and those that came after
    it wait behind it, at most MAX_UNPROVED. Rules 2 and 3 hold against the newest that waits.
+6. One that a person has decided against is passed over. A peer shows its newest head with each link, and one may be
+   on its way while a person decides: it would be the same conflict again.
 
 One that breaks 2, 3 or 4 while properly signed is a *conflict*: both notes are kept in one file, and no further head of
 that peer is taken until a person has decided which of the two counts. What was decided stays on the disk. Who decides
@@ -30,7 +32,7 @@ from chain.errors import ChainError, ProofError
 from chain.head import TreeHead, parse_head
 from chain.note import VerifierKey, parse, verify
 from chain.proof import verify_consistency
-from mesh.errors import HeadConflictError, MeshFileError, PeerHeadError, PeersError
+from mesh.errors import MeshFileError, PeerHeadError, PeersError
 from mesh.files import read_private, write_private
 
 NOTE_SUFFIX = ".note"
@@ -38,7 +40,8 @@ CONFLICT_SUFFIX = ".conflict.json"
 OLD_EVIDENCE_SUFFIX = ".evidence.note"  # what this node kept when it kept only the second of the two
 DECIDED = "decided"
 MAX_UNPROVED = 32
-_MAX_KEPT_BYTES = 64 * 1024
+MAX_NOTE_BYTES = 64 * 1024
+"""Of a head; one with both signatures has 4.7 KB. More is not read again, so it must not be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,14 @@ class HeadConflict:
     @property
     def shown_head(self) -> TreeHead:
         return _head(self.shown)
+
+
+class HeadConflictError(PeerHeadError):
+    """Two signed heads of a peer contradict each other, ``conflict``; both are kept, and a person has to decide."""
+
+    def __init__(self, why: str, conflict: HeadConflict) -> None:
+        super().__init__(why)
+        self.conflict = conflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,7 @@ class PeerHeads:
         self._kept: dict[str, TreeHead] = {}
         self._conflicts: dict[str, HeadConflict | None] = {}
         self._unproved: dict[str, _Unproved] = {}
+        self._against: dict[str, set[TreeHead]] = {}
         self._changing = threading.RLock()  # heads are taken in a thread, a person decides on the loop
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -114,8 +126,9 @@ class PeerHeads:
     ) -> TreeHead | Wanted | None:
         """Keep ``note``, on disk when this returns, and return its head; or the proof that is wanted of it.
 
-        None when nothing is to be done: it is the one that was kept, a proof is on its way, or a person has to decide
-        first. Raises :class:`HeadConflictError` once for a conflict, :class:`PeerHeadError`, :class:`MeshFileError`.
+        None when nothing is to be done: it is the one that was kept, a proof is on its way, a person has decided
+        against it, or has to decide first. Raises :class:`HeadConflictError` once for a conflict,
+        :class:`PeerHeadError`, :class:`MeshFileError`.
         """
         with self._changing:
             return self._take(origin, vkeys, note, now_us)
@@ -134,7 +147,7 @@ class PeerHeads:
         kept = self.of(origin)
         if kept is None:
             return self._keep(origin, head, note)
-        if head == kept:
+        if head == kept or head in self._decided_against(origin):
             return None
         if head.size <= kept.size:
             raise self._conflict(origin, note, _why(kept, head), now_us)
@@ -184,6 +197,7 @@ class PeerHeads:
             return None
         if wanted != self._first_wanted(origin, unproved):
             return None
+        unproved.asked = False
         head, note = unproved.shown[0]
         try:
             verify_consistency(
@@ -191,13 +205,14 @@ class PeerHeads:
             )
         except ProofError as error:
             why = f"it does not continue the head kept: {error}"
+            conflict = self._conflict(origin, note, why, now_us)
             del self._unproved[origin]
-            raise self._conflict(origin, note, why, now_us) from error
+            raise conflict from error
+        self._keep(origin, head, note)
         unproved.shown.popleft()
-        unproved.asked = False
         if not unproved.shown:
             del self._unproved[origin]
-        return self._keep(origin, head, note)
+        return head
 
     def next_wanted(self, origin: str) -> Wanted | None:
         """After :meth:`proved`: the proof wanted of the head that came meanwhile."""
@@ -226,8 +241,9 @@ class PeerHeads:
     def decide(self, origin: str, take: bool, told: dict[str, object]) -> TreeHead:
         """A person has decided: the head shown counts from now on (``take``), or the one that was before it.
 
-        When neither is the one kept, the one that counts waits for the proof that it continues that. Both notes stay in
-        ``decided/``, with ``told``. Raises :class:`PeersError`, :class:`MeshFileError`.
+        When neither is the one kept, the one that counts waits for the proof that it continues that. The other is
+        passed over when it is shown again. Both notes stay in ``decided/``, with ``told``. Raises
+        :class:`PeersError`, :class:`MeshFileError`.
         """
         with self._changing:
             return self._decide(origin, take, told)
@@ -238,14 +254,16 @@ class PeerHeads:
             raise PeersError(
                 f"the heads of {origin} do not contradict each other: there is nothing to decide"
             )
+        against = self._decided_against(origin)
         decided = self._directory / DECIDED
         decided.mkdir(mode=0o700, exist_ok=True)
         document = {"version": 1, **asdict(conflict), "counts": "shown" if take else "kept", **told}
         write_private(decided / f"{origin}-{conflict.at_us}.json", _json(document))
-        counts = (conflict.shown if take else conflict.kept).encode()
-        kept = self._read(origin, NOTE_SUFFIX)
+        counts, other = (conflict.shown, conflict.kept) if take else (conflict.kept, conflict.shown)
+        kept, head = self._read(origin, NOTE_SUFFIX), _head(counts)
         waits = kept is not None and conflict.kept != kept[0]
-        head = _head(counts.decode()) if waits else self._keep(origin, _head(counts.decode()), counts)
+        if not waits:
+            self._keep(origin, head, counts.encode())
         for suffix in (CONFLICT_SUFFIX, OLD_EVIDENCE_SUFFIX):
             with suppress(FileNotFoundError):
                 os.unlink(self._directory / (origin + suffix))
@@ -253,7 +271,8 @@ class PeerHeads:
         if take:
             self._unproved.pop(origin, None)
         if waits and origin not in self._unproved:
-            self._unproved[origin] = _Unproved(deque([(head, counts)]), asked=False)
+            self._unproved[origin] = _Unproved(deque([(head, counts.encode())]), asked=False)
+        against.add(_head(other))
         return head
 
     # -- files ---------------------------------------------------------------------------------------------------
@@ -274,14 +293,14 @@ class PeerHeads:
         write_private(path, _json({"version": 1, **asdict(conflict)}))
         self._conflicts[origin] = conflict
         self.forget_wanted(origin)  # what waits is asked for again when this is decided
-        return HeadConflictError(f"head of {origin}: {why}")
+        return HeadConflictError(f"head of {origin}: {why}", conflict)
 
     def _read(self, origin: str, suffix: str) -> tuple[str, TreeHead] | None:
         """A note and its head."""
         path = self._directory / (origin + suffix)
         try:
             with path.open("rb") as file:
-                text = file.read(_MAX_KEPT_BYTES).decode()
+                text = file.read(MAX_NOTE_BYTES).decode()
             return text, _head(text)
         except FileNotFoundError:
             return None
@@ -306,6 +325,12 @@ class PeerHeads:
         except (ChainError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MeshFileError(f"{path} is damaged ({error}): restore it from a copy") from error
 
+    def _decided_against(self, origin: str) -> set[TreeHead]:
+        if origin not in self._against:
+            decided = sorted((self._directory / DECIDED).glob(f"{origin}-*.json"))
+            self._against[origin] = set(map(_other_head, decided))
+        return self._against[origin]
+
     def _old_evidence(self, origin: str) -> HeadConflict | None:
         kept, shown = self._read(origin, NOTE_SUFFIX), self._read(origin, OLD_EVIDENCE_SUFFIX)
         if kept is None or shown is None:
@@ -320,6 +345,15 @@ def _why(kept: TreeHead, shown: TreeHead) -> str:
             "entries were lost or are hidden (its data was restored from a copy?)"
         )
     return f"at size {shown.size} it has the root {shown.root.hex()}, before it had {kept.root.hex()}: two histories"
+
+
+def _other_head(decided: Path) -> TreeHead:
+    """The head that does not count, by what a person decided."""
+    try:
+        document = json.loads(read_private(decided) or b"")
+        return _head(document["kept" if document["counts"] == "shown" else "shown"])
+    except (ChainError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise MeshFileError(f"{decided} is damaged ({error}): restore it from a copy") from error
 
 
 def _head(note: str) -> TreeHead:

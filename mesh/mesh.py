@@ -204,6 +204,8 @@ class Mesh:
         self._identities.pop(peer.origin, None)
         self._adverts.forget(peer.origin)
         self._known.forget(peer.origin)
+        self._version += 1  # it holds this one, and may be a peer again with other rights
+        self._made.clear()
         return peer
 
     def join(self, address: str, token: JoinToken) -> None:

@@ -109,6 +109,25 @@ def test_a_monitor_of_nothing_is_noproc_and_of_a_lost_node_noconnection(tmp_path
     on_pair(tmp_path, body)
 
 
+def test_what_was_asked_over_a_link_that_another_replaced_is_told_so(tmp_path: Path) -> None:
+    """There is no other end of it: the link comes up again without having gone down."""
+
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        a.mesh.lose = lambda op: op["op"] == "spawn"
+        call = asyncio.ensure_future(a.control.spawn(OP, SpawnRequest(name="minion", on="b")))
+        watching = asyncio.ensure_future(a.control.cluster.monitor("bob@b", 20.0))
+        await until(lambda: b.twin.kernel.remote.monitors.watched == 1)
+        await until(lambda: any(op["op"] == "spawn" for op in a.mesh.said))
+        link(a.mesh, b.mesh)
+        with pytest.raises(Unavailable, match="noconnection"):
+            await call
+        assert (await watching)["reason"] == "noconnection"
+        assert b.twin.kernel.remote.monitors.watched == 0
+
+    on_pair(tmp_path, body, may=ALL)
+
+
 def test_a_peer_that_may_not_see_processes_monitors_none(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")

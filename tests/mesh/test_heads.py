@@ -13,8 +13,8 @@ import pytest
 from chain.head import TreeHead
 from chain.merkle import consistency_path, root
 from chain.note import join_note
-from mesh.errors import HeadConflictError, MeshFileError, PeerHeadError, PeersError
-from mesh.heads import MAX_UNPROVED, PeerHeads, Wanted
+from mesh.errors import MeshFileError, PeerHeadError, PeersError
+from mesh.heads import MAX_UNPROVED, HeadConflictError, PeerHeads, Wanted
 from mesh.identity import Identity
 from tests.mesh.core_nodes import ALICE, BOB
 
@@ -249,9 +249,61 @@ def test_what_a_person_decides_counts_and_both_notes_stay(
     told = json.loads(kept.read_text())
     assert (told["kept"], told["shown"], told["reason"]) == (of_tree(9).decode(), shown.decode(), "restored")
     assert told["counts"] == ("shown" if shown_counts else "kept")
+    other = conflict.kept if shown_counts else conflict.shown
+    for now in (heads, PeerHeads(tmp_path)):  # a peer shows its newest head with each link
+        assert take(now, other.encode()) is None
+        assert now.conflict(ALICE.origin) is None
+        assert now.of(ALICE.origin) == counts
     leaves = LEAVES if contradict is smaller or not shown_counts else OTHERS
     assert take(heads, of_tree(20, leaves)) == Wanted(counts.size, 20)
     assert prove(heads, counts.size, 20, leaves) is not None
+
+
+def test_what_a_person_has_not_seen_is_a_conflict_after_the_decision_too(tmp_path: Path) -> None:
+    heads = PeerHeads(tmp_path)
+    take(heads, of_tree(9))
+    smaller(heads)
+    heads.decide(ALICE.origin, False, {})
+    assert take(heads, of_tree(8)) is None
+    for shown in (of_tree(8, OTHERS), of_tree(7)):
+        with pytest.raises(HeadConflictError):
+            take(heads, shown)
+        assert take(heads, of_tree(20)) is None
+        heads.decide(ALICE.origin, False, {})
+
+
+def test_a_damaged_decision_is_named_and_nothing_is_taken(tmp_path: Path) -> None:
+    heads = PeerHeads(tmp_path)
+    take(heads, of_tree(9))
+    smaller(heads)
+    heads.decide(ALICE.origin, False, {})
+    (decided,) = (tmp_path / "decided").iterdir()
+    decided.write_bytes(b"{}")
+    with pytest.raises(MeshFileError, match="restore it from a copy"):
+        take(PeerHeads(tmp_path), of_tree(20))
+    assert size_kept(PeerHeads(tmp_path)) == 9
+
+
+@pytest.mark.parametrize("leaves", [LEAVES, OTHERS])
+def test_what_the_disk_did_not_take_waits_and_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: list[bytes]
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise MeshFileError(f"cannot write {path}: no space")
+
+    heads = PeerHeads(tmp_path)
+    take(heads, of_tree(5))
+    assert take(heads, of_tree(7, leaves)) == Wanted(5, 7)
+    with monkeypatch.context() as disk, pytest.raises(MeshFileError, match="no space"):
+        disk.setattr("mesh.heads.write_private", full)
+        prove(heads, 5, 7, leaves)
+    assert take(heads, of_tree(8)) == Wanted(5, 7)
+    if leaves is LEAVES:
+        assert prove(heads, 5, 7) is not None
+        assert heads.next_wanted(ALICE.origin) == Wanted(7, 8)
+    else:
+        with pytest.raises(HeadConflictError, match="does not continue"):
+            prove(heads, 5, 7, leaves)
 
 
 def test_evidence_of_before_is_a_conflict_still(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from mesh import heads
+from chain.head import TreeHead
+from mesh import head_exchange, heads
 from mesh.adverts import ProcessAdvert, make_advert
-from mesh.errors import LinkDown, PeersError
+from mesh.errors import LinkDown, LinkFull, PeersError
 from mesh.head_exchange import MAX_WAITING
 from mesh.membership import PeerState
 from mesh.peers import Peer
@@ -97,6 +98,18 @@ def test_a_peer_without_the_right_ps_sees_the_node_and_no_process(tmp_path: Path
     run(main)
 
 
+def test_a_peer_that_is_added_again_with_other_rights_is_shown_what_these_grant(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        alice.rows = [ROW]
+        alice.mesh.processes_changed()
+        await until(lambda: _processes(bob) == (ROW,))
+        alice.mesh.remove_peer("bob")
+        alice.mesh.add_peer(bob.peer(may=frozenset(("send",))))
+        await until(lambda: _processes(bob) == ())
+
+    two(tmp_path, work)
+
+
 def test_bad_adverts_and_heads_are_refused_by_name_and_the_link_stays(tmp_path: Path) -> None:
     async def work(alice: MeshNode, bob: MeshNode) -> None:
         await until(lambda: _processes(alice) is not None)
@@ -113,6 +126,9 @@ def test_bad_adverts_and_heads_are_refused_by_name_and_the_link_stays(tmp_path: 
             assert who == bob.origin and words in why
         bob.mesh.send_op(alice.origin, {"op": "head", "note": note(4, by=ALICE)})
         assert "not signed by" in (await alice.told("refused"))[1]
+        filled = of_tree(4, by=BOB) + "— somebody AAAAAAAA\n".encode() * 4_000
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": filled})
+        assert f"the limit is {heads.MAX_NOTE_BYTES}" in (await alice.told("refused"))[1]
         assert _processes(alice) == ()
         bob.mesh.send_op(alice.origin, {"op": "still there"})
         assert await alice.told("op") == ("bob", {"op": "still there"})
@@ -143,8 +159,51 @@ def test_heads_are_kept_when_they_are_proved_and_a_fallen_size_is_for_a_person_t
         assert (view.head, view.conflict) == (head, conflict)
         assert (alice.place / "heads" / f"{BOB.origin}.note").read_bytes() == of_tree(7, by=BOB)
         alice.mesh.decide_head("bob", False, {"reason": "a copy"})
-        (view,) = alice.mesh.peers()
-        assert (view.head, view.conflict) == (head, None)
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+        assert (await alice.told("head"))[1].size == 9
+
+    two(tmp_path, work)
+
+
+def test_a_head_that_a_person_has_decided_against_is_no_conflict_on_the_next_link(tmp_path: Path) -> None:
+    """The peer shows it there again, as its newest."""
+
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.leaves = LEAVES
+        bob.mesh.publish_head(of_tree(7, by=BOB))
+        await alice.told("head")
+        bob.mesh.publish_head(of_tree(4, by=BOB))
+        await alice.told("conflict")
+        alice.mesh.decide_head("bob", False, {"reason": "a copy"})
+        alice.mesh.cut(bob.origin, "to see a new link")
+        await bob.told("up")
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+        assert (await alice.told("head"))[1].size == 9
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(5, by=BOB)})
+        assert (await alice.told("conflict"))[1].shown_head.size == 5  # another one
+
+    two(tmp_path, work)
+
+
+def test_a_conflict_is_told_though_a_person_decides_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = heads.PeerHeads.take
+
+    def decided(self: heads.PeerHeads, *args: Any) -> TreeHead | heads.Wanted | None:
+        try:
+            return take(self, *args)
+        except heads.HeadConflictError:
+            self.decide(BOB.origin, False, {})
+            raise
+
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.leaves = LEAVES
+        monkeypatch.setattr(heads.PeerHeads, "take", decided)
+        for size in (7, 4, 9):
+            bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(size, by=BOB)})
+        assert (await alice.told("conflict"))[1].shown_head.size == 4
+        assert (await alice.told("head"))[1].size == 9
 
     two(tmp_path, work)
 
@@ -176,6 +235,7 @@ def test_a_larger_head_without_its_proof_does_not_replace_the_one_kept(tmp_path:
         ({"op": "proof", "size1": 1, "size2": 2, "hashes": 7}, "no list of at most"),
         ({"op": "proof", "size1": 1, "size2": 2, "hashes": [b""] * 129}, "no list of at most"),
         ({"op": "proof", "size1": 1, "size2": 2, "hashes": ["x"]}, "something else than hashes"),
+        ({"op": "proof", "size1": 1, "size2": 2, "hashes": [bytes(33)]}, "something else than hashes"),
     ],
 )
 def test_a_proof_of_another_form_is_refused_by_name(tmp_path: Path, op: dict[str, Any], words: str) -> None:
@@ -407,5 +467,128 @@ def test_a_proof_that_was_lost_with_a_link_that_another_replaced_is_asked_for_ag
             alice.mesh.on_up(to_bob, None)
             bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
             assert [(await alice.told("head"))[1].size for _ in range(2)] == [7, 9]
+
+    run(main)
+
+
+def test_a_proof_is_not_lost_for_the_heads_that_wait_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing would make it good on this link."""
+    asked, proves, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    looking, slow = threading.Event(), threading.Event()
+    verify = heads.verify
+
+    def slowly(*args: Any) -> Any:
+        looking.set()
+        assert slow.wait(LIMIT_S)
+        return verify(*args)
+
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.leaves = LEAVES
+        prove, send = bob.prove, bob.links.send
+
+        async def later(size1: int, size2: int) -> list[bytes]:
+            asked.set()
+            await proves.wait()
+            return await prove(size1, size2)
+
+        def sent(origin: str, message: bytes) -> None:
+            send(origin, message)
+            if msgpack.unpackb(message)["op"] == "proof":
+                answered.set()
+
+        monkeypatch.setattr(bob, "prove", later)
+        monkeypatch.setattr(bob.links, "send", sent)
+        for size in (5, 7):
+            bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(size, by=BOB)})
+        await asked.wait()
+        monkeypatch.setattr(heads, "verify", slowly)
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+        await until(looking.is_set)
+        for _ in range(MAX_WAITING):
+            bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+        proves.set()
+        await answered.wait()
+        bob.mesh.send_op(alice.origin, {"op": "after it"})
+        await alice.told("op")
+        slow.set()
+        await until(lambda: (head := alice.mesh.peers()[0].head) is not None and head.size == 9)
+
+    two(tmp_path, work)
+
+
+@pytest.mark.parametrize("op", ["prove", "proof"])
+def test_a_proof_that_is_late_is_asked_for_again_with_the_next_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, op: str
+) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        bob.leaves = LEAVES
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(5, by=BOB)})
+        await alice.told("head")
+        loser = alice if op == "prove" else bob
+        send = loser.links.send
+
+        def full(origin: str, message: bytes) -> None:
+            if msgpack.unpackb(message)["op"] == op:
+                raise LinkFull("no room")
+            send(origin, message)
+
+        with monkeypatch.context() as lost:
+            lost.setattr(loser.links, "send", full)
+            bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(7, by=BOB)})
+            assert "no room" in (await loser.told("refused"))[1]
+        monkeypatch.setattr(head_exchange, "PROOF_LATE_S", 0.0)
+        bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
+        assert [(await alice.told("head"))[1].size for _ in range(2)] == [7, 9]
+
+    two(tmp_path, work)
+
+
+def test_who_replaces_its_link_again_and_again_is_asked_once_a_link_and_given_no_more_proofs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links, asked, made = 5, 0, 0
+
+    async def never(size1: int, size2: int) -> list[bytes]:
+        await asyncio.Future()
+        return []
+
+    async def main() -> None:
+        network = MemoryNetwork()
+        alice, bob = MeshNode(ALICE, tmp_path, network), MeshNode(BOB, tmp_path, network)
+        alice.leaves = LEAVES
+        send, prove = alice.links.send, alice.prove
+
+        def sent(origin: str, message: bytes) -> None:
+            nonlocal asked
+            asked += msgpack.unpackb(message)["op"] == "prove"
+            send(origin, message)
+
+        async def proved(size1: int, size2: int) -> list[bytes]:
+            nonlocal made
+            made += 1
+            return await prove(size1, size2)
+
+        monkeypatch.setattr(alice.links, "send", sent)
+        monkeypatch.setattr(alice, "prove", proved)
+        monkeypatch.setattr(bob, "prove", never)
+        async with opened(alice, bob):
+            alice.mesh.add_peer(bob.peer())
+            bob.mesh.add_peer(alice.peer(alice.address))
+            to_bob = (await alice.told("up"))[1]
+            await bob.told("up")
+            bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(5, by=BOB)})
+            await alice.told("head")
+            bob.mesh.send_op(alice.origin, {"op": "prove", "size1": 1, "size2": 2})
+            await until(lambda: made == 1)
+            monkeypatch.setattr(head_exchange, "PROOF_EVERY_S", LIMIT_S)
+            for link in range(links):
+                for size in (7, 8, 9):
+                    bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(3 * link + size, by=BOB)})
+                    bob.mesh.send_op(alice.origin, {"op": "prove", "size1": 1, "size2": 2})
+                await until(lambda now=link + 1: asked == now)
+                alice.mesh.on_up(to_bob, None)
+            assert (asked, made) == (links, 1)
 
     run(main)
