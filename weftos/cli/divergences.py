@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftos.cli.options import AsJson, Data, client, group
+from weftos.cli.options import AsJson, Data, chosen, client, group, listed
 from weftos.cli.output import Output, moment
 from weftos.control import Decision, Json
 from weftos.errors import WeftosError
@@ -22,17 +22,17 @@ def list_divergences(data: Data = None, as_json: AsJson = False) -> None:
     out = Output(as_json)
     with client(data) as node:
         rows = node.divergences()
-    out.document(rows)
-    if rows:
-        out.table(
-            ("TIME", "TURN", "ADDRESS", "CALL", "RECORDED", "ASKED"),
-            (
-                [moment(row["time_us"]), row["id"], row["address"], row["ordinal"], *map(_brief, _both(row))]
-                for row in rows
-            ),
-        )
-    else:
-        out.say("no turn is parked")
+    listed(
+        out,
+        rows,
+        ("TIME", "TURN", "ADDRESS", "CALL", "RECORDED", "ASKED"),
+        lambda row: [
+            moment(row["time_us"]),
+            *(row[field] for field in ("id", "address", "ordinal")),
+            *map(_brief, _both(row)),
+        ],
+        "no turn is parked",
+    )
 
 
 @divergences.command("show")
@@ -69,14 +69,12 @@ def decide_divergence(
 ) -> None:
     """Decide how a parked turn goes on."""
     choices: dict[Decision, bool] = {"again": again, "accept": accept, "dead": dead}
-    chosen = [name for name, wanted in choices.items() if wanted]
-    if len(chosen) != 1:
-        raise typer.BadParameter("give exactly one of --again, --accept, --dead")
+    word = chosen(choices)
     out = Output(as_json)
     with client(data) as node:
-        answer = node.decide(turn, chosen[0])
+        answer = node.decide(turn, word)
     out.document(answer)
-    out.say(f"{turn} is decided: {chosen[0]}")
+    out.say(f"{turn} is decided: {word}")
 
 
 def _both(row: Json) -> tuple[Json, Json]:

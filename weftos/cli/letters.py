@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftos.cli.options import AsJson, Data, client, group
+from weftos.cli.options import AsJson, Data, chosen, client, group, listed
 from weftos.cli.output import Output, moment
 from weftos.control import Resolution
 
@@ -23,15 +23,14 @@ def list_letters(data: Data = None, as_json: AsJson = False) -> None:
     out = Output(as_json)
     with client(data) as node:
         rows = node.deadletters()
-    out.document(rows)
-    if rows:
-        fields = ("id", "to", "sender", "why", "text")
-        out.table(
-            ("TIME", *(field.upper() for field in fields)),
-            ([moment(row.get("time_us")), *(row.get(field) for field in fields)] for row in rows),
-        )
-    else:
-        out.say("no dead letters")
+    fields = ("id", "to", "sender", "why", "text")
+    listed(
+        out,
+        rows,
+        ("TIME", *(field.upper() for field in fields)),
+        lambda row: [moment(row.get("time_us")), *(row.get(field) for field in fields)],
+        "no dead letters",
+    )
 
 
 @deadletters.command("show")
@@ -60,12 +59,9 @@ def list_doubts(data: Data = None, as_json: AsJson = False) -> None:
     out = Output(as_json)
     with client(data) as node:
         rows = node.doubts()
-    out.document(rows)
-    if rows:
-        columns = list(rows[0])
-        out.table([column.upper() for column in columns], ([row.get(c) for c in columns] for row in rows))
-    else:
-        out.say("nothing in doubt")
+    fields = list(rows[0]) if rows else []
+    columns = [field.upper() for field in fields]
+    listed(out, rows, columns, lambda row: [row.get(field) for field in fields], "nothing in doubt")
 
 
 @doubts.command("resolve")
@@ -79,11 +75,9 @@ def resolve_doubt(
 ) -> None:
     """Decide a tool call in doubt."""
     choices: dict[Resolution, bool] = {"retry": retry, "done": done, "lost": lost}
-    chosen = [name for name, wanted in choices.items() if wanted]
-    if len(chosen) != 1:
-        raise typer.BadParameter("give exactly one of --retry, --done, --lost")
+    word = chosen(choices)
     out = Output(as_json)
     with client(data) as node:
-        answer = node.resolve(id, chosen[0])
+        answer = node.resolve(id, word)
     out.document(answer)
-    out.say(f"{id} is resolved: {chosen[0]}")
+    out.say(f"{id} is resolved: {word}")

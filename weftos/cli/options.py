@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from weftos.cli.output import Output
+from weftos.control import Json
 from weftos.paths import data_directory
 
 if TYPE_CHECKING:
     from weftos.client import Client
 
+Choice = TypeVar("Choice", bound=str)
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -30,6 +34,29 @@ def client(data: Path | None) -> Client:
     from weftos.client import Client
 
     return Client(data_directory(data))
+
+
+def chosen(choices: Mapping[Choice, bool]) -> Choice:
+    """The one that was given of options that are one decision together. Raises BadParameter."""
+    given = [name for name, wanted in choices.items() if wanted]
+    if len(given) != 1:
+        raise typer.BadParameter(f"give exactly one of {', '.join(f'--{name}' for name in choices)}")
+    return given[0]
+
+
+def listed(
+    out: Output,
+    rows: list[Json],
+    columns: Sequence[str],
+    cells: Callable[[Json], Sequence[object]],
+    none: str,
+) -> None:
+    """What waits for a person, a row each; ``none`` is said when nothing does."""
+    out.document(rows)
+    if rows:
+        out.table(columns, map(cells, rows))
+    else:
+        out.say(none)
 
 
 def group(help: str) -> typer.Typer:
