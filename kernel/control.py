@@ -167,7 +167,10 @@ class Control:
                 "waiting": kernel.recorder.waiting,
                 "unrecorded": kernel.recorder.unrecorded,
             },
-            "faults": [f"{part}: {why}" for part, why in ledger.faults.items()],
+            "faults": [
+                *(f"{part}: {why}" for part, why in ledger.faults.items()),
+                *kernel.helpers.faults(),
+            ],
             "kept": {**totals(kernel), "logs_bytes": await asyncio.to_thread(self._log_bytes)},
             "clock_ahead_s": self._facts.clock_ahead_s(),
             "helpers": [{key: row[key] for key in ("name", "pid", "os_pid", "state")} for row in helpers],

@@ -2,7 +2,8 @@
 
 The child is started from an argv with one end of a socket pair as an inherited descriptor, ``--link-fd N
 --boot B`` appended to its argv, an allow-listed environment, its stdout and stderr in a bounded log file, and dies
-with the node (``PR_SET_PDEATHSIG``, asked for by the child itself with :func:`die_with_parent`). Requests are
+with the node (``PR_SET_PDEATHSIG``, asked for by the child itself with :func:`die_with_parent`). One that nobody may
+look into is not started but borne (:mod:`kernel.nursery`). Requests are
 ``[id, op, args]`` and are answered by ``[id, "ok"|"error", value]``; a frame with id 0 is a notice and has no
 answer. ``args`` is a dict.
 """
@@ -15,7 +16,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kernel.cell.frames import FOREIGN, OWN, FrameError, FrameLink, LinkBounds
 from kernel.cell.lifeline import die_with_parent as die_with_parent
@@ -36,8 +37,35 @@ class HelperLost(Exception):
     """The helper died, or was never there; whatever it had been asked may or may not have happened."""
 
 
+class HelperOver(HelperLost):
+    """And there will be no other one before the node is restarted."""
+
+
 class HelperRefused(Exception):
     """The helper answered with an error."""
+
+
+class HelperProcess(Protocol):
+    """A child as a helper sees it. For any thread."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def kill(self) -> None:
+        """SIGKILL, if it still runs."""
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Its exit status, None when that cannot be known. Raises TimeoutExpired or TimeoutError."""
+
+
+class Startable(Protocol):
+    """How a helper is started."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def start(self, link_fd: int, boot: int) -> HelperProcess:
+        """``link_fd`` stays the caller's. Raises OSError, or HelperOver when it can never be started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +78,20 @@ class HelperCommand:
     cwd: Path
     log: Path
 
+    async def start(self, link_fd: int, boot: int) -> subprocess.Popen[bytes]:
+        with open(OUTPUT_LOGS.pipe_to(self.log), "wb") as log, OFFSPRING.birth() as born:
+            process = subprocess.Popen(
+                [*self.argv, "--link-fd", str(link_fd), "--boot", str(boot)],
+                env=dict(self.env),
+                cwd=self.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(link_fd,),
+            )
+            born(process.pid)
+        return process
+
 
 class Helper:
     """One running helper. Not restartable: a new incarnation is a new object.
@@ -61,7 +103,7 @@ class Helper:
 
     def __init__(
         self,
-        command: HelperCommand,
+        command: Startable,
         boot: int,
         on_notice: Callable[[str, dict[str, Any]], None],
         on_death: Callable[[int | None], None],
@@ -75,26 +117,16 @@ class Helper:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._next = 1
         self._link: FrameLink | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: HelperProcess | None = None
         self._stopping = False
 
     async def start(self) -> None:
-        """Start the child and connect. Raises OSError when it cannot be started."""
+        """Start the child and connect. Raises OSError when it cannot be started, HelperOver when it never can be."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
-            with open(OUTPUT_LOGS.pipe_to(self.command.log), "wb") as log, OFFSPRING.birth() as born:
-                self._process = subprocess.Popen(
-                    [*self.command.argv, "--link-fd", str(theirs.fileno()), "--boot", str(self._boot)],
-                    env=dict(self.command.env),
-                    cwd=self.command.cwd,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(theirs.fileno(),),
-                )
-                born(self._process.pid)
-        except OSError:
+            self._process = await self.command.start(theirs.fileno(), self._boot)
+        except BaseException:
             ours.close()
             raise
         finally:
@@ -173,7 +205,7 @@ class Helper:
 
     def kill(self) -> None:
         """SIGKILL the child, if it still runs."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None:
             self._process.kill()
 
     async def stop(self, timeout_s: float = 3.0) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from chain.ledger import Draft
 from kernel.cell.frames import OWN
-from kernel.helper import Helper, HelperCommand, HelperLost
+from kernel.helper import Helper, HelperLost, HelperOver, Startable
 from kernel.processes import Processes
 from kernel.recorder import Recorder
 from kernel.supervision import (
@@ -54,13 +54,14 @@ class LinkedHelper:
     """
 
     def __init__(
-        self, command: HelperCommand, boot: int, on_notice: Callable[[str, dict[str, Any]], None]
+        self, command: Startable, boot: int, on_notice: Callable[[str, dict[str, Any]], None]
     ) -> None:
         self._command = command
         self._boot = boot
         self._on_notice = on_notice
         self._helper: Helper | None = None
         self._up = asyncio.Event()
+        self._over: HelperOver | None = None
 
     @property
     def os_pid(self) -> int:
@@ -73,7 +74,12 @@ class LinkedHelper:
 
         helper = Helper(self._command, self._boot, self._on_notice, died, bounds=OWN)
         self._helper = helper  # from its first notice on it can be told something
-        await helper.start()
+        try:
+            await helper.start()
+        except HelperOver as error:
+            self._over = error
+            self._up.set()  # nobody need wait
+            raise
         self._up.set()
 
     async def stop(self) -> None:
@@ -86,6 +92,8 @@ class LinkedHelper:
             await asyncio.wait_for(self._up.wait(), ready_s)
         except TimeoutError:
             raise HelperLost(f"{self._command.name} is not running") from None
+        if self._over is not None:
+            raise self._over
         assert self._helper is not None
         return await self._helper.request(op, args)
 
@@ -102,6 +110,7 @@ class _Row:
     state: str = "starting"
     restarts: int = -1
     started_s: float = field(default_factory=time.monotonic)
+    fault: str = ""
 
 
 class Helpers:
@@ -150,6 +159,10 @@ class Helpers:
         pid = row.pid
         try:
             await row.child.start(lambda why: self._died(name, pid, why))
+        except HelperOver as error:
+            self._log("helper is lost", helper=name, why=str(error))
+            row.state, row.fault = "exited", str(error)
+            return
         except (
             Exception
         ) as error:  # the boundary: a helper that does not start is an event, not a crash of the node
@@ -192,6 +205,10 @@ class Helpers:
             pid = self._processes.next_pid()
             self._workers[name] = (pid, os_pid, time.monotonic())
             self._record_start(name, pid)
+
+    def faults(self) -> list[str]:
+        """What a person has to do something about."""
+        return [f"{name}: {row.fault}" for name, row in self._rows.items() if row.fault]
 
     def pids(self) -> set[int]:
         """The PIDs of helpers and workers."""

@@ -38,6 +38,7 @@ from kernel.erasure_control import Erasures
 from kernel.helpers import LinkedHelper
 from kernel.kernel import BehaviourEntry, Environment, Kernel
 from kernel.loop_lag import LoopLag
+from kernel.nursery import Nursery
 from kernel.processes import open_pids
 from kernel.recorder import Recorder, replay_into
 from kernel.session import DataLock, end_old_session, lock, read_boot, write_boot
@@ -54,7 +55,7 @@ from weftos.collector import Collector
 from weftos.config import Config, load
 from weftos.engines import make_engine
 from weftos.erased_logs import NODE_LOG, PROCESSES_LOG
-from weftos.helper_commands import archive_command, gateway_command
+from weftos.helper_commands import archive_command, gateway_told
 from weftos.initialise import initialise
 from weftos.key_rotation import KeyRotation
 from weftos.log_files import read_last_of
@@ -63,7 +64,7 @@ from weftos.mesh_wiring import make_mesh, open_mesh
 from weftos.ownership import check_configuration, check_own_place
 from weftos.paths import has_data
 from weftos.runtime import make_runtime, remove_recorded
-from weftos.sealed_environment import KEYS, SEALED, secrets_of
+from weftos.sealed_environment import secrets_of
 from weftos.settings import Settings
 from weftos.upkeep import Upkeep
 
@@ -123,6 +124,8 @@ class Ground:
     clock: SteadyClock
     provider_keys: Mapping[str, str] = field(repr=False)
     """By their variables: for the gateway, and for what must not get into a log."""
+    nursery: Nursery
+    """Of the gateway; it was begun before there was anything to know."""
 
     @property
     def keys(self) -> Keys:
@@ -253,8 +256,10 @@ class Node:
             ground.held.close()
 
 
-async def start(options: Options, report: Report) -> Node:
-    """Boot a node. Raises WeftosError, ConfigError, KernelError, ChainError or OSError; then nothing is left."""
+async def start(options: Options, nursery: Nursery, report: Report) -> Node:
+    """Boot a node; ``nursery`` bears its gateway. Raises WeftosError, ConfigError, KernelError, ChainError, HelperOver
+    or OSError; then nothing is left.
+    """
     data = options.data.absolute()
     if not has_data(data):
         report("making the data directory")
@@ -262,14 +267,14 @@ async def start(options: Options, report: Report) -> Node:
     check_own_place(data)
     held = lock(data)
     try:
-        ground = await _recover(options, data, held, report)
+        ground = await _recover(options, data, held, nursery, report)
         return await _build(ground, options.token, report)
     except BaseException:
         held.close()
         raise
 
 
-async def _recover(options: Options, data: Path, held: DataLock, report: Report) -> Ground:
+async def _recover(options: Options, data: Path, held: DataLock, nursery: Nursery, report: Report) -> Ground:
     """End the old boot and replay the journal."""
     if options.config is not None and options.config.exists():
         check_configuration(options.config.absolute())
@@ -330,7 +335,9 @@ async def _recover(options: Options, data: Path, held: DataLock, report: Report)
         await record_acceptance(Recorder(ledger, state), found, options.accept_state)
         log.log("warning", "state was accepted", what=_said(found))
         report(f"accepted, and recorded: {_said(found)}")
-    return Ground(data, held, config, state, ledger, runtime, boot, log, processes_log, clock, keys_given)
+    return Ground(
+        data, held, config, state, ledger, runtime, boot, log, processes_log, clock, keys_given, nursery
+    )
 
 
 def _said(found: Sequence[Unbound | Contradiction]) -> str:
@@ -421,9 +428,8 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
         limits,
     )
     recorder = Recorder(ground.ledger, ground.state)
-    gateway = LinkedHelper(
-        gateway_command(config, runtime, logs), boot, lambda op, args: from_gateway(op, args)
-    )
+    ground.nursery.tell(gateway_told(config, ground.provider_keys), logs / "gateway.log")
+    gateway = LinkedHelper(ground.nursery, boot, lambda op, args: _tokens(kernel, op, args))
     helper = LinkedHelper(
         archive_command(config, ground.data, runtime, logs),
         boot,
@@ -431,12 +437,6 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
     )
     embeddings = Embeddings(gateway.request, helper.request)
     archive = ArchiveLink(helper, ground.ledger)
-
-    def from_gateway(op: str, args: dict[str, Any]) -> None:
-        if op == SEALED:
-            gateway.notify(KEYS, dict(ground.provider_keys))
-        else:
-            _tokens(kernel, op, args)
 
     def note(event: str, **fields: Any) -> None:
         log = ground.processes_log if event == "agent" else ground.log

@@ -1,7 +1,7 @@
 """How the helpers of a node are started: argv, an allow-listed environment, where their output goes.
 
-Provider keys are in no environment. The gateway alone is told them, over its link, once it has said that it is
-closed to others (:mod:`weftos.sealed_environment`).
+Provider keys are in no environment and no argv. The gateway alone is told them, and is borne, not started
+(:mod:`kernel.nursery`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from kernel.bounds import STATE_LIMITS, Bounds
@@ -28,11 +29,9 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
-def gateway_command(config: Config, runtime: Path, logs: Path) -> HelperCommand:
-    """The gateway: providers without secrets in argv or environment."""
-    text = json.dumps(config.settings.gateway())
-    argv = (sys.executable, "-P", "-m", "weftos.gateway", "--config-json", text)
-    return HelperCommand("gateway", argv, environment(), runtime, logs / "gateway.log")
+def gateway_told(config: Config, keys: Mapping[str, str]) -> bytes:
+    """What the gateway knows from its birth on."""
+    return json.dumps({"config": config.settings.gateway(), "keys": dict(keys)}).encode()
 
 
 def archive_command(config: Config, data: Path, runtime: Path, logs: Path) -> HelperCommand:

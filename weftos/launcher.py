@@ -45,7 +45,7 @@ from weftos.errors import WeftosError
 from weftos.helper_commands import placer_command
 from weftos.ownership import check_own_place, make_own_ground
 from weftos.runtime import make_runtime, remove_recorded
-from weftos.sealed_environment import Handover, open_part, take_environment
+from weftos.sealed_environment import Handover, open_part, seal, take_environment
 from weftos.stopping import STOP_TIMEOUT_S, stop_node
 
 Say = Callable[[dict[str, Any]], None]
@@ -266,7 +266,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.write(args.ready_fd, json.dumps(document).encode() + b"\n")
 
     try:
-        environment = take_environment(args.environment_fd)
+        environment = take_environment(seal(args.environment_fd))
         become_subreaper()
         os.set_inheritable(args.ready_fd, False)
         order = Order(args.data.absolute(), args.nodes, args.engine)

@@ -1,8 +1,9 @@
 """The node process: ``python -P -m weftos.node --data DIR [--ready-fd N]`` and the options of ``weftos up``.
 
 Started by ``weftos up`` as the leader of a session of its own, which hands over its environment, provider keys and
-all, on ``--environment-fd`` (:mod:`weftos.sealed_environment`). Says on the ready descriptor, one JSON object a line,
-what it is doing (``{"step": ...}``), and at the end ``{"ready": true, ...}`` or ``{"error": ..., "code": ...}``.
+all, on ``--environment-fd`` (:mod:`weftos.sealed_environment`); before it takes them it forks the nursery of its
+gateway (:mod:`kernel.nursery`). Says on the ready descriptor, one JSON object a line, what it is doing
+(``{"step": ...}``), and at the end ``{"ready": true, ...}`` or ``{"error": ..., "code": ...}``.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel.helper import HelperOver
+from kernel.nursery import Nursery
 from kernel.offspring import become_subreaper, end_offspring, reap_adopted
 from kernel.output_log import OUTPUT_LOGS
 from weftos.errors import WeftosError
-from weftos.sealed_environment import take_environment
+from weftos.sealed_environment import seal, take_environment
 
 if TYPE_CHECKING:
     from weftos.boot import Node, Options
@@ -30,11 +33,11 @@ if TYPE_CHECKING:
 Say = Callable[[dict[str, Any]], None]
 
 
-async def run(options: Options, say: Say) -> None:
+async def run(options: Options, nursery: Nursery, say: Say) -> None:
     """Boot, serve until asked to stop, stop cleanly."""
     from weftos.boot import start
 
-    node: Node = await start(options, lambda step: say({"step": step}))
+    node: Node = await start(options, nursery, lambda step: say({"step": step}))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, node.stop, f"signal {signal.Signals(number).name}")
@@ -83,10 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.write(ready_fd, json.dumps(document).encode() + b"\n")
 
     try:
-        environment = take_environment(args.__dict__.pop("environment_fd"))
+        environment_fd = seal(args.__dict__.pop("environment_fd"))
+        nursery = Nursery.begin("gateway", "weftos.gateway")  # while there is nothing secret here
+        environment = take_environment(environment_fd)
         os.set_inheritable(ready_fd, False)
         become_subreaper()
-        return _run(vars(args), environment, say)
+        return _run(vars(args), environment, nursery, say)
     except WeftosError as error:
         say({"error": str(error), "code": error.code})
     except OSError as error:
@@ -94,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _run(options: dict[str, Any], environment: dict[str, str], say: Say) -> int:
+def _run(options: dict[str, Any], environment: dict[str, str], nursery: Nursery, say: Say) -> int:
     """Imports what a node is made of only now: a node that begins anew, to be without its environment, has not yet."""
     from chain.errors import ChainError
     from kernel.errors import KernelError
@@ -103,12 +108,15 @@ def _run(options: dict[str, Any], environment: dict[str, str], say: Say) -> int:
 
     try:
         try:
-            asyncio.run(run(Options(**options, environment=environment), say))
+            asyncio.run(run(Options(**options, environment=environment), nursery, say))
         finally:
             end_offspring()
             OUTPUT_LOGS.drain()
     except (ConfigError, KernelError, ChainError) as error:
         say({"error": str(error), "code": getattr(error, "code", "conflict")})
+        return 1
+    except HelperOver as error:
+        say({"error": str(error), "code": "unavailable"})
         return 1
     return 0
 

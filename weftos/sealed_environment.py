@@ -6,8 +6,11 @@ is told the others, settings and keys, over a socket: only once it has asked the
 its memory and its descriptors to all but root (``PR_SET_DUMPABLE``). A node that somebody started by hand, with
 everything in its environment, starts itself anew in the same process without.
 
+The gateway, which is told the keys, is no program that is started: it is closed from its birth (:mod:`kernel.nursery`).
+
 What cannot be closed: the environment of whoever exported the keys, a shell's and that of each program it starts; and
-the moment between a program's start and its asking.
+the moment between the start of ``weftos up``, or of the node, and its asking. Code of the same user that runs in that
+moment may open the node's memory and keep it open; what the node itself starts begins later.
 """
 
 from __future__ import annotations
@@ -47,10 +50,6 @@ _FOR_PYTHON = (
 )
 OPEN_NAMES = frozenset((*_FOR_PROGRAMS, *_FOR_FILES, *(f"PYTHON{name}" for name in _FOR_PYTHON)))
 """What stays in a node's environment. None of these can hold a key."""
-SEALED = "sealed"
-"""What the gateway says to its node when it is closed to others."""
-KEYS = "keys"
-"""What it is then told: the provider keys by their variables."""
 MAX_BYTES = 8 * 2**20  # execve(2) takes less
 _PR_SET_DUMPABLE = 4
 _CLOSED = b"closed"
@@ -114,15 +113,20 @@ class Handover:
                 return  # the child has gone, and whoever waits for it hears of that
 
 
-def take_environment(fd: int | None) -> dict[str, str]:
-    """The child's side: what it was given. Closes this process to others first.
+def seal(fd: int | None) -> int:
+    """The child's side: close this process to others. Returns the descriptor that its environment comes on.
 
-    Without a descriptor this process is begun anew, with one and without its environment: then this does not return.
-    Raises WeftosError, OSError.
+    Without one this process is begun anew, with one and without its environment: then this does not return. Raises
+    OSError.
     """
     close_to_others()
     if fd is None:
         _begin_anew()
+    return fd
+
+
+def take_environment(fd: int) -> dict[str, str]:
+    """What a child that is sealed was given. Raises WeftosError, OSError."""
     if stat.S_ISSOCK(os.fstat(fd).st_mode):
         with socket.socket(fileno=fd) as channel:
             channel.sendall(_CLOSED)

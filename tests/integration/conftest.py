@@ -101,6 +101,7 @@ def _configuration(base_url: str) -> str:
             "hangs",
             "floods",
             "prowls",
+            "besieges",
             "daemonises",
         )
     )
@@ -111,6 +112,7 @@ def _configuration(base_url: str) -> str:
         "traitor": ("probe_behaviours:Traitor", PLUGINS, "dedicated"),
         "daemoniser": ("probe_behaviours:Daemoniser", PLUGINS, "dedicated"),
         "prowler": ("probe_behaviours:Prowler", PLUGINS, "dedicated"),
+        "besieger": ("probe_behaviours:Besieger", PLUGINS, "dedicated"),
         "broken": ("broken_import:Anything", BEHAVIOURS, "dedicated"),
         "exiting": ("exiting_import:Anything", BEHAVIOURS, "dedicated"),
         "start_raises": ("cell_behaviours:StartRaises", BEHAVIOURS, "dedicated"),

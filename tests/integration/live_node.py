@@ -229,6 +229,15 @@ class LiveNode:
         """The line of ``ps --all`` with that name."""
         return next(row for row in self.api.ps(all=True) if row["name"] == name)
 
+    def nursery(self) -> int:
+        """The process that bears the gateway."""
+        [pid] = [
+            pid
+            for pid in (int(line.split()[0]) for line in self.left(self.os_pid))
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "weftos-nursery"
+        ]
+        return pid
+
     def logged(self, event: str, words: str = "") -> list[Json]:
         """The lines of the node's log for ``event`` that hold ``words``, once there are any: it is written behind."""
         return until(

@@ -6,11 +6,13 @@ import contextlib
 import json
 import os
 import signal
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.integration.live_node import KEY, KEY_VARIABLE, LiveNode, alive, until
+from tests.integration.live_node import KEY, KEY_VARIABLE, WAIT_S, LiveNode, alive, until
 from tests.servers.processes import ModelServer
 
 NOTHING = {"found": [], "opened": []}
@@ -18,7 +20,7 @@ NOTHING = {"found": [], "opened": []}
 
 def look(node: LiveNode, name: str) -> None:
     """A tool and a behaviour look for it in all of /proc."""
-    closed = [node.os_pid, node.row("gateway")["os_pid"]]
+    closed = [node.os_pid, node.nursery(), node.row("gateway")["os_pid"]]
     node.api.spawn(f"{name}-planner", behaviour="planner", tools=["prowls"])
     [result] = node.plan(f"{name}-planner", ("prowls", {"yek": KEY[::-1], "closed": closed}))
     assert json.loads(result["text"]) == NOTHING
@@ -41,6 +43,50 @@ def test_a_gateway_that_is_started_again_has_the_key_again(node: LiveNode, model
     until(lambda: not alive(gateway), "the gateway is gone")
     assert node.talk("keyed-again", "five-calls")["status"] == "ok"
     assert models.requests()[-1]["headers"]["authorization"] == f"Bearer {KEY}"
+
+
+def siege(
+    node: LiveNode, models: ModelServer, talker: str, besieged: Callable[[int, str], dict[str, list[str]]]
+) -> None:
+    """Hostile code ends the gateway and lies in wait for the next one, until that has made a call with the key."""
+    before = node.row("gateway")["os_pid"]
+    stop = node.place / f"{talker}-is-over"
+    with ThreadPoolExecutor(1) as other:
+        found: Future[dict[str, list[str]]] = other.submit(besieged, before, str(stop))
+        try:
+            until(lambda: not alive(before) or found.done(), "the gateway is killed")
+            assert node.talk(talker, "five-calls")["status"] == "ok"
+            after = node.row("gateway")["os_pid"]
+        finally:
+            stop.touch()
+        opened = found.result()
+    assert models.requests()[-1]["headers"]["authorization"] == f"Bearer {KEY}"
+    assert opened[str(after)] == []
+
+
+def test_a_tool_that_ends_the_gateway_cannot_look_into_the_next_one(
+    node: LiveNode, models: ModelServer
+) -> None:
+    node.api.spawn("siege", behaviour="planner", tools=["besieges"])
+
+    def besieged(victim: int, stop: str) -> dict[str, list[str]]:
+        [result] = node.plan("siege", ("besieges", {"victim": victim, "stop": stop}))
+        opened: dict[str, list[str]] = json.loads(result["text"])
+        return opened
+
+    for number in range(3):
+        siege(node, models, f"besieged-{number}", besieged)
+
+
+def test_nor_can_a_cell(node: LiveNode, models: ModelServer) -> None:
+    node.api.spawn("besieger", behaviour="besieger")
+
+    def besieged(victim: int, stop: str) -> dict[str, list[str]]:
+        answer = node.api.send("besieger", json.dumps([victim, stop]), wait_s=WAIT_S)
+        opened: dict[str, list[str]] = json.loads(answer["reply"])
+        return opened
+
+    siege(node, models, "besieged-by-a-cell", besieged)
 
 
 @pytest.mark.ray

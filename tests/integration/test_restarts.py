@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.effects import Effects
-from tests.integration.live_node import WAIT_S, LiveNode, until
+from tests.integration.live_node import WAIT_S, LiveNode, alive, until
 from tests.servers.processes import ModelServer
 from weftos import WeftosError
 
@@ -236,6 +236,25 @@ def test_a_killed_worker_is_healed_and_a_call_without_effects_made_again(
     assert second["text"] != first["text"]
     intents = [entry for entry in node.entries("tool.intent") if entry["tool"] == "look"]
     assert [entry["attempt"] for entry in intents][-2:] == [1, 2]
+
+
+def test_without_what_bears_the_gateway_a_question_is_answered_with_what_to_do(fresh: LiveNode) -> None:
+    """Another one could not be closed from its birth; so it is said, at once, and a restart heals it."""
+    fresh.up()
+    gateway, nursery = fresh.row("gateway")["os_pid"], fresh.nursery()
+    os.kill(nursery, signal.SIGKILL)
+    until(lambda: not alive(gateway), "the gateway has ended too")
+    answer = fresh.talk("cut-off", "five-calls")
+    assert answer["status"] == "error"
+    assert "the process that alone can start the gateway is gone" in answer["reply"]
+    assert "restart the node" in answer["reply"]
+    [fault] = fresh.api.status()["faults"]
+    assert fault.startswith("gateway: the process that alone")
+    assert fresh.row("gateway")["state"] == "exited"
+    fresh.logged("helper is lost", "restart the node")
+    fresh.down()
+    fresh.up()
+    assert fresh.talk("joined", "five-calls")["status"] == "ok"
 
 
 def test_a_gateway_killed_under_a_question_asks_it_again(node: LiveNode, models: ModelServer) -> None:

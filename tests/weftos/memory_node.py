@@ -17,9 +17,9 @@ from chain.ledger import Draft, Ledger, StateChange
 from kernel.embeddings import Embeddings
 from kernel.helper import Helper, HelperCommand
 from tests.patience import HANG_S
-from weftos.sealed_environment import KEYS
 
 TIMEOUT_S = HANG_S
+GATEWAY = str(Path(__file__).with_name("gateway_child.py"))
 
 
 class MemoryNode:
@@ -89,8 +89,8 @@ class MemoryNode:
         return str(stats["fault"])
 
 
-def helper(data: Path, name: str, arguments: Sequence[str], on_notice: Any = None) -> Helper:
-    argv = [sys.executable, "-P", "-m", f"weftos.{name}", *arguments]
+def helper(data: Path, name: str, program: Sequence[str], on_notice: Any = None) -> Helper:
+    argv = [sys.executable, "-P", *program]
     command = HelperCommand(name, argv, {"PATH": os.environ.get("PATH", "")}, data, data / f"{name}.log")
     return Helper(command, 7, on_notice or (lambda op, args: None), lambda status: None)
 
@@ -104,12 +104,9 @@ async def memory_node(
     keys = load_keys(data / "keys") if (data / "keys").exists() else create_keys(data / "keys")
     ledger = Ledger.open(data, keys, now_us=lambda: next(clock), replay=lambda record: None)
     ledger.start(asyncio.get_running_loop())
-    gateway = helper(
-        data, "gateway", ["--config-json", gateway_json], lambda op, args: gateway.notify(KEYS, {})
-    )
-    archive = helper(
-        data, "archive", ["--data", str(data), *options], lambda op, args: carry.notice(op, args)
-    )
+    gateway = helper(data, "gateway", [GATEWAY, f'{{"config": {gateway_json}, "keys": {{}}}}'])
+    program = ["-m", "weftos.archive", "--data", str(data), *options]
+    archive = helper(data, "archive", program, lambda op, args: carry.notice(op, args))
     carry = Embeddings(gateway.request, archive.request, timeout_s)
     try:
         async with asyncio.timeout(TIMEOUT_S):

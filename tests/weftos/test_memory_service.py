@@ -229,7 +229,7 @@ def test_a_killed_archive_has_everything_again_without_being_told(tmp_path: Path
     async def scenario(node: MemoryNode) -> None:
         for number in range(4):
             ids.append(await node.write(f"note {number} of the flood"))
-            again = helper(tmp_path, "archive", ["--data", str(tmp_path)])
+            again = helper(tmp_path, "archive", ["-m", "weftos.archive", "--data", str(tmp_path)])
             asked = node.archive.request("search", {"query": "flood", "k": 50})
             os.kill(node.archive.os_pid, signal.SIGKILL)
             with pytest.raises(HelperLost):

@@ -24,14 +24,14 @@ GIVEN = {
 TELLS = """
 import argparse, json, os, sys
 from pathlib import Path
-from weftos.sealed_environment import take_environment
+from weftos.sealed_environment import seal, take_environment
 parser = argparse.ArgumentParser()
 parser.add_argument("--environment-fd", type=int)
 parser.add_argument("--other")
 given = parser.parse_args()
 fd = given.environment_fd
 before = os.readlink(f"/proc/self/fd/{fd}") if fd is not None else None
-taken = take_environment(fd)
+taken = take_environment(seal(fd))
 left = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if name != "3"]
 print(json.dumps([taken, dict(os.environ), before in left, os.getpid(), given.other]))
 """

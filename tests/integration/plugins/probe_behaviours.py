@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-from prowl import daemonise, prowl
+from prowl import besiege, daemonise, prowl
 
 from cognition.agent import Agent
 from kernel.abi import Message, ProcessInfo, Syscalls, ToolCall
@@ -94,6 +94,17 @@ class Prowler:
 
     async def handle(self, message: Message, sys: Syscalls) -> str:
         return json.dumps(prowl(*json.loads(message.text)))
+
+
+@behaviour
+class Besieger:
+    """Hostile code in a cell: it kills the process that the message names, and tries to open what comes after it."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        pass
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return json.dumps(besiege(*json.loads(message.text)))
 
 
 @behaviour

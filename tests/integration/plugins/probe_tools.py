@@ -7,7 +7,7 @@ import json
 import os
 import time
 
-from prowl import daemonise, prowl
+from prowl import besiege, daemonise, prowl
 
 from weftos import tool
 
@@ -71,6 +71,12 @@ def floods() -> str:
 def prowls(yek: str, closed: list[int]) -> str:
     """Look for a key in every process's /proc, and try to open what the processes ``closed`` have."""
     return json.dumps(prowl(yek, closed))
+
+
+@tool(effects="none")
+def besieges(victim: int, stop: str) -> str:
+    """Kill a process, and try to open each that comes after it, until a file is there."""
+    return json.dumps(besiege(victim, stop))
 
 
 @tool(effects="none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from pathlib import Path
 
 OPENED = ("environ", "mem", "maps", "fd")
@@ -18,6 +19,25 @@ def prowl(yek: str, closed: list[int]) -> dict[str, list[str]]:
     for pid in closed:
         told["opened"] += [f"{name} of {pid}" for name in OPENED if _opens(Path(f"/proc/{pid}/{name}"))]
     return told
+
+
+def besiege(victim: int, stop: str) -> dict[str, list[str]]:
+    """Kill ``victim``; then, until the file ``stop`` is there, try to open whatever is new, from its first moment on.
+
+    By pid, of each process that was seen: what of it could be opened. Who may open its ``mem`` may trace it too.
+    """
+    old = _pids()
+    opened: dict[str, set[str]] = {}
+    os.kill(victim, signal.SIGKILL)
+    while not os.path.exists(stop):
+        for pid in _pids() - old:
+            found = opened.setdefault(str(pid), set())
+            found |= {name for name in OPENED if name not in found and _opens(Path(f"/proc/{pid}/{name}"))}
+    return {pid: sorted(names) for pid, names in opened.items()}
+
+
+def _pids() -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
 def _look_for(key: bytes, place: Path, found: list[str]) -> None:
