@@ -158,14 +158,14 @@ def test_a_cut_link_ends_the_cell_by_itself_and_the_node_never_hears_it_again() 
         node.cells._engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # a far machine is out of reach
         node.proxy.cut()
         lost = await node.notes.wait("cell_lost")
-        assert lost[2:] == (0, [1], "nothing heard of it for 1 s")
+        assert lost[2:] == (0, [1], "nothing heard of it for 3 s")
         await ended(handle)
         heard = len(node.notes.all)
         node.proxy.mend()
         await node.start(2, "Echo", domain="other")
         assert [event for event in node.notes.all[heard:] if event[1] == 1] == []
 
-    with_remote(body, lease_s=1.0, beat_s=0.2)
+    with_remote(body, lease_s=3.0, beat_s=0.2)
 
 
 def test_a_cell_that_stood_still_for_its_lease_ends_when_it_goes_on() -> None:
@@ -179,7 +179,7 @@ def test_a_cell_that_stood_still_for_its_lease_ends_when_it_goes_on() -> None:
         os.kill(os_pid, signal.SIGCONT)
         await ended(handle)
 
-    with_remote(body, lease_s=1.0, beat_s=0.2)
+    with_remote(body, lease_s=3.0, beat_s=0.2)
 
 
 def test_a_cell_that_computes_keeps_its_lease_and_says_which_process_holds_it() -> None:
@@ -190,7 +190,7 @@ def test_a_cell_that_computes_keeps_its_lease_and_says_which_process_holds_it() 
         lost = await node.notes.wait("cell_lost")
         assert lost[2:] == (1, [1, 2], "it did not answer for 2 s")
 
-    with_remote(body, lease_s=1.0, beat_s=0.1, hang_s=2.0)
+    with_remote(body, lease_s=3.0, beat_s=0.1, hang_s=2.0)
 
 
 def test_a_cell_whose_node_is_gone_ends() -> None:

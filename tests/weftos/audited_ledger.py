@@ -24,7 +24,7 @@ START_US = 1_700_000_000_000_000  # 2023-11-14 22:13:20 UTC
 STEP_US = 1_000_000
 TRACE = bytes(range(16))
 
-_CALL = {"turn": "t1-1", "tool": "file_read"}
+_CALL = {"turn": "t2", "tool": "file_read"}
 
 
 def _clock() -> Iterator[int]:
@@ -47,8 +47,8 @@ def _message(ident: str, sender: str, to: str, text: str, **head: Any) -> Draft:
     return Draft("message.accepted", body, subject=ident, **head)
 
 
-def _turn(kind: str, cause: int, pid: int = 8, subject: str = "t1-1", **body: Any) -> Draft:
-    return Draft(kind, {"turn": "t1-1", **body}, pid, subject, TRACE, cause)
+def _turn(kind: str, cause: int, pid: int = 8, subject: str = "t2", **body: Any) -> Draft:
+    return Draft(kind, {"turn": "t2", **body}, pid, subject, TRACE, cause)
 
 
 def _tool(kind: str, cause: int, ordinal: str, **body: Any) -> Draft:

@@ -102,7 +102,7 @@ TOOLS = [6, 7, 8, 9, 10, 11, 12]
         (["--kind", "too"], []),
         (["--tool", "file_read"], TOOLS),
         (["--tool", "file_write"], []),
-        (["--turn", "t1-1"], [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]),
+        (["--turn", "t2"], [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]),
         (["--turn", "t1-2"], []),
         (["--text", "MILK"], [13]),
         (["--text", "milk"], [13]),
@@ -119,7 +119,7 @@ TOOLS = [6, 7, 8, 9, 10, 11, 12]
         ),
         (["--address", "ada", "--kind", "message"], [2, 17]),
         (["--pid", "ada", "--since", "2023-11-14T22:13:34"], [14, 15]),
-        (["--turn", "t1-1", "--text", "notes", "--tool", "file_read"], [6]),
+        (["--turn", "t2", "--text", "notes", "--tool", "file_read"], [6]),
         (["--kind", "tool", "--text", "shadow", "--limit", "1"], [10]),
     ],
     ids=lambda value: (
@@ -246,7 +246,7 @@ def test_a_timeline_has_durations_in_order(shell: Shell) -> None:
 
 
 def test_a_turn_is_told_whole(shell: Shell) -> None:
-    story = shell.json("chain", "turn", "t1-1")
+    story = shell.json("chain", "turn", "t2")
     assert (story["status"], story["address"], story["session"]) == ("ok", "/user/ada", "main")
     assert story["message"]["body"]["text"] == "read notes"
     assert story["sent_by"] == "sent by operator, user 1000 of this machine (entry 1)"
@@ -264,7 +264,7 @@ def test_a_turn_is_told_whole(shell: Shell) -> None:
     ]
     assert (shadow["intents"], shadow["status"]) == ([], "denied")
     assert story["answer"] == {"seq": 13, "status": "ok", "reply": "The notes say: buy MILK"}
-    _, out, _ = shell.run("chain", "turn", "t1-1")
+    _, out, _ = shell.run("chain", "turn", "t2")
     order = [
         "read notes",
         "user 1000",
@@ -342,9 +342,9 @@ def test_a_turn_whose_answer_was_erased_has_ended_all_the_same(
 ) -> None:
     shell = Shell(shutil.copytree(stories["both"], tmp_path / "data"), monkeypatch, capsys)
     assert erase_bodies(shell.data / "ledger", Disk(), [(13, 13)]) == 1
-    story = shell.json("chain", "turn", "t1-1")
+    story = shell.json("chain", "turn", "t2")
     assert (story["status"], story["answer"]) == ("ended", {"seq": 13, "status": None, "reply": None})
-    assert "13  (erased)" in shell.run("chain", "turn", "t1-1")[1]
+    assert "13  (erased)" in shell.run("chain", "turn", "t2")[1]
 
 
 def test_a_timeline_has_the_ends_of_what_was_erased(
@@ -377,11 +377,11 @@ def test_what_was_erased_leaves_the_order_and_the_causes(
     _, out, _ = shell.run("chain", "why", "9")
     assert out.splitlines()[-1] == "who sent it was erased (entry 1)"
     assert "(erased)" in shell.run("chain", "log")[1]
-    assert seqs(shell, "--turn", "t1-1") == [4, 5, 8, 9, 10, 11, 12, 13]
-    story = shell.json("chain", "turn", "t1-1")
+    assert seqs(shell, "--turn", "t2") == [4, 5, 8, 9, 10, 11, 12, 13]
+    story = shell.json("chain", "turn", "t2")
     assert (story["erased"], story["status"], story["address"]) == ([3, 6, 7], "ok", None)
     assert [step["seqs"] for step in story["steps"]] == [[4, 5], [8, 9], [10, 11, 12]]
-    _, out, _ = shell.run("chain", "turn", "t1-1")
+    _, out, _ = shell.run("chain", "turn", "t2")
     assert "erased, of this turn or one that it led to: 3, 6, 7" in out
     assert shell.json("chain", "stats")["erased"] == 5
     for command in (["timeline", "8"], ["timeline", "ada"], ["stats"], ["show", "3"], ["status"]):
