@@ -58,8 +58,8 @@ def _tool(kind: str, cause: int, ordinal: str, **body: Any) -> Draft:
 STORY = [
     _started(8, "ada"),  # 0
     Draft("operator.command", {"uid": 1000, "os_pid": 1, "operation": "send", "arguments": "{}"}, 0, "send", TRACE),
-    _message("m1-1", "operator", "/user/ada", "read notes", trace=TRACE, cause=1),
-    _turn("turn.started", 2, message="m1-1", address="/user/ada", session="main", attempt=1),  # 3
+    _message("m2", "operator", "/user/ada", "read notes", trace=TRACE, cause=1),
+    _turn("turn.started", 2, message="m2", address="/user/ada", session="main", attempt=1),  # 3
     _turn("model.asked", 3, ordinal="0.0", call_hash="c", provider="twin", model="twin-1", request_hash="r",
           prefix_of=-1, prefix_count=0, new='[{"role":"user","content":"read notes"}]', truncated=False),
     _turn("model.answered", 4, ordinal="0.0", status="ok", input_tokens=120, output_tokens=30,
