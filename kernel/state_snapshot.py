@@ -103,10 +103,11 @@ def restore_state(state: State, data: bytes) -> None:
         raise _damage("its parts are not those of a state")
     try:
         if found == 1:
-            parts["documents"] = [[*row, "", ""] for row in _rows(parts, "documents")]
+            parts["documents"] = [[*row, ""] for row in _rows(parts, "documents")]
             parts["turns"] = [_turn_since_2(row) for row in _rows(parts, "turns")]
         if found in (1, 2):
             parts["slots"] = [[*row, *_SLOT_SINCE_3] for row in _rows(parts, "slots")]
+            parts["documents"] = [[*row, ""] for row in _rows(parts, "documents")]
         _restore(state, parts)
     except (KeyError, ValueError, TypeError, RecursionError, msgpack.UnpackException, Invalid) as error:
         raise _damage(f"{type(error).__name__}: {error}") from error

@@ -296,6 +296,20 @@ def test_the_format_before_is_read() -> None:
         restore_state(State(*LIMITS), msgpack.packb({**parts, "traces": [], "format": 3}))
 
 
+@pytest.mark.parametrize(("found", "lacks"), [(2, 1), (1, 2)])
+def test_documents_of_the_formats_before_are_read(found: int, lacks: int) -> None:
+    """Format 2 knew no ``shown_hash``, format 1 no ``text_hash`` either."""
+    document = {"id": "d", "owner": "/a", "scope": "shared", "bytes": 7}
+    state = apply(State(*LIMITS), [("memory.written", document, 1, 1, b"")])
+    parts = msgpack.unpackb(encode_state(state))
+    parts["documents"] = [row[:-lacks] for row in parts["documents"]]
+    for part in ("traces", "intents")[:lacks]:
+        del parts[part]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb({**parts, "format": found}))
+    assert view(old) == view(state)
+
+
 def test_the_first_format_is_read() -> None:
     """Format 1 knew no parked turns, not what an open turn was told, and no intent without its turn."""
     state = example()
