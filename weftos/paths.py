@@ -66,7 +66,7 @@ def control_socket(data: Path) -> Path:
         if boot["directory"] != f"{here.st_dev}:{here.st_ino}":  # as kernel.session's directory_mark
             raise not_running(data)  # a copy: the socket is that of the node on the original
         place = Path(boot["runtime"])
-        fault = own_fault(data) or own_fault(place) or way_fault(place) or _another_nodes(place, data)
+        fault = own_fault(data) or own_fault(place) or way_fault(place) or another_nodes(place, data)
     except FileNotFoundError:
         raise not_running(data) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -85,10 +85,12 @@ def runtime_mark(data: Path) -> str:
     return f"{RUNTIME_LINE}{here.st_dev}:{here.st_ino}\n"
 
 
-def _another_nodes(place: Path, data: Path) -> str:
+def another_nodes(place: Path, data: Path) -> str:
+    """Whether ``place`` is the runtime directory of a node on another directory than ``data``, in words; empty when it
+    does not say so. Raises OSError, UnicodeDecodeError."""
     try:
         said = (place / "format").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     if said.startswith(RUNTIME_LINE) and said not in (RUNTIME_LINE, runtime_mark(data)):
         return f"{place} is the runtime directory of another node"

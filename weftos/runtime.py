@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from weftos.errors import WeftosError
-from weftos.paths import TEMPORARY, runtime_home, runtime_mark, runtime_name
+from weftos.paths import TEMPORARY, another_nodes, runtime_home, runtime_mark, runtime_name
 
 MAX_SOCKET_PATH = 107  # unix(7): sun_path without its closing zero
 RAY_SUFFIX_BYTES = 62  # what Ray adds to its directory for its longest socket
@@ -35,10 +35,10 @@ def make_runtime(data: Path) -> Path:
             "shorter one",
             "invalid",
         )
-    if home == TEMPORARY:
+    place = home / runtime_name(data)
+    if home == TEMPORARY or another_nodes(place, data):  # its data directory was moved while it ran
         place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
     else:
-        place = home / runtime_name(data)
         if not remove_runtime(place):
             raise WeftosError(f"{place} is not a runtime directory of this user: remove it", "conflict")
         place.mkdir(mode=0o700)

@@ -171,6 +171,22 @@ def test_another_node_is_told_nothing_that_is_for_this_one(theirs: Path, data: P
     assert remove_recorded(own, data)
 
 
+def test_a_start_where_a_running_nodes_directory_was_takes_nothing_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory was moved while its node ran, and another one is where it was."""
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as home:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", home)
+        first = tmp_path / "node"
+        first.mkdir()
+        running = make_runtime(first)
+        moved = first.rename(tmp_path / "moved")
+        first.mkdir()
+        made = make_runtime(first)
+        assert made != running and running.exists()
+        assert remove_recorded(made, first) and remove_recorded(running, moved)
+
+
 def test_each_start_in_the_common_directory_has_another_name(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
