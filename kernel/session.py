@@ -46,6 +46,8 @@ _BOOT_FILE = "boot.json"
 _LOCK_FILE = "lock"
 _LEADER_FILE = "leader"
 _FLOCK = struct.Struct("@hhqqi0q")  # struct flock of fcntl(2): type, whence, start, length, pid
+_LOCKS = Path("/proc/locks")
+_LOCK_TRIES = 20
 _PROOF_S = 2.0
 _PAUSE_S = 0.02
 SESSION_VARIABLE = "WEFTOS_SESSION"
@@ -84,35 +86,61 @@ def lock(data_dir: Path) -> DataLock:
     """Lock ``data_dir`` for this process, or raise LockedError at once."""
     fd = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    except BlockingIOError:
-        pid = _holder(fd)
-        os.close(fd)
+        for _ in range(_LOCK_TRIES):  # a holder that nobody can name has most often just let go
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+                return DataLock(fd)
+            if pid := _holder(fd) or max(_leader_of(data_dir), 0):
+                break
         holder = f"process {pid}" if pid else "another process"
         raise LockedError(
             f"{data_dir} is in use by {holder}: stop that node first (weftos down --data {data_dir})", pid
-        ) from None
-    except OSError:
+        )
+    except BaseException:
         os.close(fd)
         raise
-    return DataLock(fd)
 
 
 def _holder(fd: int) -> int:
-    """The process that has locked the file, 0 when it cannot be told. The kernel says who (proc_locks(5)): what stands
-    in the file anybody can have written who can write there.
+    """The process that has locked the file, 0 when /proc does not tell. The kernel says who: what stands in the file
+    anybody can have written who can write there.
     """
-    inode = str(os.fstat(fd).st_ino)
     try:
-        rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        return flock_holder(_LOCKS.read_text(), _device_of(fd), os.fstat(fd).st_ino)
     except OSError:
         return 0
-    held = {int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].rpartition(":")[2] == inode}
-    said = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
-    named = {pid for pid in held if str(pid) == said} or held  # files on other disks may have the same number
-    return max(named.pop(), 0) if len(named) == 1 else 0
+
+
+def flock_holder(locks: str, device: str, inode: int) -> int:
+    """Who holds the flock(2) of a file, by the text of /proc/locks (proc_locks(5)); 0 when that does not tell.
+
+    ``device``: major and minor number, hexadecimal; empty when not known: then any with such an inode will do, if
+    there is only one.
+    """
+    rows = [line.split() for line in locks.splitlines()]
+    held = {
+        int(row[4])
+        for row in rows
+        if row[1] == "FLOCK"
+        and row[5].endswith(f":{inode}")
+        and row[5].startswith(f"{device}:" if device else "")
+    }
+    return max(held.pop(), 0) if len(held) == 1 else 0
+
+
+def _device_of(fd: int) -> str:
+    """The device as /proc/locks names it, empty when not known: that of the mount. What stat(2) says is another one on
+    some file systems (btrfs, overlayfs).
+    """
+    about = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines())
+    mount = about.get("mnt_id", "").strip()
+    for row in map(str.split, Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()):
+        if row[0] == mount:
+            major, minor = map(int, row[2].split(":"))
+            return f"{major:02x}:{minor:02x}"
+    return ""
 
 
 def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,15 @@ from typing import Any
 import pytest
 
 from kernel.errors import LockedError, SessionError
-from kernel.session import directory_mark, end_old_session, lock, read_boot, session_members, write_boot
+from kernel.session import (
+    directory_mark,
+    end_old_session,
+    flock_holder,
+    lock,
+    read_boot,
+    session_members,
+    write_boot,
+)
 from tests.patience import HANG_S
 
 # As a node does: writes boot.json, has a child and a stray that outlives its parent, and prints their pids.
@@ -293,6 +302,60 @@ def test_who_holds_a_lock_is_told_by_the_kernel_and_not_by_the_file(
     with pytest.raises(LockedError) as caught:
         lock(tmp_path)
     assert caught.value.pid == holder.popen.pid
+
+
+LOCKS = """\
+1: POSIX  ADVISORY  WRITE 100 fe:00:77 0 EOF
+2: FLOCK  ADVISORY  WRITE 200 00:2b:77 0 EOF
+3: FLOCK  ADVISORY  WRITE 300 fe:00:77 0 EOF
+3: -> FLOCK  ADVISORY  WRITE 400 fe:00:77 0 EOF
+4: FLOCK  ADVISORY  WRITE 500 fe:00:78 0 EOF
+5: FLOCK  ADVISORY  WRITE -1 fe:00:79 0 EOF
+6: FLOCK  ADVISORY  WRITE 600 <none>:0 0 EOF
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "inode", "pid"),
+    [("fe:00", 77, 300), ("00:2b", 77, 200), ("", 77, 0), ("", 78, 500), ("00:2c", 78, 0), ("fe:00", 79, 0)],
+)
+def test_a_file_of_the_same_number_on_another_disk_is_not_the_lock(device: str, inode: int, pid: int) -> None:
+    """In a file system of his own anybody can give a file any number."""
+    assert flock_holder(LOCKS, device, inode) == pid
+
+
+def test_a_lock_that_is_let_go_while_its_holder_is_looked_for_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by weftos cluster status, which holds it for a moment."""
+    held = lock(tmp_path)
+    locks = tmp_path / "locks"
+    os.mkfifo(locks)
+    monkeypatch.setattr("kernel.session._LOCKS", locks)
+
+    def let_go() -> None:
+        into = os.open(locks, os.O_WRONLY)  # waits until the holder is asked for
+        held.close()
+        os.close(into)
+
+    letting = threading.Thread(target=let_go)
+    letting.start()
+    lock(tmp_path).close()
+    letting.join(HANG_S)
+
+
+def test_where_proc_tells_of_no_locks_the_leader_is_the_holder(
+    tmp_path: Path, start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead = "    write_boot(Path(sys.argv[1]), 1, Path('/tmp/x'))\n"
+    node = start(
+        HOLDER.replace("import lock", "import lock, write_boot").replace("    print", f"{lead}    print"),
+        str(tmp_path),
+    )
+    monkeypatch.setattr("kernel.session._LOCKS", tmp_path / "none")
+    with pytest.raises(LockedError) as caught:
+        lock(tmp_path)
+    assert caught.value.pid == node.popen.pid
 
 
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path, start: Callable[..., Started]) -> None:

@@ -194,7 +194,7 @@ def _last_run(place: Path) -> Check:
         lock(place).close()
         record = read_boot(place)
     except LockedError as error:
-        return Check("last run", "ok", f"a node is running, process {error.pid}")
+        return Check("last run", "ok", f"a node is running, process {error.pid or 'not known'}")
     except (SessionError, WeftosError) as error:
         return Check("last run", "fail", str(error))
     left = session_members(record.session_leader) if record and record.session_leader else []
