@@ -64,7 +64,7 @@ class Started:
             cwd=Path(__file__).parents[2],
         )
         assert self.popen.stdout is not None
-        assert select.select([self.popen.stdout], [], [], 20)[0], "said nothing"
+        assert select.select([self.popen.stdout], [], [], HANG_S)[0], "said nothing"
         self.line = self.popen.stdout.readline().decode()
 
     def end(self) -> None:
@@ -213,7 +213,10 @@ def test_what_has_put_off_its_mark_is_named_and_not_left_unsaid(
     child, stray = map(int, node.line.split())
     node.popen.kill()
     node.popen.wait(HANG_S)
+    handle = os.pidfd_open(child)
     os.kill(child, signal.SIGKILL)  # the stray was forked by the leader itself, so it bears no mark
+    assert select.select([handle], [], [], HANG_S)[0]
+    os.close(handle)
     with pytest.raises(SessionError, match=rf"processes (\d+, )*{stray}\b.* delete the file"):
         end_old_session(tmp_path, 0.1)
 
