@@ -6,6 +6,7 @@ each start and stands in ``boot.json``. What somebody has made under the name of
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -36,7 +37,7 @@ def make_runtime(data: Path) -> Path:
             "invalid",
         )
     place = home / runtime_name(data)
-    if home == TEMPORARY or another_nodes(place, data):  # its data directory was moved while it ran
+    if home == TEMPORARY or _is_another_nodes(place, data):
         place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
     else:
         if not remove_runtime(place):
@@ -44,6 +45,13 @@ def make_runtime(data: Path) -> Path:
         place.mkdir(mode=0o700)
     (place / "format").write_text(runtime_mark(data))
     return place
+
+
+def _is_another_nodes(place: Path, data: Path) -> bool:
+    """Whether it is that of a node whose data directory was moved, while it ran, from where ours is."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):  # then :func:`remove_runtime` judges it
+        return bool(another_nodes(place, data))
+    return False
 
 
 def remove_recorded(place: Path, data: Path) -> bool:

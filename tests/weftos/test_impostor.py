@@ -187,6 +187,18 @@ def test_a_start_where_a_running_nodes_directory_was_takes_nothing_from_it(
         assert remove_recorded(made, first) and remove_recorded(running, moved)
 
 
+def test_a_runtime_directory_that_cannot_be_read_is_named(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as home:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", home)
+        made = make_runtime(data)
+        made.rename(made.parent / "elsewhere")
+        made.symlink_to(made)  # reading what is below it fails, as in a directory of root's
+        with pytest.raises(WeftosError, match=f"{made} is not a runtime directory of this user: remove it"):
+            make_runtime(data)
+
+
 def test_each_start_in_the_common_directory_has_another_name(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
