@@ -246,23 +246,34 @@ class Post:
                 self._bury_some()
 
     def _bury_some(self) -> None:
-        self._resumes = False
+        self._resumes, waits = True, False
         try:
             for _ in range(BURIED_AT_ONCE):
                 if not self._burials:
-                    return
-                address, why = next(iter(self._burials.items()))
-                box: Mapping[str, Mail] = self._state.mail.get(address, {})
-                ident = next((one for one in box if not self.has_ended(one)), None)
-                if ident is not None and self._live.at(address) is None:
-                    self.bury(ident, why)
-                else:
-                    del self._burials[address]
+                    break
+                self._bury_one(*next(iter(self._burials.items())))
         except LedgerUnavailable:
+            waits = True
             self._recorder.when_writable("burials", self._bury_some)
+        finally:
+            self._resumes = bool(self._burials) and not waits
+            if self._resumes:
+                asyncio.get_running_loop().call_soon(self._bury_some)
+
+    def _bury_one(self, address: str, why: str) -> None:
+        """Bury the next message for ``address``; it is done with when there is none, or it cannot be buried at all."""
+        box: Mapping[str, Mail] = self._state.mail.get(address, {})
+        ident = next((one for one in box if not self.has_ended(one)), None)
+        if ident is None or self._live.at(address) is not None:
+            del self._burials[address]
             return
-        self._resumes = True
-        asyncio.get_running_loop().call_soon(self._bury_some)
+        try:
+            self.bury(ident, why)
+        except LedgerUnavailable:
+            raise
+        except Exception:
+            del self._burials[address]
+            raise
 
     async def replay(self, ident: str, cause: int) -> Mail:
         """Send a dead letter again, as a new message with the old sender's rights. Raises NotFound."""

@@ -204,17 +204,21 @@ class Outboxes:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Carry out some of what waits, in its order, and the rest in the next rounds of the loop."""
-        self._resumes = False
-        for _ in range(min(EFFECTS_AT_ONCE, len(self._effects))):
-            peer, link, effect = self._effects.popleft()
-            if isinstance(effect, Send):
-                self._send(peer, link, effect)
-            elif isinstance(effect, DeadLetter):
-                self._bury(effect)
-        if self._effects:
-            self._resumes = True
-            asyncio.get_running_loop().call_soon(self._go_on)
+        """Carry out some of what waits, in its order, and the rest in the next rounds of the loop: also when one fails,
+        or others follow from it, as when a link that is full is cut.
+        """
+        self._resumes = True
+        try:
+            for _ in range(min(EFFECTS_AT_ONCE, len(self._effects))):
+                peer, link, effect = self._effects.popleft()
+                if isinstance(effect, Send):
+                    self._send(peer, link, effect)
+                elif isinstance(effect, DeadLetter):
+                    self._bury(effect)
+        finally:
+            self._resumes = bool(self._effects)
+            if self._resumes:
+                asyncio.get_running_loop().call_soon(self._go_on)
 
     def _send(self, peer: str, link: int | None, send: Send) -> None:
         def go() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from chain.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.errors import (
     Busy,
@@ -148,6 +149,59 @@ def test_a_temporary_process_goes_after_its_full_mailbox(tmp_path: Path) -> None
         ]
         assert ends == ["message.dead"] * (2 * BURIED_AT_ONCE + 1) + ["process.slot"]
         await twin.spawn("ada", restart="temporary")
+
+    on_twin(tmp_path, body)
+
+
+def test_what_is_stopped_while_the_disk_is_full_has_its_mail_buried_and_can_be_started(
+    tmp_path: Path,
+) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        processes, mail = twin.kernel.processes, twin.kernel.state.mail
+        await twin.spawn("ada")
+        sent = [(await twin.send("ada")).id for _ in range(2)]
+        at = await twin.delivery()
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        processes.stop("/user/ada")
+        twin.crash(at)
+        disk.full = False
+        await until(lambda: not mail)
+        dead = await twin.entries("message.dead")
+        assert [record.body["id"] for record in dead][:2] == sent
+        assert {record.body["why"] for record in dead} == {"/user/ada is stopped"}
+        processes.start("/user/ada")
+        await processes.when_started("/user/ada")
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_message_that_cannot_be_buried_holds_up_no_other_mailbox(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        post, mail, failed = twin.kernel.post, twin.kernel.state.mail, []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
+        for name, count in (("carl", BURIED_AT_ONCE), ("ada", 1), ("bob", 1)):
+            pid = await twin.spawn(name)
+            for _ in range(count):
+                await twin.send(name)
+            twin.kernel.live.remove(pid)
+        settle = post.settle
+
+        def fails(ident: str) -> Sequence[Draft]:
+            if ident in mail.get("/user/ada", {}):
+                raise RuntimeError("a fault")
+            return settle(ident)
+
+        post.settle = fails
+        for name in ("carl", "ada", "bob"):
+            post.bury_all(f"/user/{name}", "the test said so")
+        await until(lambda: "/user/bob" not in mail)
+        assert len(failed) == 1 and list(mail) == ["/user/ada"]
 
     on_twin(tmp_path, body)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.bounds import Bounds
+from mesh.errors import LinkFull
 from mesh.peers import Peer
 from tests.kernel.kernel_twin import Delivery
 from tests.kernel.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
@@ -123,6 +124,28 @@ def test_a_question_that_was_not_taken_is_withdrawn_when_its_node_is_lost(tmp_pa
         await a.control.send(OP, "bob@b", "another", "", None)
         assert (await b.twin.delivery()).message["text"] == "another"
         assert balance(b) == (1, 0, 0, 0, 1)
+
+    on_pair(tmp_path, body)
+
+
+def test_a_link_that_is_cut_while_questions_go_out_again_withdraws_each_of_them(tmp_path: Path) -> None:
+    """A link that takes nothing more is cut at once, in the middle of what goes out."""
+
+    def full(op: dict[str, Any]) -> bool:
+        raise LinkFull("it takes nothing more")
+
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        a.mesh.lose = lambda op: op["op"] == "message"
+        at = await ada_asks(a, "bob@b")
+        a.twin.ask_tool(at, "ask", {"to": "bob@b", "text": "and this"}, index=1)
+        await until(lambda: sum(op["op"] == "message" for op in a.mesh.said) == 2)
+        a.mesh.lose = full
+        peer = a.mesh.peer("b")
+        assert peer is not None
+        a.twin.kernel.remote.on_up(peer, b.mesh.identity)
+        for _ in range(2):
+            assert "noconnection: b was lost (it takes nothing more)" in (await a.twin.result())["text"]
+        assert a.mesh.cuts == ["it takes nothing more"]
 
     on_pair(tmp_path, body)
 
