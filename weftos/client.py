@@ -387,9 +387,10 @@ class Client:
                 "look at weftos events",
                 "unavailable",
             ) from error
+        except httpx.InvalidURL as error:
+            raise WeftosError("what was given is too long for a name: check it", "invalid") from error
         except UnicodeEncodeError as error:
-            given = repr(error.object[error.start : error.end])
-            raise WeftosError(f"{given} is no character: give text in UTF-8", "invalid") from error
+            raise _no_text(error) from error
         except ValueError as error:
             raise WeftosError(f"the node's answer is not readable ({error})", "internal") from error
 
@@ -419,7 +420,15 @@ def _check_server(event: str, info: Json) -> None:
 
 
 def _segment(text: str) -> str:
-    return quote(text, safe="")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise _no_text(error) from error
+
+
+def _no_text(error: UnicodeEncodeError) -> WeftosError:
+    given = repr(error.object[error.start : error.end])
+    return WeftosError(f"{given} is no character: give text in UTF-8", "invalid")
 
 
 def _present(query: Json | None) -> Json:

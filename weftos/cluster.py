@@ -15,7 +15,7 @@ from typing import Literal
 
 from chain.keys import load_keys
 from mesh.peers import ALL_TOOLS, RIGHTS, Peer, PeerStore
-from weftos.errors import WeftosError
+from weftos.errors import WeftosError, reason
 from weftos.initialise import initialise
 from weftos.paths import has_data
 
@@ -152,7 +152,11 @@ def load_plan(directory: Path) -> Plan | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise WeftosError(
+            f"{path} cannot be read ({reason(error)}): give the cluster's directory with --data", "not_found"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
         raise WeftosError(
             f"{path} cannot be used ({error}): remove it, the nodes' data stays", "conflict"
         ) from error

@@ -26,3 +26,8 @@ class Impostor(WeftosError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "refused")
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, for a sentence that names the file itself: without number and path."""
+    return getattr(error, "strerror", None) or str(error)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from weftos.errors import Impostor, WeftosError
+from weftos.errors import Impostor, WeftosError, reason
 from weftos.ownership import own_fault, way_fault
 
 FORMAT_LINE = "weftos-data 1\n"
@@ -27,8 +27,18 @@ def default_data(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def data_directory(given: str | os.PathLike[str] | None = None) -> Path:
-    """The absolute data directory: ``given`` (``--data``), else :func:`default_data`."""
-    return Path(given if given is not None else default_data()).expanduser().absolute()
+    """The absolute data directory: ``given`` (``--data``), else :func:`default_data`. Raises WeftosError."""
+    return absolute(given if given is not None else default_data())
+
+
+def absolute(given: str | os.PathLike[str]) -> Path:
+    """A path as a person typed it, ``~`` and all, from the root. Raises WeftosError when ``~`` is nobody's home."""
+    try:
+        return Path(given).expanduser().absolute()
+    except RuntimeError:
+        raise WeftosError(
+            f"{Path(given).parts[0]} is nobody's home directory: give the path without ~", "invalid"
+        ) from None
 
 
 def has_data(data: Path) -> bool:
@@ -69,9 +79,17 @@ def control_socket(data: Path) -> Path:
         fault = own_fault(data) or own_fault(place) or way_fault(place) or another_nodes(place, data)
     except FileNotFoundError:
         raise not_running(data) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except NotADirectoryError:
+        raise WeftosError(f"{data} is not a directory: give the node's with --data", "not_found") from None
+    except OSError as error:
         raise WeftosError(
-            f"cannot read {data / 'boot.json'} ({error}): start the node again with weftos up --data {data}",
+            f"{error.filename} cannot be read ({reason(error)}): give the node's directory with --data, and look at "
+            "owner and mode there (ls -ld)",
+            "not_running",
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise WeftosError(
+            f"{data / 'boot.json'} is not readable ({error}): start the node again with weftos up --data {data}",
             "not_running",
         ) from error
     if fault:

@@ -31,10 +31,10 @@ DEFAULT_NODES = 3
 
 
 def _directory(given: Path | None) -> Path:
-    from weftos.paths import data_directory
+    from weftos.paths import absolute, data_directory
 
     if given is not None:
-        return given.expanduser().absolute()
+        return absolute(given)
     own = data_directory()
     return own.with_name(f"{own.name}-cluster")
 

@@ -93,12 +93,12 @@ def _imports(module: str, remedy: str) -> Check:
 
 
 def _directory(place: Path) -> Check:
-    from weftos.errors import WeftosError
+    from weftos.errors import WeftosError, reason
 
     try:
         whole = has_data(place)
     except (WeftosError, OSError) as error:
-        return Check("data", "fail", str(error), "give the right directory with --data")
+        return Check("data", "fail", reason(error), "give the right directory with --data")
     if not whole:
         return Check(
             "data", "warn", f"{place} is not a data directory yet", "weftos init or weftos up makes it"

@@ -11,7 +11,7 @@ import typer
 from weftos.cli.options import AsJson, Data, client, group
 from weftos.cli.output import Output, duration, moment
 from weftos.control import Json
-from weftos.errors import WeftosError
+from weftos.errors import WeftosError, reason
 from weftos.paths import data_directory
 
 RIGHTS = ("send", "ps", "spawn", "kill")
@@ -38,7 +38,9 @@ def node_id(data: Data = None, as_json: AsJson = False) -> None:
     try:
         origin = load_keys(place / "keys").origin
     except (ChainError, OSError) as error:
-        raise WeftosError(f"{place} has no identity ({error}): weftos init makes one", "not_found") from error
+        raise WeftosError(
+            f"{place} has no identity ({reason(error)}): weftos init makes one", "not_found"
+        ) from error
     out.document({"origin": origin, "data": str(place)})
     out.say(origin)
 
@@ -87,7 +89,9 @@ def _process_row(row: Json) -> list[object]:
 
 def monitor(
     target: Annotated[str, typer.Argument(metavar="PID", help="As for send; with @NODE on another node.")],
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait.")] = 3600.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, max=1e7, help="How long to wait.")
+    ] = 3600.0,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -251,7 +255,10 @@ def _write_secret(path: Path, text: str) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise WeftosError(f"the token cannot be written to {path}: {error}", "conflict") from error
+        raise WeftosError(
+            f"the token cannot be written to {path} ({reason(error)}): choose a new file in a directory of yours",
+            "conflict",
+        ) from error
     with os.fdopen(handle, "w") as target:
         target.write(text)
 

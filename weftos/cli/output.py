@@ -7,6 +7,7 @@ JSON is written in ASCII, so a terminal has nothing to obey in it either.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 2.0
 _WIDE = 100_000
+_LONG_WORD = re.compile(r"\S{1000,}")
+_MOST = 10_000
 
 _STYLES = {
     "running": "green",
@@ -109,7 +112,7 @@ class Output:
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Say on stderr what is being waited for, once it takes longer than two seconds."""
-        screen = console(sys.stderr)
+        screen, what = console(sys.stderr), readable(what)
         status = screen.status(styled(what)) if screen.is_terminal else None
         begin: Callable[[], None] = status.start if status else lambda: screen.print(styled(f"{what} ..."))
         timer = threading.Timer(PATIENCE_S, begin)
@@ -158,8 +161,14 @@ def console(file: TextIO) -> Console:
 
 def complain(text: str) -> None:
     """An error, on stderr."""
-    words = joined(styled("weftos: ", "bold red"), styled(text, lines=True))
+    words = joined(styled("weftos: ", "bold red"), styled(readable(text), lines=True))
     console(sys.stderr).print(words, soft_wrap=True)
+
+
+def readable(text: str) -> str:
+    """``text`` with what is too long to read in it, such as an argument that it repeats, cut to beginning and end."""
+    brief = _LONG_WORD.sub(lambda found: f"{found[0][:200]}...{found[0][-50:]}", text)
+    return brief if len(brief) <= _MOST else f"{brief[: _MOST // 2]} ... {brief[-_MOST // 2 :]}"
 
 
 def styled(text: str, style: str = "", *, lines: bool = False) -> Text:

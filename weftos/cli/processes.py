@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ from weftos.cli.mesh import show_cluster
 from weftos.cli.options import AsJson, Data, Looked, Target, client
 from weftos.cli.output import Output, duration, joined, moment, shown, styled
 from weftos.control import Isolation, Json, Restart, Signal
+from weftos.paths import absolute
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -75,7 +75,7 @@ def spawn(
         "provider": provider,
         "model": model,
         "system_prompt": system_prompt,
-        "workspace": workspace and str(Path(workspace).expanduser().absolute()),
+        "workspace": workspace and str(absolute(workspace)),
     }
     if supervisor:
         _refuse_behaviour(wanted, tools)
