@@ -20,6 +20,7 @@ SMALL_BYTES = 1024
 _ARRAYS = {0xDC: 2, 0xDD: 4}
 _MAPS = {0xDE: 2, 0xDF: 4}
 _TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC4: 1, 0xC5: 2, 0xC6: 4}
+_NEVER_USED = 0xC1
 _FIXED = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
 
 
@@ -80,7 +81,8 @@ def _look_into(data: bytes, at: int, byte: int) -> tuple[int, int]:
         return at + 1, byte - 0x90
     size = _ARRAYS.get(byte) or _MAPS.get(byte)
     if size is None:
-        raise Unbounded(f"a value of type {byte:#04x}, which nobody here sends")
+        what = "not msgpack" if byte == _NEVER_USED else "which nobody here sends"
+        raise Unbounded(f"a value of type {byte:#04x}, {what}")
     body = at + 1 + size
     if body > len(data):
         raise IndexError

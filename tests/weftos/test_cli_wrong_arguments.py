@@ -26,7 +26,7 @@ HOSTILE = {
     "number": "9" * 40,
 }
 PATHS = {
-    "missing": "/nowhere/at/all",
+    "missing": "/proc/nowhere/at/all",
     "no directory": "file/below",
     "no user": "~nobody-of-that-name/x",
 }
