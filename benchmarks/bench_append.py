@@ -17,9 +17,9 @@ import pytest
 
 from benchmarks.conftest import Report
 from benchmarks.floors import REPOSITORY, append_floor, duckdb_floor
-from chain.keys import create_keys
-from chain.ledger import Draft, Ledger
-from kernel.loop_lag import LoopLag
+from chain.keys.keys import create_keys
+from chain.ledger.ledger import Draft, Ledger
+from kernel.upkeep.loop_lag import LoopLag
 
 BODY: dict[str, Any] = {
     "turn": "t123", "ordinal": "4.0", "tool": "calculator", "arguments": '{"expression":"17*23"}',
@@ -30,7 +30,7 @@ UNMEASURED = 20
 _FOLLOW = """
 import sys, time
 from pathlib import Path
-from chain.archive import Archive
+from chain.archive.archive import Archive
 place = Path(sys.argv[1])
 while not (place / "journal").exists():
     time.sleep(0.01)

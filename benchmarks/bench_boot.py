@@ -9,7 +9,7 @@ import pytest
 from benchmarks.conftest import Report
 from benchmarks.floors import BareRay, interpreter_floor
 from benchmarks.node import BenchNode, now_us
-from chain.reader import EntryRecord
+from chain.entry.reader import EntryRecord
 
 BOOTS = {"local": 5, "ray": 2}
 

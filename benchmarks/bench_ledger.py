@@ -19,14 +19,14 @@ import pytest
 from benchmarks.bench_append import BODY
 from benchmarks.conftest import Report
 from benchmarks.floors import Floor, time_each
-from chain.keys import create_keys, load_keys
-from chain.ledger import Draft, Ledger
-from chain.proof import verify_inclusion
-from chain.tile_store import TileStore
-from chain.tree import inclusion_path
-from chain.verify import verify
-from chain.verify_tiles import verify_tiles
-from kernel.loop_lag import LoopLag
+from chain.keys.keys import create_keys, load_keys
+from chain.ledger.ledger import Draft, Ledger
+from chain.merkle.proof import verify_inclusion
+from chain.merkle.tree import inclusion_path
+from chain.tiles.tile_store import TileStore
+from chain.verify.verify import verify
+from chain.verify.verify_tiles import verify_tiles
+from kernel.upkeep.loop_lag import LoopLag
 
 GROUP = 64
 SIZES = (10_000, 100_000, 1_000_000)

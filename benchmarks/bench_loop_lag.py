@@ -19,9 +19,9 @@ from benchmarks.conftest import Report
 from benchmarks.floors import Floor
 from benchmarks.node import BenchNode
 from kernel.bounds import Bounds
-from kernel.loop_lag import LoopLag
-from kernel.spec import ProcessSpec
-from tests.kernel.kernel_twin import kernel_twin
+from kernel.model.spec import ProcessSpec
+from kernel.upkeep.loop_lag import LoopLag
+from tests.kernel.twins.kernel_twin import kernel_twin
 
 PROCESSES = 20_000
 GROUPS = 4

@@ -19,9 +19,9 @@ import zmq
 from benchmarks.conftest import Report
 from benchmarks.floors import REPOSITORY, Floor, time_each
 from benchmarks.mesh_peer import CLIENT_KEYS, SERVER_KEYS, MeshEnd, identity
-from kernel.loop_lag import LoopLag
+from kernel.upkeep.loop_lag import LoopLag
 from mesh.errors import LinkFull
-from mesh.transport import Dial
+from mesh.links.transport import Dial
 
 ROUND_TRIPS = 3000
 UNMEASURED = 200

@@ -16,10 +16,10 @@ import pytest
 from benchmarks.conftest import Report
 from benchmarks.floors import Floor, time_each
 from benchmarks.recall_corpus import OWNERS, Corpus, make_corpus
-from chain.vectors import BUILD_EFFORT, LINKS, SEARCH_EFFORT, THREADS, VectorIndex
+from chain.vectors.vectors import BUILD_EFFORT, LINKS, SEARCH_EFFORT, THREADS, VectorIndex
 from cognition.recall.bm25 import Bm25Index
 from cognition.recall.lexical import DIMENSIONS, embed
-from weftos.memory_index import MemoryIndex, Question
+from weftos.archive.memory_index import MemoryIndex, Question
 
 K = 10
 QUERIES = 300

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from chain.disk import Disk
-from chain.reader import EntryRecord, JournalReader
+from chain.entry.reader import EntryRecord, JournalReader
 from weftos import Client
 
 PLUGINS = Path(__file__).with_name("plugins")

@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from chain.archive import Archive
-from chain.document import OWN, SHARED, TABLE, Document, encode_document
-from chain.reader import StateRecord
+from chain.archive.archive import Archive
+from chain.entry.reader import StateRecord
+from chain.vectors.document import OWN, SHARED, TABLE, Document, encode_document
 from tests.prove.recall_set import DOCUMENTS, make_set
-from weftos.embedder import Embedder
-from weftos.memory_index import MemoryIndex
+from weftos.archive.embedder import Embedder
+from weftos.archive.memory_index import MemoryIndex
 
 BATCH = 2_000
 WORDS = 20_000

@@ -1,7 +1,7 @@
 """The gateway's one service: ask a provider, show tokens on the way, be cancelled. Knows no link and no
 process.
 
-Requests and notices are plain dicts, as the node sends and gets them; ``weftos.gateway`` puts them on the
+Requests and notices are plain dicts, as the node sends and gets them; ``weftos.helpers.gateway`` puts them on the
 wire.
 """
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from kernel.sessions import MOST_BYTES, MOST_SESSIONS
-
 KIB = 1024
 MIB = 1024 * KIB
+MOST_SESSIONS = 10_000
+MOST_SESSIONS_BYTES = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Bounds:
     session_records: int = 200
     session_bytes: int = 1 * MIB
     sessions: int = MOST_SESSIONS  # of the node; the one that was added to longest ago goes
-    sessions_bytes: int = MOST_BYTES
+    sessions_bytes: int = MOST_SESSIONS_BYTES
     turn_bytes: int = 64 * MIB  # that the calls of one open turn hold
     turns_bytes: int = 512 * MIB  # that those of all open turns hold
 

@@ -76,7 +76,7 @@ class Conflict(KernelError):
 
 
 class AddressError(Invalid):
-    """A name, address or target that breaks the rules of :mod:`kernel.address`."""
+    """A name, address or target that breaks the rules of :mod:`kernel.model.address`."""
 
 
 class StateError(Conflict):

@@ -18,33 +18,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chain.errors import LedgerUnavailable
-from chain.ledger import Draft
+from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.cell_events import CellCall, Placement
-from kernel.cells import Cells
-from kernel.divergence import Divergences, shown
+from kernel.cells.cell_events import CellCall, Placement
+from kernel.cells.cells import Cells
 from kernel.errors import Invalid, KernelError, fault_of
-from kernel.events import Events
-from kernel.helpers import Helpers
-from kernel.live import LiveProcess, LiveTable
-from kernel.mail import Post
-from kernel.memory import Ask, Memory, no_archive
-from kernel.memory_tools import MemoryTools
-from kernel.model_calls import Gateway, ModelCalls
-from kernel.node_tools import NodeTools
-from kernel.pids import Pids
-from kernel.processes import Processes
-from kernel.recorder import Recorder
-from kernel.remote import Remote, RemoteParts
-from kernel.spec import Isolation
-from kernel.state import DeadLetter, Mail, Turn, turn_id
-from kernel.states import KILLED, SHUTDOWN
-from kernel.tool_calls import ToolCalls, ToolParts
-from kernel.tools.registry import Registry
-from kernel.tools.workers import Workers
-from kernel.turns import Turns
+from kernel.helper.helpers import Helpers
+from kernel.memory.memory import Ask, Memory, no_archive
+from kernel.message.events import Events
+from kernel.message.mail import Post
+from kernel.message.watch import Watchers
+from kernel.model.pids import Pids
+from kernel.model.spec import Isolation
+from kernel.model.states import KILLED, SHUTDOWN
+from kernel.peer.remote import Remote, RemoteParts
+from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.processes import Processes
+from kernel.state.recorder import Recorder
+from kernel.state.state import DeadLetter, Mail, Turn, turn_id
+from kernel.syscall.memory_tools import MemoryTools
+from kernel.syscall.model_calls import Gateway, ModelCalls
+from kernel.syscall.node_tools import NodeTools
+from kernel.syscall.tool_calls import ToolCalls, ToolParts
+from kernel.toolbox.registry import Registry
+from kernel.turn.divergence import Divergences, shown
+from kernel.turn.turns import Turns
 from kernel.values import call_hash, canonical, ordinal_of
-from kernel.watch import Watchers
+from kernel.worker.workers import Workers
 
 log = logging.getLogger(__name__)
 Log = Callable[..., None]

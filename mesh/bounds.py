@@ -9,7 +9,7 @@ MAX_MESSAGE_BYTES = 16 * 2**20
 
 MAX_HELLO_BYTES = 16 * 2**10
 """The longest hello; a true one is about 2.9 KB, of which 2.7 are the ML-DSA-65 key, and 98 bytes for each change of
-keys (``chain.rotation.MAX_ROTATIONS``)."""
+keys (``chain.keys.rotation.MAX_ROTATIONS``)."""
 
 MAX_WHY_BYTES = 200
 """The longest reason one side gives the other for refusing or closing."""

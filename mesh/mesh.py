@@ -31,10 +31,9 @@ from typing import Any
 
 import msgpack
 
-from chain.head import TreeHead
-from chain.keys import Keys
-from chain.note import parse
-from mesh.adverts import Advert, AdvertTable, ProcessAdvert, make_advert, read_advert
+from chain.keys.keys import Keys
+from chain.merkle.head import TreeHead
+from chain.notes.note import parse
 from mesh.bounded import Unbounded, unpack
 from mesh.errors import (
     AdvertError,
@@ -45,16 +44,17 @@ from mesh.errors import (
     TokenRefused,
     TransportError,
 )
-from mesh.events import MeshEvents
-from mesh.head_exchange import OPS as HEAD_OPS
-from mesh.head_exchange import HeadExchange
-from mesh.heads import HeadConflict, PeerHeads
-from mesh.identity import Identity, PeerIdentity, check_hello
-from mesh.known_keys import KnownKeys
-from mesh.membership import Member, PeerEvent, advance
-from mesh.peers import AllowList, Peer, PeerStore
-from mesh.tokens import JoinClaim, JoinToken, TokenStore
-from mesh.transport import Dial, Transport
+from mesh.gossip.adverts import Advert, AdvertTable, ProcessAdvert, make_advert, read_advert
+from mesh.gossip.events import MeshEvents
+from mesh.gossip.head_exchange import OPS as HEAD_OPS
+from mesh.gossip.head_exchange import HeadExchange
+from mesh.gossip.heads import HeadConflict, PeerHeads
+from mesh.identity.identity import Identity, PeerIdentity, check_hello
+from mesh.identity.known_keys import KnownKeys
+from mesh.identity.peers import AllowList, Peer, PeerStore
+from mesh.identity.tokens import JoinClaim, JoinToken, TokenStore
+from mesh.links.transport import Dial, Transport
+from mesh.membership.membership import Member, PeerEvent, advance
 
 PUBLISH_S = 1.0
 ADVERT_SLICE = 100

@@ -1,17 +1,18 @@
-"""Writes docs/ledger-kinds.md from chain/kinds.py: ``python -m tools.ledger_kinds``; a test tells when it is stale."""
+"""Writes docs/ledger-kinds.md from chain/entry/kinds.py: ``python -m tools.ledger_kinds``; a test tells when it is
+stale."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from chain.kinds import KINDS, Kind
+from chain.entry.kinds import KINDS, Kind
 
 TARGET = Path(__file__).parent.parent / "docs" / "ledger-kinds.md"
 
 _INTRODUCTION = """\
 # Ledger kinds
 
-Made from `chain/kinds.py` by `python -m tools.ledger_kinds`; do not edit by hand.
+Made from `chain/entry/kinds.py` by `python -m tools.ledger_kinds`; do not edit by hand.
 
 Every entry of the ledger has a kind: a noun, a dot, a verb. The kind stands in the entry itself, beside sequence, time,
 node, pid, subject, trace and cause; what follows here are the fields of its *body*, which lies beside the entry and is

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weftos.client import Client
+    from weftos.client.client import Client
     from weftos.decorators import behaviour, tool
     from weftos.errors import WeftosError
 
@@ -21,7 +21,7 @@ __all__ = ["Client", "WeftosError", "__version__", "behaviour", "tool"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Client": "weftos.client",
+    "Client": "weftos.client.client",
     "WeftosError": "weftos.errors",
     "behaviour": "weftos.decorators",
     "tool": "weftos.decorators",

@@ -73,7 +73,9 @@ def control_socket(data: Path) -> Path:
     try:
         here = data.stat()
         boot = json.loads((data / "boot.json").read_text())
-        if boot["directory"] != f"{here.st_dev}:{here.st_ino}":  # as kernel.session's directory_mark
+        if (
+            boot["directory"] != f"{here.st_dev}:{here.st_ino}"
+        ):  # as kernel.helper.os_session's directory_mark
             raise not_running(data)  # a copy: the socket is that of the node on the original
         place = Path(boot["runtime"])
         fault = own_fault(data) or own_fault(place) or way_fault(place) or another_nodes(place, data)

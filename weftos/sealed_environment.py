@@ -6,7 +6,8 @@ is told the others, settings and keys, over a socket: only once it has asked the
 its memory and its descriptors to all but root (``PR_SET_DUMPABLE``). A node that somebody started by hand, with
 everything in its environment, starts itself anew in the same process without.
 
-The gateway, which is told the keys, is no program that is started: it is closed from its birth (:mod:`kernel.nursery`).
+The gateway, which is told the keys, is no program that is started: it is closed from its birth
+(:mod:`kernel.helper.nursery`).
 
 What cannot be closed: the environment of whoever exported the keys, a shell's and that of each program it starts; and
 the moment between the start of ``weftos up``, or of the node, and its asking. Code of the same user that runs in that

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernel.abi import Behaviour, Message, TurnEnded, TurnResult
-from kernel.cell.frames import FrameError
+from kernel.cell.link.frames import FrameError
 from kernel.cell.load import describe, trace
 from kernel.cell.steps import Steps
 from kernel.cell.syscalls import CellSyscalls, Send

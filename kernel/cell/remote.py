@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.abi import ABI_VERSION
-from kernel.cell.frames import OWN, FrameError, FrameLink, encode_frame
-from kernel.cell.lease import CellLease
-from kernel.cell.noise_link import NoiseLink
-from kernel.cell.noise_pipe import NoisePipe, OneTimeKey
+from kernel.cell.link.frames import OWN, FrameError, FrameLink, encode_frame
+from kernel.cell.link.lease import CellLease
+from kernel.cell.link.noise_link import NoiseLink
+from kernel.cell.link.noise_pipe import NoisePipe, OneTimeKey
 
 _CHECKS_PER_LEASE = 20
 

@@ -17,7 +17,7 @@ and to it: ``hello token os-pid abi-version``, then
 
 The node is trusted and the cell is not. A cell that loses its link ends at once: nothing thinks without a
 kernel. One that dials over TCP (:mod:`kernel.cell.remote`) says its hello inside the Noise handshake and holds a lease
-(:mod:`kernel.cell.lease`), by the frames ``lease heard`` and ``beat number running-pid``.
+(:mod:`kernel.cell.link.lease`), by the frames ``lease heard`` and ``beat number running-pid``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kernel.abi import ABI_VERSION, Message, ProcessInfo
-from kernel.cell.frames import OWN, FrameError, FrameLink
+from kernel.cell.link.frames import OWN, FrameError, FrameLink
 from kernel.cell.load import BehaviourError, construct, load_behaviour
 from kernel.cell.process import CellProcess, Delivery
 from kernel.cell.slot import Slot

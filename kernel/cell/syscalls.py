@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernel.abi import OPEN_CALLS, ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
-from kernel.cell.frames import FrameError
+from kernel.cell.link.frames import FrameError
 
 Send = Callable[[list[Any]], None]
 Outcome = asyncio.Future[dict[str, Any]]

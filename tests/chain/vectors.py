@@ -10,19 +10,17 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from chain import merkle
 from chain.errors import ChainError
-from chain.keys import Keys
-from chain.note import COSIGNATURE_ML_DSA_44, ED25519, VerifierKey, verify, verify_ml_dsa_65
-from chain.proof import verify_consistency, verify_inclusion
+from chain.keys.keys import Keys
+from chain.merkle import merkle
+from chain.merkle.proof import verify_consistency, verify_inclusion
+from chain.notes.note import COSIGNATURE_ML_DSA_44, ED25519, VerifierKey, verify, verify_ml_dsa_65
+from tests.places import SHARED
 from tools import verify_weftos
 
-VECTORS = (
-    Path(__file__).parents[3] / "shared" / "vectors"
-)  # data of others: read where they lie, beside the checkout
+VECTORS = SHARED / "vectors"  # data of others: read where they lie, beside the checkout
 KEYS = Keys(b"e" * 32, b"m" * 32)
 EVERY, QUICK = range(1, 256), (1, 32, 64, 128)  # what a byte is changed by
 

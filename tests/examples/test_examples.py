@@ -7,16 +7,17 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from chain.keys import Keys
+from chain.keys.keys import Keys
 from kernel.abi import Message, ProcessInfo, ToolResult
 from kernel.cell.load import load_behaviour
-from kernel.tools.arguments import Validator, canonical_json
-from kernel.tools.files import FileError, list_directory, read_file
-from kernel.tools.loader import load_tool
-from kernel.tools.registry import Registry, ToolSource, builtin_declarations
-from kernel.tools.workers import WorkerLimits, Workers, worker_command
+from kernel.toolbox.arguments import Validator, canonical_json
+from kernel.toolbox.files import FileError, list_directory, read_file
+from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
+from kernel.worker.loader import load_tool
+from kernel.worker.workers import WorkerLimits, Workers, worker_command
+from tests.places import ROOT
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 def readme_settings() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kernel.session import read_boot, session_members
+from kernel.helper.os_session import read_boot, session_members
 from tests.patience import HANG_S
 from tests.prove.processes import kill
 from weftos import Client, WeftosError

@@ -10,10 +10,11 @@ import pytest
 from tests.integration.effects import Effects
 from tests.integration.live_node import KEY_VARIABLE, LiveNode
 from tests.integration.scripts import models as scripted_models
+from tests.places import ROOT
 from tests.servers.processes import ModelServer, model_server
 
 PLUGINS = Path(__file__).with_name("plugins")
-BEHAVIOURS = Path(__file__).parents[1] / "behaviours"
+BEHAVIOURS = ROOT / "tests" / "behaviours"
 NodeMaker = Callable[..., LiveNode]
 
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chain.reader import EntryRecord, read_records
-from chain.verify import Report, verify
+from chain.entry.reader import EntryRecord, read_records
+from chain.verify.verify import Report, verify
 from tests.patience import HANG_S
 from weftos import Client, WeftosError
 

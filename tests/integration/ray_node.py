@@ -13,12 +13,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernel.cell_entrance import UnixEntrance
-from kernel.cell_events import CellCall
-from kernel.cells import Cells
-from kernel.engine_ray import RayEngine
-from kernel.helper import HelperCommand
-from tests.kernel.cell_node import BOOT, ENV, Notes, message, placement
+from kernel.cells.cell_entrance import UnixEntrance
+from kernel.cells.cell_events import CellCall
+from kernel.cells.cells import Cells
+from kernel.cells.engine_ray import RayEngine
+from kernel.helper.helper import HelperCommand
+from tests.kernel.twins.cell_node import BOOT, ENV, Notes, message, placement
 
 
 class Spoken(Notes):
@@ -58,7 +58,7 @@ class Commands:
 
 async def main(runtime: Path) -> None:
     command = HelperCommand(
-        "placer", [sys.executable, "-P", "-m", "kernel.placer"], ENV, runtime, runtime / "placer.log"
+        "placer", [sys.executable, "-P", "-m", "kernel.cells.placer"], ENV, runtime, runtime / "placer.log"
     )
     entrance = UnixEntrance(runtime / "cells.sock")
     engine = RayEngine(command, BOOT, entrance.dial, runtime)

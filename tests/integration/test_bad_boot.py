@@ -15,18 +15,18 @@ import msgpack
 import pytest
 
 from chain.disk import Disk
-from chain.history import History
-from chain.keys import load_keys
-from chain.ledger import Ledger
-from chain.snapshot import read_snapshot, snapshot_records
-from chain.verify import verify
-from tests.chain.forged_state import LIMITS, sealed
+from chain.keys.keys import load_keys
+from chain.ledger.ledger import Ledger
+from chain.state.history import History
+from chain.state.snapshot import read_snapshot, snapshot_records
+from chain.verify.verify import verify
+from tests.chain.twins.forged_state import LIMITS, sealed
 from tests.integration.conftest import NodeMaker
 from tests.integration.live_node import BootError, LiveNode
-from tests.weftos.strangers import STRANGER, needs_root
+from tests.weftos.twins.strangers import STRANGER, needs_root
 from weftos import Client, WeftosError
-from weftos.compact import compact
-from weftos.initialise import initialise
+from weftos.helpers.compact import compact
+from weftos.lifecycle.initialise import initialise
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from kernel.strays import read_processes
+from kernel.helper.os_processes import read_processes
 from tests.patience import HANG_S
+from tests.places import ROOT
 
 pytestmark = [pytest.mark.ray]
 WAIT_S = HANG_S
-ROOT = Path(__file__).parents[2]
 
 
 class RayNode:
@@ -194,7 +194,7 @@ def test_a_coroutine_that_survives_cancel_costs_its_actor(node: RayNode) -> None
     "words",
     [
         ("raylet/raylet",),
-        *(pytest.param((one,), marks=pytest.mark.slow) for one in ("kernel.placer", "gcs/gcs_server")),
+        *(pytest.param((one,), marks=pytest.mark.slow) for one in ("kernel.cells.placer", "gcs/gcs_server")),
     ],
 )
 def test_rays_end_is_an_event_that_leaves_nothing_over_and_ray_comes_back(

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from kernel.session import read_boot, session_members
-from kernel.strays import read_processes
+from kernel.helper.os_processes import read_processes
+from kernel.helper.os_session import read_boot, session_members
 from tests.patience import HANG_S
 
 WAIT_S = HANG_S

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kernel.session import read_boot, session_members
+from kernel.helper.os_session import read_boot, session_members
 from tests.patience import HANG_S
 
 

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from chain.disk import Disk
-from chain.history import History
-from chain.snapshot import read_snapshot
+from chain.state.history import History
+from chain.state.snapshot import read_snapshot
 from kernel.bounds import Bounds
-from kernel.recorder import replay_into
-from kernel.state import State
-from kernel.state_snapshot import restore_state
+from kernel.state.recorder import replay_into
+from kernel.state.state import State
+from kernel.state.state_snapshot import restore_state
 from tests.integration.conftest import NodeMaker
 from tests.integration.live_node import LiveNode, until
-from tests.kernel.test_state_snapshot import view
+from tests.kernel.state.test_state_snapshot import view
 from tests.patience import HANG_S
 from weftos import Client, WeftosError
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.integration.live_node import WAIT_S, LiveNode
+from tests.places import ROOT
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 FILES = ("README.md", "surveyor.py", "word_count.py")
 
 

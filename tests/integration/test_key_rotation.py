@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from chain.keys import load_pairs
+from chain.keys.keys import load_pairs
 from tests.integration.effects import Effects
 from tests.integration.live_node import LiveNode, until
 

@@ -40,9 +40,14 @@ def work_everything(node: LiveNode, name: str) -> None:
 
 def check_node(node: LiveNode) -> None:
     imported = node.imported()
-    assert {"weftos.boot", "kernel.kernel", "chain.ledger"} <= imported
+    assert {"weftos.node.boot", "kernel.kernel", "chain.ledger.ledger"} <= imported
     assert {name.partition(".")[0] for name in imported} & FOREIGN == set()
-    assert {"kernel.placer", "chain.archive", "weftos.archive", "cognition.agent"} & imported == set()
+    assert {
+        "kernel.cells.placer",
+        "chain.archive.archive",
+        "weftos.archive",
+        "cognition.agent",
+    } & imported == set()
     for foreign in FOREIGN:
         assert f"/site-packages/{foreign}" not in node.mapped()
 

@@ -19,17 +19,17 @@ from typing import Any
 
 import pytest
 
-from kernel.engine import EngineError
-from kernel.engine_ray import RayEngine, SharedRay
-from kernel.helper import HelperCommand
-from kernel.session import session_members
-from kernel.strays import read_processes
+from kernel.cells.engine import EngineError
+from kernel.cells.engine_ray import RayEngine, SharedRay
+from kernel.helper.helper import HelperCommand
+from kernel.helper.os_processes import read_processes
+from kernel.helper.os_session import session_members
 from tests.patience import HANG_S
-from weftos.client import Client
+from tests.places import ROOT
+from weftos.client.client import Client
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 WAIT_S = HANG_S
-ROOT = Path(__file__).parents[2]
 BEHAVIOURS = ROOT / "tests" / "behaviours"
 CONFIG = f"""
 [behaviours.steps]
@@ -245,7 +245,7 @@ def test_without_the_clusters_token_nothing_is_attached_to(cluster: Cluster, tok
 async def attach(cluster: Cluster, token: Path) -> str:
     """What the engine says when it is opened with that token."""
     place = cluster.place
-    argv = [sys.executable, "-P", "-m", "kernel.placer"]
+    argv = [sys.executable, "-P", "-m", "kernel.cells.placer"]
     command = HelperCommand("placer", argv, {"PATH": os.environ["PATH"]}, place, place / "attach.log")
     engine = RayEngine(command, 1, {}, place / "none", SharedRay(cluster.address, token, "tests"))
     with pytest.raises(EngineError) as refused:

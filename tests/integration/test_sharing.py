@@ -26,4 +26,4 @@ def test_all_files_of_the_real_ray_are_one_set_and_other_tests_are_by_themselves
     ray = {set_of(f"tests/integration/test_{name}.py::test_x") for name in ("ray", "cells_ray", "daemons")}
     assert ray == {"ray"}
     assert set_of("tests/integration/test_memory.py::test_x[a::b]") == "tests/integration/test_memory.py"
-    assert set_of("tests/chain/test_note.py::test_x") == "tests/chain/test_note.py::test_x"
+    assert set_of("tests/chain/notes/test_note.py::test_x") == "tests/chain/notes/test_note.py::test_x"

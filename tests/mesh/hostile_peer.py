@@ -28,17 +28,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from chain.keys import create_keys, load_keys
+from chain.keys.keys import create_keys, load_keys
 from mesh.errors import MeshError
-from mesh.identity import Identity, NoiseKey
-from mesh.peers import Peer, PeerStore
-from mesh.tokens import JoinToken, TokenStore
-from tests.mesh.hostile_attempts import ATTEMPTS, MARK, Attempt, friend_gets_in, open_token_gets_in
-from tests.mesh.hostile_line import GotIn, KeptOut, Target
+from mesh.identity.identity import Identity, NoiseKey
+from mesh.identity.peers import Peer, PeerStore
+from mesh.identity.tokens import JoinToken, TokenStore
+from tests.mesh.twins.hostile_attempts import ATTEMPTS, MARK, Attempt, friend_gets_in, open_token_gets_in
+from tests.mesh.twins.hostile_line import GotIn, KeptOut, Target
 from tests.patience import HANG_S
+from tests.places import ROOT
 from weftos.safe_text import safe_markup
 
-HOUSE = Path(__file__).parents[2]
 REFUSED, GOT_IN, WELCOME, KEPT_OUT, SKIPPED = "refused", "GOT IN", "welcome", "KEPT OUT", "not tried"
 MOST_MIB = 400
 """More memory than this, and a flood has got in: a node that listens has about 40 MiB, a peer's share is 48."""
@@ -94,9 +94,9 @@ def own_listener(directory: Path, *options: str) -> Iterator[tuple[Target, Calla
     keys, ally = load_keys(node / "keys"), _identity(friend / "keys")
     PeerStore(node / "mesh").add(Peer("friend", ally.origin))
     tokens = _tokens(TokenStore(node / "mesh", keys.origin), ally.origin)
-    words = [sys.executable, "-m", "tests.mesh.guarded_node", str(node), *options]
+    words = [sys.executable, "-m", "tests.mesh.twins.guarded_node", str(node), *options]
     with subprocess.Popen(
-        words, cwd=HOUSE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         try:

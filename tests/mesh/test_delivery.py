@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesh.delivery import (
+from mesh.delivery.delivery import (
     MAX_OPEN,
     WINDOW,
     Again,

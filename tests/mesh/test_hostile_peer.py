@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.mesh.hostile_attempts import ATTEMPTS
 from tests.mesh.hostile_peer import GOT_IN, REFUSED, WELCOME, Row, attack, own_listener, show, verdict_of
+from tests.mesh.twins.hostile_attempts import ATTEMPTS
 
 
 @pytest.mark.slow

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.errors import MembershipError
-from mesh.membership import PEER_TABLE, Backoff, Member, PeerEvent, PeerState, Pulse, advance, keeps_new_link
+from mesh.membership.membership import (
+    PEER_TABLE,
+    Backoff,
+    Member,
+    PeerEvent,
+    PeerState,
+    Pulse,
+    advance,
+    keeps_new_link,
+)
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(PeerState, PeerEvent)))

@@ -11,21 +11,21 @@ from typing import Any
 import msgpack
 import pytest
 
-from chain.head import TreeHead
-from mesh import head_exchange, heads
-from mesh.adverts import ProcessAdvert, make_advert
+from chain.merkle.head import TreeHead
 from mesh.errors import LinkDown, LinkFull, PeersError
-from mesh.head_exchange import MAX_WAITING
-from mesh.membership import PeerState
-from mesh.peers import Peer
-from mesh.tokens import JoinToken
-from tests.mesh.core_nodes import ALICE, BOB, MALLORY
-from tests.mesh.link_nodes import LIMIT_S, until
-from tests.mesh.memory_transport import MemoryNetwork
-from tests.mesh.mesh_nodes import MeshNode, opened
-from tests.mesh.tcp_land import TcpLand
-from tests.mesh.test_heads import LEAVES, OTHERS, note, of_tree
-from tests.mesh.test_transport import run
+from mesh.gossip import head_exchange, heads
+from mesh.gossip.adverts import ProcessAdvert, make_advert
+from mesh.gossip.head_exchange import MAX_WAITING
+from mesh.identity.peers import Peer
+from mesh.identity.tokens import JoinToken
+from mesh.membership.membership import PeerState
+from tests.mesh.gossip.test_heads import LEAVES, OTHERS, note, of_tree
+from tests.mesh.links.test_transport import run
+from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY
+from tests.mesh.twins.link_nodes import LIMIT_S, until
+from tests.mesh.twins.memory_transport import MemoryNetwork
+from tests.mesh.twins.mesh_nodes import MeshNode, opened
+from tests.mesh.twins.tcp_land import TcpLand
 
 ROW = ProcessAdvert(7, "/user/boss", "boss", "running", "agent")
 Two = Callable[[MeshNode, MeshNode], Awaitable[None]]

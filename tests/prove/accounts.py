@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chain.disk import Disk
-from chain.reader import EntryRecord, read_records
+from chain.entry.reader import EntryRecord, read_records
 
 Call = tuple[str, str]  # turn, ordinal
 

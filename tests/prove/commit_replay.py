@@ -1,4 +1,4 @@
-"""At length: whatever commit takes, a replay and the snapshot's reader take (``tests/kernel/committed.py``)."""
+"""At length: whatever commit takes, a replay and the snapshot's reader take (``tests/kernel/twins/committed.py``)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from chain.draft import Draft, StateChange
-from tests.kernel.committed import UNITS, check_run
+from chain.entry.draft import Draft, StateChange
+from tests.kernel.twins.committed import UNITS, check_run
 from tests.prove.progress import follow
 from tests.prove.walks import forked_pool
 

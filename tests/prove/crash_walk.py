@@ -28,9 +28,9 @@ import msgpack
 from rich.console import Console
 
 from chain.disk import Disk
-from chain.rotation import vkeys_text
-from chain.sequencer import Written
-from chain.verify import verify
+from chain.journal.sequencer import Written
+from chain.keys.rotation import vkeys_text
+from chain.verify.verify import verify
 from tests.prove.power_cut import NEW, OLD, ROOT, Expected, faults, goes_on, work_through
 from tests.prove.recorded_disk import Content, CutState, WatchedDisk
 from tests.prove.walks import Looked, run_alone, say_found, walk_calls

@@ -1,4 +1,5 @@
-"""Every forgery of state that somebody without a key can make (``tests/chain/forged_state.py``): refused, and named."""
+"""Every forgery of state that somebody without a key can make (``tests/chain/twins/forged_state.py``): refused, and
+named."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tests.chain.forged_state import forgeries, judge, make_story, on_a_copy, seed_of
+from tests.chain.twins.forged_state import forgeries, judge, make_story, on_a_copy, seed_of
 from tests.prove.progress import follow
 
 QUICK = 100

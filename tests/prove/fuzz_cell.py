@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from kernel.abi import ABI_VERSION
-from kernel.cell.frames import FrameDecoder, encode_frame
-from kernel.cell_door import Door, Visitor, listen
-from kernel.cell_entrance import UnixEntrance
-from kernel.cell_table import CellLimits
-from kernel.cells import Cells
-from kernel.started_cell import StartedCell
-from tests.kernel.kernel_twin import Twin, kernel_twin
-from tests.kernel.test_cell_door import HandEngine
+from kernel.cell.link.frames import FrameDecoder, encode_frame
+from kernel.cells.cell_door import Door, Visitor, listen
+from kernel.cells.cell_entrance import UnixEntrance
+from kernel.cells.cell_table import CellLimits
+from kernel.cells.cells import Cells
+from kernel.cells.started_cell import StartedCell
+from tests.kernel.cells.test_cell_door import HandEngine
+from tests.kernel.twins.kernel_twin import Twin, kernel_twin
 from tests.patience import HANG_S
 from tests.prove.fuzz_watch import Fuzzed, Watch
 from tests.prove.hostile_values import HostileValues

@@ -14,20 +14,20 @@ from typing import Any
 
 import msgpack
 
-from chain.head import TreeHead
-from chain.keys import Keys
-from chain.note import join_note
-from mesh.adverts import ProcessAdvert, make_advert
+from chain.keys.keys import Keys
+from chain.merkle.head import TreeHead
+from chain.notes.note import join_note
 from mesh.errors import NoiseError
-from mesh.frames import CONTROL, END, HANDSHAKE, PART, PART_BYTES, RESET, SEALED, WHOLE, pack_frame
-from mesh.identity import Identity, NoiseKey
-from mesh.links import Links
+from mesh.gossip.adverts import ProcessAdvert, make_advert
+from mesh.identity.identity import Identity, NoiseKey
+from mesh.identity.peers import DEFAULT_MAY, Peer
+from mesh.links.frames import CONTROL, END, HANDSHAKE, PART, PART_BYTES, RESET, SEALED, WHOLE, pack_frame
+from mesh.links.links import Links
 from mesh.mesh import Mesh
-from mesh.peers import DEFAULT_MAY, Peer
-from tests.kernel.kernel_twin import Twin, kernel_twin
-from tests.kernel.test_control import control_of
-from tests.mesh.memory_transport import MemoryNetwork
-from tests.mesh.rogue import Rogue
+from tests.kernel.control.test_control import control_of
+from tests.kernel.twins.kernel_twin import Twin, kernel_twin
+from tests.mesh.twins.memory_transport import MemoryNetwork
+from tests.mesh.twins.rogue import Rogue
 from tests.patience import HANG_S
 from tests.prove.fuzz_watch import Fuzzed, Watch
 from tests.prove.hostile_values import HostileValues

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel.loop_lag import LoopLag
+from kernel.upkeep.loop_lag import LoopLag
 
 MEMORY_MIB = 256
 """What the process may grow by, from warm to the end."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 
 from chain.disk import Disk
-from chain.reader import EntryRecord, read_records
+from chain.entry.reader import EntryRecord, read_records
 from tests.patience import HANG_S
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import House, ProofError, proven

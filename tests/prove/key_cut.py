@@ -13,8 +13,8 @@ from typing import Any
 
 from chain.disk import Disk
 from chain.errors import ChainError
-from chain.key_change import adopt_keys, load_candidates, prepare_keys
-from chain.keys import Keys, create_keys, load_keys
+from chain.keys.key_change import adopt_keys, load_candidates, prepare_keys
+from chain.keys.keys import Keys, create_keys, load_keys
 from tests.prove.recorded_disk import CutState, RecordedDisk, cut_states
 
 CREATED, PREPARED, ROTATED, ADOPTED = b"created", b"prepared", b"rotated", b"adopted"

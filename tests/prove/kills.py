@@ -23,7 +23,7 @@ from tests.prove.report import Findings, check_ledger, print_kills
 from tests.prove.verdict import judge_kills
 from tests.prove.victims import KINDS, Choice, Victim
 from weftos import Client
-from weftos.control import Resolution
+from weftos.operations.control import Resolution
 
 LABOURERS = [f"labourer{n}" for n in range(8)]
 PLANNERS = [f"planner{n}" for n in range(2)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chain.disk import Disk
-from chain.reader import EntryRecord, read_records
+from chain.entry.reader import EntryRecord, read_records
 
 
 @dataclass(slots=True)

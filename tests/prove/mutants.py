@@ -24,12 +24,20 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tests.places import ROOT
 from tests.prove.progress import follow
 from tests.prove.walks import PARALLEL
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-MODULES = ("disk", "journal", "slots", "publisher", "snapshot", "erasure", "recovery")
-KEY_MODULES = ("keys", "key_change")
+MODULES = (
+    "chain.disk",
+    "chain.journal.journal",
+    "chain.notes.slots",
+    "chain.tiles.publisher",
+    "chain.state.snapshot",
+    "chain.tiles.erasure",
+    "chain.state.recovery",
+)
+KEY_MODULES = ("chain.keys.keys", "chain.keys.key_change")
 SYNCS = ("sync", "sync_directory")
 QUICK = 3
 CAUGHT, SURVIVED = 3, 0  # a fault of the walk itself ends with 1
@@ -49,13 +57,15 @@ def mutants() -> list[Mutant]:
     """One for each sync that is called as a statement of its own."""
     found = []
     for name in (*MODULES, *KEY_MODULES):
-        source = (REPOSITORY / "chain" / f"{name}.py").read_text()
+        source = _file(name).read_text()
         calls = _Syncs()
         calls.visit(ast.parse(source))
-        found += [
-            Mutant(f"chain.{name}", number, inside, text) for number, (inside, text) in enumerate(calls.found)
-        ]
+        found += [Mutant(name, number, inside, text) for number, (inside, text) in enumerate(calls.found)]
     return found
+
+
+def _file(module: str) -> Path:
+    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 
 class _Syncs(ast.NodeTransformer):
@@ -97,7 +107,7 @@ class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_loader(name, self) if name == self._module else None
 
     def exec_module(self, module: ModuleType) -> None:
-        path = REPOSITORY / "chain" / f"{self._module.rpartition('.')[2]}.py"
+        path = _file(self._module)
         tree = ast.fix_missing_locations(_Syncs(self._number).visit(ast.parse(path.read_text())))
         exec(compile(tree, str(path), "exec"), module.__dict__)
 
@@ -107,7 +117,7 @@ def try_mutant(module: str, number: int, seed: str) -> int:
     sys.meta_path.insert(0, _Loader(module, number))
     from tests.prove import key_cut, power_cut
 
-    if module.rpartition(".")[2] in KEY_MODULES:
+    if module in KEY_MODULES:
         _, found = key_cut.key_walk(seed)
     else:
         states = power_cut.states_of(power_cut.recorded_runs(), seed)
@@ -119,9 +129,7 @@ def try_mutant(module: str, number: int, seed: str) -> int:
 def run_mutant(mutant: Mutant, seed: str) -> subprocess.CompletedProcess[str]:
     """:func:`try_mutant` in a process of its own."""
     words = ["-m", "tests.prove.mutants", "--try", mutant.module, str(mutant.number), "--seed", seed]
-    return subprocess.run(
-        [sys.executable, *words], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def prove_mutants(console: Console, seed: str, quick: bool) -> bool:

@@ -25,18 +25,18 @@ from pathlib import Path
 import msgpack
 from rich.console import Console
 
-from chain.entry import decode_body
+from chain.entry.entry import decode_body
+from chain.entry.reader import EntryRecord, JournalReader, Record, StateRecord
 from chain.errors import ChainError, LedgerUnavailable
-from chain.history import PUBLISHED, History
-from chain.keys import Keys
-from chain.ledger import Draft, Ledger, StateChange
-from chain.note import verify
-from chain.reader import EntryRecord, JournalReader, Record, StateRecord
-from chain.recovery import start_of
-from chain.rotation import rotation_body
-from chain.sequencer import Written
-from chain.snapshot import Snapshot, read_snapshot, write_snapshot
-from chain.tile_store import TileStore
+from chain.journal.sequencer import Written
+from chain.keys.keys import Keys
+from chain.keys.rotation import rotation_body
+from chain.ledger.ledger import Draft, Ledger, StateChange
+from chain.notes.note import verify
+from chain.state.history import PUBLISHED, History
+from chain.state.recovery import start_of
+from chain.state.snapshot import Snapshot, read_snapshot, write_snapshot
+from chain.tiles.tile_store import TileStore
 from tests.prove.key_cut import key_walk
 from tests.prove.progress import follow
 from tests.prove.recorded_disk import CutState, RecordedDisk, WatchedDisk, cut_states
@@ -149,7 +149,7 @@ class Work:
         self.disk.mark(b"signed %d" % self.ledger.full_size)
 
     async def compact(self) -> None:
-        """Roll, publish, write the snapshot, drop what it covers; as weftos.compaction has it done."""
+        """Roll, publish, write the snapshot, drop what it covers; as weftos.helpers.compaction has it done."""
         group = await self.ledger.roll()
         await self.publish()
         snapshot = snapshot_before(self.disk, group)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.prove.recall_set import DOCUMENTS, FORMS, QUERIES, make_set
-from tests.weftos.memory_node import MemoryNode, memory_node
+from tests.weftos.twins.memory_node import MemoryNode, memory_node
 
 MODES = {"hybrid": "hybrid", "vector": "vector only", "bm25": "BM25 only"}
 AT = 5

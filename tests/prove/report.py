@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from chain.verify import verify
+from chain.verify.verify import verify
 from tests.prove.house import House, ProofError
 from tests.prove.victims import KINDS, TITLES
 

@@ -25,12 +25,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from chain.bundle import BundleHead, BundleRecord, write_bundle
 from chain.disk import Disk
-from chain.entry import Entry, decode_entry, encode_entry
-from chain.errors import EntryError
-from chain.history import History
-from chain.record import (
+from chain.entry.entry import Entry, decode_entry, encode_entry
+from chain.entry.record import (
     HeadRecord,
     RawEntry,
     StateRecord,
@@ -40,12 +37,15 @@ from chain.record import (
     encode_payload,
     encode_state_record,
 )
-from chain.rotation import vkeys_text
-from chain.tile_store import TileStore
-from chain.verify import Report, verify
-from chain.verify_bundle import verify_bundle
-from chain.verify_tiles import verify_tiles
-from tests.chain.forger import put_together, taken_apart
+from chain.errors import EntryError
+from chain.keys.rotation import vkeys_text
+from chain.state.history import History
+from chain.tiles.bundle import BundleHead, BundleRecord, write_bundle
+from chain.tiles.tile_store import TileStore
+from chain.verify.verify import Report, verify
+from chain.verify.verify_bundle import verify_bundle
+from chain.verify.verify_tiles import verify_tiles
+from tests.chain.twins.forger import put_together, taken_apart
 from tests.prove.power_cut import NEW, OLD, Expected, Work
 from tests.prove.progress import follow
 from tests.prove.recorded_disk import Content, RecordedDisk

@@ -26,13 +26,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from chain.archive_check import check_database
-from chain.archive_file import connect
-from chain.history import History
-from chain.keys import create_keys, load_keys
-from chain.ledger import Draft
-from chain.rotation import KeyPair
-from tests.chain.archives import append, archive_of
+from chain.archive.check import check_database
+from chain.archive.file import connect
+from chain.keys.keys import create_keys, load_keys
+from chain.keys.rotation import KeyPair
+from chain.ledger.ledger import Draft
+from chain.state.history import History
+from tests.chain.twins.archives import append, archive_of
 from tests.patience import HANG_S
 from tests.prove.progress import follow
 from tests.prove.walks import PARALLEL, run_alone, say_found

@@ -1,9 +1,9 @@
 """The turn walk: one message whose turn does everything, killed or refused by the disk at each call that writes.
 
-The real kernel over a real ledger, with twins for cells, workers and gateway (:mod:`tests.kernel.errand`), in a process
-of its own. It is killed with SIGKILL before its n-th writing call, or in the middle of it when it is a write; booted
-again, and often killed again; or the disk fails for a while from there on. In the end the world outside and the ledger
-must agree: each effect once, the message answered once, each record once.
+The real kernel over a real ledger, with twins for cells, workers and gateway (:mod:`tests.kernel.twins.errand`), in a
+process of its own. It is killed with SIGKILL before its n-th writing call, or in the middle of it when it is a write;
+booted again, and often killed again; or the disk fails for a while from there on. In the end the world outside and the
+ledger must agree: each effect once, the message answered once, each record once.
 
     python -m tests.prove.turn_walk [--quick]
 """
@@ -25,8 +25,8 @@ from pathlib import Path
 from rich.console import Console
 
 from chain.errors import LedgerUnavailable
-from tests.kernel.disks import StumblingDisk
-from tests.kernel.errand import Outside, errand, faults
+from tests.kernel.twins.disks import StumblingDisk
+from tests.kernel.twins.errand import Outside, errand, faults
 from tests.prove.walks import Looked, run_alone, say_found, walk_calls
 
 LEAST = 100  # so many calls write in each run

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
+
 CLAIMS = re.compile(r"\b(every|never|no|only)\b", re.IGNORECASE).search
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 _END = re.compile(r"(?<=[.!?:;])\s+(?=[\"'`*(\[A-Z])")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import HANG_S
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:

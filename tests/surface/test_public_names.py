@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import weftos
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

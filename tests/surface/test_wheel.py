@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.patience import HANG_S
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("weftos", "kernel", "chain", "mesh", "cognition")
 
 

@@ -13,8 +13,8 @@ import pytest
 from typer.main import get_command
 
 from tests.surface.test_command_line import leaves
-from tests.weftos.control_twin import Twin, served
-from tests.weftos.test_cli import Shell
+from tests.weftos.cli.test_cli import Shell
+from tests.weftos.twins.control_twin import Twin, served
 from weftos.cli.app import app
 
 HOSTILE = {

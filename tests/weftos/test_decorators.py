@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from kernel.abi import ToolDeclaration
-from kernel.tools.arguments import Validator
-from kernel.tools.declaration import check_declaration
+from kernel.toolbox.arguments import Validator
+from kernel.toolbox.declaration import check_declaration
 from tests.patience import HANG_S
 from weftos import behaviour, tool
 

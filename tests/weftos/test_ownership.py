@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.weftos.strangers import STRANGER, needs_root
+from tests.weftos.twins.strangers import STRANGER, needs_root
 from weftos import WeftosError
-from weftos.initialise import initialise
+from weftos.lifecycle.initialise import initialise
 from weftos.ownership import check_own_place, own_fault, way_fault
 
 

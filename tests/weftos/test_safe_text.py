@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from weftos.cli.output import Output
+from weftos.cli.terminal.output import Output
 from weftos.safe_text import safe_markup, safe_text
 
 OBEYED = {"Cc", "Cf", "Cs", "Zl", "Zp"}

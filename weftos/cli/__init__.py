@@ -49,7 +49,7 @@ def main() -> None:
         words = _words(error)
         if words is None:
             raise
-        from weftos.cli.output import complain
+        from weftos.cli.terminal.output import complain
 
         complain(words)
         sys.exit(1)
@@ -58,7 +58,7 @@ def main() -> None:
 
 def _show_use(error: Any) -> None:
     """What was wrong with the command line, which may hold anything."""
-    from weftos.cli.output import console, readable, styled
+    from weftos.cli.terminal.output import console, readable, styled
 
     told = io.StringIO()
     error.show(file=told)

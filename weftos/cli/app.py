@@ -8,27 +8,10 @@ from typing import Annotated
 import typer
 
 from weftos import __version__
-from weftos.cli import (
-    audit_export,
-    audit_views,
-    clusters,
-    configuration,
-    divergences,
-    doctor,
-    erase,
-    ledger,
-    letters,
-    memory,
-    mesh,
-    nodes,
-    processes,
-    proofs,
-    rotation,
-    sql,
-    talk,
-    verify,
-)
-from weftos.cli.options import group
+from weftos.cli.agents import divergences, letters, memory, processes, talk
+from weftos.cli.chain import audit_export, audit_views, erase, ledger, proofs, rotation, sql, verify
+from weftos.cli.node import clusters, configuration, doctor, mesh, nodes
+from weftos.cli.terminal.options import group
 
 app = group("A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act.")
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import weftos
-from chain.reader import EntryRecord, read_records
-from kernel.session import session_members
-from weftos.client import Client
-from weftos.control import Json
+from chain.entry.reader import EntryRecord, read_records
+from kernel.helper.os_session import session_members
+from weftos.client.client import Client
 from weftos.demo.story import ClaimFailed, Story
+from weftos.operations.control import Json
 
 NOTES = (
     "weft: the threads that run across\n"

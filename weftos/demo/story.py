@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from weftos.client import Client
+from weftos.client.client import Client
 
 WIDTH = 112
 COMMAND_TIMEOUT_S = 120.0

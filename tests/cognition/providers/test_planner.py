@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,13 @@ from cognition.providers.base import OfferedTool, Question
 from cognition.providers.offline import Offline
 from cognition.providers.planner import MAX_STEPS, plan, split_steps
 from cognition.providers.steps import HELP, Call, Say
+from tests.places import ROOT
 
 TOOLS = frozenset(
     {"calculator", "file_read", "file_list", "file_write", "send_message", "ask", "spawn_agent", "word_count"}
     | {"memory_write", "memory_search"}
 )
-DOCUMENT = Path(__file__).parents[3] / "docs" / "offline-planner.md"
+DOCUMENT = ROOT / "docs" / "offline-planner.md"
 
 
 def decide(request: str, *results: str | dict[str, Any], tools: frozenset[str] = TOOLS) -> Call | Say:

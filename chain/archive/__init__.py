@@ -1,0 +1,1 @@
+"""The audit database: the ledger's entries as SQL."""

@@ -1,0 +1,1 @@
+"""The rules that a ledger must keep, and what breaks them."""

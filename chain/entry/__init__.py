@@ -1,0 +1,1 @@
+"""Entries, records and frames, and how they are read back."""

@@ -1,0 +1,1 @@
+"""The write path: sequencer, writer, signer, receipts of groups."""

@@ -1,0 +1,225 @@
+"""The ledger's writer thread: forms groups, signs their heads, writes each with one fdatasync.
+
+It holds the interpreter's lock for tens of microseconds a group: everything that costs per entry was done by
+whoever committed it, and hashing, signing, writing and syncing release the lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+from chain.entry.record import encode_payload
+from chain.errors import DamageError, UnsoundHead
+from chain.journal.group import Group, HasBatch, head_text, take_group
+from chain.journal.journal import Journal
+from chain.journal.reserve import NO_SPACE, Reserve
+from chain.journal.sequencer import Batch
+from chain.keys.keys import Keys
+from chain.merkle.signed_tree import SignedTree
+from chain.notes.note import join_note
+
+RETRY_S = 1.0
+
+_Waiting = TypeVar("_Waiting", bound=HasBatch)
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """A wish for a new segment. ``done(group, why)`` is called on the writer's thread: its first group, or why not."""
+
+    done: Callable[[int, str], None]
+
+
+class Writer(Generic[_Waiting]):
+    """Writes what is in ``pending`` whenever it is woken.
+
+    ``on_written(group, taken)`` is called for each group on the disk, ``on_failed(why)`` for each failed attempt,
+    ``on_space(why)`` when the disk was full and ``reserve`` was given up, and with an empty ``why`` when there is room
+    for it again, all on this thread. A group that failed is tried again, with the same bytes, every ``retry_s`` until
+    it succeeds or the writer is stopped. A commit with ``keys`` is signed by these, and so is all behind it.
+
+    It signs only what continues what it signed before (:class:`SignedTree`). A batch that claims another tree is
+    not written, and nothing after it.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        keys: Keys,
+        pending: deque[_Waiting],
+        on_written: Callable[[Group, list[_Waiting]], None],
+        on_failed: Callable[[str], None],
+        on_space: Callable[[str], None],
+        reserve: Reserve,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self._journal = journal
+        self._keys = keys
+        self._on_space = on_space
+        self._reserve = reserve
+        self._pending = pending
+        self._on_written = on_written
+        self._on_failed = on_failed
+        self._retry_s = retry_s
+        self._commands: SimpleQueue[bool | Roll] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
+        self._signed = SignedTree(keys.origin)
+        self._note = b""
+        self._refusal = ""
+        self._ended = ""
+
+    def start(self, size: int, nodes: tuple[bytes, ...], note: bytes) -> None:
+        """Begin, behind a tree of ``size`` leaves whose newest head is ``note``."""
+        self._signed, self._note = SignedTree(self._keys.origin, size, nodes), note
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something in ``pending`` to be written now. Any thread."""
+        self._commands.put(True)
+
+    def roll(self, wish: Roll) -> None:
+        """Write what is pending, and begin a new segment. Any thread."""
+        self._commands.put(wish)
+        if self._ended:
+            self._answer_wishes()
+
+    def refuse(self, why: str) -> None:
+        """Write nothing more: somebody has found that what is being written is unsound. Any thread."""
+        self._refusal = why
+        self._commands.put(True)
+
+    def stop(self) -> None:
+        """Write what is pending, end the thread, give up the journal's descriptor. Blocks. A failing disk is
+        not waited for: what it refused last, and what is still in ``pending``, is not written.
+        """
+        self._commands.put(False)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._journal.close()
+
+    def _run(self) -> None:
+        why = "the journal's writer has stopped"
+        try:
+            self._serve()
+        except Exception as error:  # a fault of ours must not leave callers waiting for ever
+            why = f"{why} on {type(error).__name__}: {error}; restart the node"
+            self._on_failed(why)
+            raise
+        finally:
+            self._ended = self._refusal or why
+            self._answer_wishes()
+
+    def _answer_wishes(self) -> None:
+        """There is nobody any more who would begin a new segment. Any thread."""
+        with contextlib.suppress(Empty):
+            while True:
+                command = self._commands.get_nowait()
+                if isinstance(command, Roll):
+                    command.done(0, self._ended)
+
+    def _serve(self) -> None:
+        go_on = True
+        while go_on:
+            command = self._command()
+            go_on = bool(command)
+            while self._pending and not self._refusal:
+                try:
+                    if not self._write(take_group(self._pending)):
+                        return
+                except UnsoundHead as error:
+                    self._refusal = str(error)
+            if isinstance(command, Roll):
+                self._roll(command)
+            if self._refusal:
+                self._on_failed(self._refusal)
+                return
+
+    def _command(self) -> bool | Roll:
+        """The next one. While the reserve is given up, look every now and then whether there is room for it."""
+        while not self._reserve.whole:
+            try:
+                return self._commands.get(timeout=self._retry_s)
+            except Empty:
+                self._make_reserve()
+        return self._commands.get()
+
+    def _make_reserve(self) -> None:
+        try:
+            if self._reserve.make():
+                self._on_space("")
+        except OSError as error:
+            self._on_space(f"no space can be set aside: {error}")
+
+    def _roll(self, wish: Roll) -> None:
+        if self._refusal:
+            wish.done(0, self._refusal)
+            return
+        try:
+            group = self._journal.roll()
+        except (OSError, DamageError) as error:
+            wish.done(0, f"no new segment can be begun: {error}")
+            return
+        wish.done(group, "")
+
+    def _write(self, taken: list[_Waiting]) -> bool:
+        batches = [waiting.batch for waiting in taken]
+        entries = tuple([written for batch in batches for written in batch.entries])
+        hashes = tuple([written.leaf_hash for written in entries])
+        first_seq, before = self._signed.size, self._signed.nodes
+        self._keys = taken[0].keys or self._keys
+        note = self._sign(hashes, batches[-1]) if hashes or batches[-1].size != first_seq else None
+        payload = encode_payload([record for batch in batches for record in batch.records], note)
+        while True:
+            try:
+                number = self._journal.append(payload, self._keys.sign_ed25519)
+                break
+            except (OSError, DamageError) as error:
+                if self._give_up_reserve(error):
+                    continue
+                self._on_failed(f"the journal cannot be written: {error}")
+            if not self._may_retry():
+                return False
+        self._note = note or self._note
+        self._on_written(
+            Group(number, first_seq, self._signed.size, self._note, hashes, before, entries), taken
+        )
+        return True
+
+    def _give_up_reserve(self, error: Exception) -> bool:
+        """Whether there is more space now for what could not be written."""
+        if not isinstance(error, OSError) or error.errno not in NO_SPACE:
+            return False
+        try:
+            given_up = self._reserve.release()
+        except OSError:
+            return False
+        if given_up:
+            self._on_space(str(error))
+        return given_up
+
+    def _sign(self, leaf_hashes: tuple[bytes, ...], last: Batch) -> bytes:
+        """The provisional head over these entries too. Raises UnsoundHead when ``last`` claims another tree."""
+        self._signed.extend(leaf_hashes)
+        text = self._signed.sign_text(head_text(self._keys.origin, last.size, last.nodes))
+        return join_note(text, self._keys.ed25519_line(text))
+
+    def _may_retry(self) -> bool:
+        """Wait until the next attempt is due; False when the writer is stopped instead."""
+        due = time.monotonic() + self._retry_s
+        while (left := due - time.monotonic()) > 0:
+            try:
+                command = self._commands.get(timeout=left)
+            except Empty:
+                break
+            if isinstance(command, Roll):
+                command.done(0, "the journal cannot be written")
+            elif not command:
+                return False
+        return True

@@ -1,0 +1,1 @@
+"""A node's keys and their rotation."""

@@ -1,0 +1,1 @@
+"""The ledger: one object over all of its parts."""

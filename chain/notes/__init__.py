@@ -1,0 +1,1 @@
+"""Signed notes (C2SP) and the slots that keep the newest."""

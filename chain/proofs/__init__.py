@@ -1,0 +1,1 @@
+"""Proofs that leave the node: receipts and tlog proofs."""

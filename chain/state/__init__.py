@@ -1,0 +1,1 @@
+"""What stands beside the entries and is bound to them: snapshots, recovery."""

@@ -1,0 +1,53 @@
+"""The snapshot that a running node stands behind: which one it is, and the signatures under it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from chain.disk import Disk
+from chain.errors import LedgerUnavailable
+from chain.keys.keys import Keys
+from chain.state.binding import snapshot_note
+from chain.state.snapshot import Snapshot, place_snapshot, read_signed, sign_snapshot
+
+
+class KeptSnapshot:
+    """In ``directory``. ``found``: group and digest of the one that recovery took over, None when there was none.
+
+    Whoever signs holds ``lock``, and signs with the keys in force and with those that a change under way will bring: so
+    whichever are in force after a crash have signed.
+    """
+
+    def __init__(self, directory: Path, disk: Disk, found: tuple[int, bytes] | None) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._group, self.digest = found or (0, b"")
+        self.lock = asyncio.Lock()
+
+    async def place(self, group: int, digest: bytes, keys: Sequence[Keys]) -> None:
+        """Sign the one before ``group`` that was written beside, and put it in its place. Raises LedgerUnavailable."""
+        note = snapshot_note(keys, group, digest)
+        try:
+            await asyncio.to_thread(place_snapshot, self._directory, self._disk, digest, note)
+        except OSError as error:
+            raise LedgerUnavailable(f"the snapshot cannot be put in its place: {error}") from error
+        self._group, self.digest = group, digest
+
+    async def sign(self, keys: Sequence[Keys]) -> None:
+        """Sign the present one, if there is one. Raises LedgerUnavailable."""
+        if not self.digest:
+            return
+        note = snapshot_note(keys, self._group, self.digest)
+        try:
+            await asyncio.to_thread(sign_snapshot, self._directory, self._disk, self.digest, note)
+        except OSError as error:
+            raise LedgerUnavailable(f"the snapshot cannot be signed: {error}") from error
+
+    def read(self) -> Snapshot | None:
+        """The present one. Raises LedgerUnavailable when it is not the one that was signed, OSError, DamageError."""
+        found = read_signed(self._directory, self._disk)
+        if (found.digest if found else b"") != self.digest:
+            raise LedgerUnavailable("the snapshot is not the one that the node has signed: it was changed")
+        return found.snapshot if found else None

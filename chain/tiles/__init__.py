@@ -1,0 +1,1 @@
+"""What is published: tiles (C2SP), bundles, and their erasure."""

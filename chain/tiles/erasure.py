@@ -1,0 +1,94 @@
+"""Takes bodies out of a published ledger: in the files of ``tile/bodies`` an erased body has length 0.
+
+Leaves, hashes and heads stay as they are, so every proof holds. Nothing here is atomic over several files, and nothing
+needs to be: each file is replaced as a whole, and doing all of it again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from struct import Struct
+
+from chain.disk import Disk
+from chain.errors import TileError
+from chain.tiles.tile_paths import WIDTH, body_file, parse_piece
+
+_LENGTH = Struct(">I")
+_NEW = ".new"
+
+Ranges = Sequence[tuple[int, int]]
+
+
+def erase_bodies(directory: Path, disk: Disk, ranges: Ranges) -> int:
+    """Erase the bodies of ``ranges`` (first and last of each) in the ledger folder ``directory``, wherever they are.
+
+    Returns how many bodies there still were; on the disk when this returns. Files that are not there are passed over.
+    Nobody may write body files meanwhile. Raises TileError, OSError.
+    """
+    count = 0
+    for bundle, wanted in _bundles(ranges).items():
+        for path, first, end in _files(directory, disk, bundle):
+            here = [place - first for place in wanted if first <= place < end]
+            if here:
+                count += _rewrite(directory, path, disk, here, end - first)
+    return count
+
+
+def _bundles(ranges: Ranges) -> dict[int, set[int]]:
+    """For each bundle that holds any of ``ranges``: which of its entries."""
+    found: dict[int, set[int]] = {}
+    for first, last in ranges:
+        for seq in range(first, last + 1):
+            found.setdefault(seq // WIDTH, set()).add(seq % WIDTH)
+    return found
+
+
+def _files(directory: Path, disk: Disk, bundle: int) -> list[tuple[str, int, int]]:
+    """The files that hold bodies of a bundle, each with the entries it holds."""
+    whole = body_file(bundle)
+    path = directory / whole
+    found = [(whole, 0, WIDTH)] if path.name in disk.names(path.parent) else []
+    for name in disk.names(directory / f"{whole}.p"):
+        piece = parse_piece(name)
+        if piece is not None:
+            found.append((f"{whole}.p/{name}", *piece))
+    return found
+
+
+def _rewrite(directory: Path, name: str, disk: Disk, places: Collection[int], count: int) -> int:
+    """Cut bodies out of one file, which must hold ``count``; how many there were."""
+    path = directory / name
+    bodies = _split(disk.read(path), name)
+    if len(bodies) != count:
+        raise TileError(name, f"holds {len(bodies)} bodies, not {count}")
+    present = [place for place in places if bodies[place]]
+    if not present:
+        return 0
+    for place in present:
+        bodies[place] = b""
+    new = path.with_name(path.name + _NEW)
+    handle = disk.create(new)
+    try:
+        disk.write(handle, 0, b"".join(_LENGTH.pack(len(body)) + body for body in bodies))
+        disk.sync(handle)
+    finally:
+        disk.close(handle)
+    disk.rename(new, path)
+    disk.sync_directory(path.parent)
+    return len(present)
+
+
+def _split(data: bytes, name: str) -> list[bytes]:
+    """The bodies of a file, each with its salt; empty where one is erased already."""
+    bodies: list[bytes] = []
+    at = 0
+    while at < len(data):
+        if at + _LENGTH.size > len(data):
+            raise TileError(name, f"ends within a length, at byte {at}")
+        end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
+        if end > len(data):
+            raise TileError(name, f"the body at byte {at} would end at byte {end}, the file has {len(data)}")
+        bodies.append(data[at + _LENGTH.size : end])
+        at = end
+    return bodies

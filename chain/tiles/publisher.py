@@ -1,0 +1,291 @@
+"""Publishes the ledger as C2SP tiles (``ledger/``), so that a copy of the folder and a key are enough to verify it.
+
+Theory of operation. The writer thread hands over each group that is on the disk (:meth:`Publisher.offer`), the loop
+each new full head (:meth:`Publisher.signed`). A thread of its own publishes at most once in ``publish_s``: it lays out
+the entries up to the head (:class:`chain.tiles.tile_layout.Layout`, pure), writes each file beside its place, syncs and
+renames it, syncs the directories, and replaces the checkpoint last. So whatever a checkpoint promises is there, and a
+crash leaves nothing but files that the next publication writes again with the same bytes. What a partial file held is
+removed one publication after a wider one has come, for the sake of whoever is copying.
+
+What cannot be published waits in memory up to a limit; beyond it, and at a start, it is read from the journal.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from chain.disk import Disk
+from chain.errors import ChainError, TileError
+from chain.journal.sequencer import Written
+from chain.merkle.head import parse_head
+from chain.notes.note import parse
+from chain.tiles.tile_layout import Item, Layout, Output
+from chain.tiles.tile_paths import CHECKPOINT, VKEYS
+from chain.tiles.tile_store import TileStore
+
+PUBLISH_S = 1.0
+RETRY_S = 5.0
+HURRY_BYTES = 4 * 2**20
+BACKLOG_BYTES = 32 * 2**20
+BATCH_ITEMS = 8192
+NEW = ".new"
+_COPY_BYTES = 2**20
+
+T = TypeVar("T")
+ReadFrom = Callable[[int], Iterable[Item]]
+
+
+class Publisher:
+    """Publishes into ``directory``. ``read_from(seq)`` reads entries from the journal, from ``seq`` on.
+
+    ``published`` is called on this thread with the size of each new checkpoint. ``fault`` says why the last attempt
+    failed, whatever it was; it is tried again. ``on_fault`` is told, on this thread, when that changes. Raises
+    TileError, NoteError, OSError when what is there cannot be gone on from.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        disk: Disk,
+        read_from: ReadFrom,
+        published: Callable[[int], None],
+        publish_s: float = PUBLISH_S,
+    ) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._read_from = read_from
+        self._published = published
+        self._publish_s = publish_s
+        disk.make_directory(directory)
+        store = TileStore(directory, disk)
+        self._layout = Layout.resume(store)
+        self.size = store.size
+        self._vkeys = store.vkeys() or b""
+        self._wanted_vkeys = self._vkeys
+        self._made: set[Path] = set()
+        self._stale: list[str] = []
+        self._backlog: deque[Item] = deque()
+        self._next = self._coming = self.size  # seq of the first entry in the backlog, of the next to come
+        self._backlog_bytes = 0
+        self._behind = False
+        self._note = b""
+        self._hurry = self._stopping = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="ledger-publisher", daemon=True)
+        self.fault: str | None = None
+        self.on_fault: Callable[[str | None], None] = lambda why: None
+        self._exclusive = threading.Lock()
+        self._clear()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def vkeys(self, text: bytes) -> None:
+        """What is to stand in ``vkeys`` from the next publication on. Any thread."""
+        self._wanted_vkeys = text
+
+    def offer(self, entries: Iterable[Written]) -> None:
+        """Entries that are on the disk, each exactly once and in order. Any thread."""
+        with self._changed:
+            for entry in entries:
+                self.take((entry.leaf, entry.leaf_hash, entry.salt, entry.body))
+            if self._backlog_bytes > HURRY_BYTES:
+                self._changed.notify()
+
+    def take(self, item: Item) -> None:
+        """One entry more. For recovery, before :meth:`start`."""
+        self._coming += 1
+        if self._behind:
+            return
+        self._backlog.append(item)
+        self._backlog_bytes += len(item[0]) + len(item[3] or b"")
+        if self._backlog_bytes > BACKLOG_BYTES:
+            self._behind = True
+            self._backlog.clear()
+            self._backlog_bytes = 0
+
+    def signed(self, note: bytes, *, hurry: bool = False) -> None:
+        """A newer full head. ``hurry``: publish it at once."""
+        with self._changed:
+            self._note = note
+            self._hurry = self._hurry or hurry
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """Publish the newest head and end the thread. Blocks. See :attr:`fault` for whether it succeeded."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:  # a fault of ours: whoever waits is told
+            self._say(
+                f"the ledger is not published any more, on {type(error).__name__}: {error}; restart the node"
+            )
+            raise
+
+    def _say(self, fault: str | None) -> None:
+        """That this is the fault now, None for none."""
+        before, self.fault = self.fault, fault
+        if before != fault:
+            self.on_fault(fault)
+
+    def _serve(self) -> None:
+        last, pause = float("-inf"), self._publish_s
+        while True:
+            with self._changed:
+                while not self._due(last, pause):
+                    if self._stopping:
+                        return
+                    left = last + pause - time.monotonic()
+                    self._changed.wait(max(left, 0.001) if self._note and left > 0 else None)
+                note, self._hurry = self._note, False
+            self._attempt(note)
+            last, pause = time.monotonic(), RETRY_S if self.fault else self._publish_s
+            if self._stopping and (self.fault or note is self._note):
+                return
+
+    def _due(self, last: float, pause: float) -> bool:
+        if not self._note or (self._note_size(self._note) <= self.size and self._vkeys == self._wanted_vkeys):
+            return False
+        hurry = self._hurry or (self._backlog_bytes > HURRY_BYTES and self.fault is None)
+        return self._stopping or hurry or time.monotonic() >= last + pause
+
+    @staticmethod
+    def _note_size(note: bytes) -> int:
+        return parse_head(parse(note).text).size
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns, done while nothing is published. Blocks; any thread but the loop's."""
+        with self._exclusive:
+            return work()
+
+    def _attempt(self, note: bytes) -> None:
+        try:
+            with self._exclusive:
+                self._publish(note)
+        except Exception as error:
+            fault = _words(error)
+            try:
+                self._layout = Layout.resume(TileStore(self._directory, self._disk))
+                self._clear()
+            except Exception as again:
+                fault = _words(again)
+            self._say(fault)
+            return
+        self._say(None)
+        self._published(self.size)
+
+    def _publish(self, note: bytes) -> None:
+        size = self._note_size(note)
+        stale, self._stale = self._stale, []
+        touched: set[Path] = set()
+        taken = 0
+        items = self._items(size)
+        while batch := [item for _, item in zip(range(BATCH_ITEMS), items, strict=False)]:
+            taken += len(batch)
+            self._write_all(self._layout.extend(batch), touched)
+        if self._layout.size != size:
+            raise TileError(CHECKPOINT, f"{self._layout.size} entries are at hand, the head covers {size}")
+        self._write_all(self._layout.finish(), touched)
+        vkeys = self._wanted_vkeys  # another thread may want others meanwhile
+        if self._vkeys != vkeys:
+            self._write(Output(VKEYS, [vkeys]), touched)
+        for directory in touched:
+            self._disk.sync_directory(directory)
+        self._write(Output(CHECKPOINT, [note]), set())
+        self._disk.sync_directory(self._directory)
+        self._vkeys = vkeys
+        self.size = size
+        self._forget(size)
+        self._stale = self._layout.take_stale()
+        for path in stale:
+            self._disk.remove(self._directory / path)
+        for folder in {(self._directory / path).parent for path in stale}:
+            if not self._disk.names(folder):
+                self._disk.remove_directory(folder)
+                self._made.discard(folder)
+
+    def _items(self, size: int) -> Iterator[Item]:
+        """Those from the layout's size on, up to ``size``; from memory if they are all there."""
+        at = self._layout.size
+        with self._changed:
+            behind = self._behind or not self._next <= at <= size <= self._next + len(self._backlog)
+            held = [] if behind else [self._backlog[number - self._next] for number in range(at, size)]
+        if not behind:
+            yield from held
+            return
+        for item in self._read_from(at):
+            yield item
+            at += 1
+            if at == size:
+                return
+
+    def _forget(self, size: int) -> None:
+        """Entries below ``size`` need not be kept any more."""
+        with self._changed:
+            if self._behind:  # what came meanwhile was not kept: the next publication reads it too
+                self._behind, self._next = False, self._coming
+                return
+            while self._backlog and self._next < size:
+                leaf, _, _, body = self._backlog.popleft()
+                self._backlog_bytes -= len(leaf) + len(body or b"")
+                self._next += 1
+
+    def _write_all(self, outputs: Iterable[Output], touched: set[Path]) -> None:
+        for output in outputs:
+            self._write(output, touched)
+
+    def _write(self, output: Output, touched: set[Path]) -> None:
+        path = self._directory / output.path
+        self._make(path.parent)
+        new = path.with_name(path.name + NEW)
+        handle = self._disk.create(new)
+        try:
+            at = 0
+            for chunk in self._chunks(output):
+                self._disk.write(handle, at, chunk)
+                at += len(chunk)
+            self._disk.sync(handle)
+        finally:
+            self._disk.close(handle)
+        self._disk.rename(new, path)
+        touched.add(path.parent)
+
+    def _chunks(self, output: Output) -> Iterator[bytes]:
+        for source in output.before:
+            path = self._directory / source
+            for at in range(0, self._disk.size(path), _COPY_BYTES):
+                yield self._disk.read_at(path, at, _COPY_BYTES)
+        yield b"".join(output.parts)
+
+    def _make(self, directory: Path) -> None:
+        if directory not in self._made and directory != self._directory:
+            self._make(directory.parent)
+            self._disk.make_directory(directory)
+            self._made.add(directory)
+
+    def _clear(self) -> None:
+        """Remove what a crash has left where this publisher goes on: unfinished files, and pieces behind the
+        checkpoint.
+        """
+        for path in self._layout.leftovers(lambda path: self._disk.names(self._directory / path)):
+            self._disk.remove(self._directory / path)
+        for name in self._disk.names(self._directory):
+            if name.endswith(NEW):
+                self._disk.remove(self._directory / name)
+
+
+def _words(error: Exception) -> str:
+    """An error that was to be expected says enough; of another its type belongs to it."""
+    known = isinstance(error, OSError | ChainError)
+    return f"the ledger cannot be published: {error if known else f'{type(error).__name__}: {error}'}"

@@ -1,0 +1,1 @@
+"""Verification of a ledger, a folder of tiles, or a bundle."""

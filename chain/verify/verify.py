@@ -1,0 +1,354 @@
+"""Verifies a data directory without any daemon: every byte of every ledger file, on a stopped or a running node.
+
+The audit goes once over all entries: published ones up to where the journal begins, then the journal's. Beside it the
+published files are compared, and at the end every head, key and snapshot is held against what the entries came to.
+Heads are read before the journal, so that beside a running writer the journal holds at least what they cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from chain.audit.audit import Finding
+from chain.audit.claims import Claims
+from chain.audit.journal_audit import JournalAudit
+from chain.audit.published_check import PublishedCheck
+from chain.audit.report import Progress, Report
+from chain.disk import Disk
+from chain.entry.frame import frame_statement
+from chain.entry.reader import segment_names
+from chain.entry.scan import Fault, Scan, Scanned
+from chain.errors import ChainError
+from chain.keys.keys import MAX_VKEYS_BYTES, VKEYS_FILE
+from chain.keys.rotation import KeyHistory, vkeys_text
+from chain.merkle.head import TreeHead, parse_head
+from chain.notes.note import VerifierKey, parse, verify_ed25519
+from chain.notes.note import verify as verify_note
+from chain.notes.slots import SLOT_NAMES, HeadSlots
+from chain.state.binding import check_snapshot, find_unbound
+from chain.state.recovery import start_of
+from chain.state.snapshot import SNAPSHOT_FILE, SignedSnapshot, Snapshot, is_note, read_signed
+from chain.tiles.tile_paths import CHECKPOINT, VKEYS
+from chain.tiles.tile_store import TileStore
+from chain.verify.verify_tiles import audit_published, read_published
+
+__all__ = ["ATTEMPTS", "Finding", "Report", "mark", "verify"]
+
+ATTEMPTS = 5
+"""How often what a running node changed meanwhile is read again."""
+_LEFTOVERS = ("next.new", "note.new")
+_MARK_BYTES = 64 * 1024
+
+
+def verify(
+    data_dir: Path,
+    keys: Sequence[str] = (),
+    progress: Progress | None = None,
+    disk: Disk | None = None,
+    *,
+    seen: Sequence[bytes] = (),
+    start: int = 0,
+    deep: bool = False,
+) -> Report:
+    """Verify the ledger in ``data_dir`` under ``keys`` (verifier keys as text), or else under its own.
+
+    ``seen``: notes from elsewhere, which the ledger must continue. ``start``: the audit of published entries begins
+    there; what is before is bound by the roots alone. ``deep``: check the signature of every head. ``progress(done,
+    total)`` is called with bytes. Raises VerifierKeyError for a malformed key among ``keys``, OSError for a file that
+    cannot be read; everything else is a finding.
+    """
+    pinned = [VerifierKey.parse(key) for key in keys]
+    disk = disk or Disk()
+    for left in reversed(range(ATTEMPTS)):
+        before = mark(data_dir, disk)
+        try:
+            report = _Verification(data_dir, pinned, disk, seen, start, deep).run(progress)
+        except FileNotFoundError:  # a running node has dropped a segment that a new snapshot covers
+            if not left:
+                raise
+        else:
+            if not report.findings or not left or mark(data_dir, disk) == before:
+                break
+    return report
+
+
+def mark(data_dir: Path, disk: Disk) -> list[bytes]:
+    """What a running node changes that is read once: when it is another later, findings may be the node's doing."""
+    marks = []
+    for name in (
+        f"snapshot/{SNAPSHOT_FILE}",
+        f"ledger/{CHECKPOINT}",
+        f"ledger/{VKEYS}",
+        f"keys/{VKEYS_FILE}",
+    ):
+        try:
+            marks.append(disk.read_at(data_dir / name, 0, _MARK_BYTES))
+        except OSError:
+            marks.append(b"")
+    return marks
+
+
+class _Verification:
+    def __init__(
+        self,
+        data_dir: Path,
+        pinned: list[VerifierKey],
+        disk: Disk,
+        seen: Sequence[bytes],
+        start: int,
+        deep: bool,
+    ) -> None:
+        self._data_dir = data_dir
+        self._disk = disk
+        self._seen = seen
+        self._start = start
+        self._deep = deep
+        self._claims = Claims(pinned)
+        self._torn_bytes = 0
+        self._last_segment = self._ended_in = ""
+        self._signed: SignedSnapshot | None = None
+        self._last: Scanned | None = None
+        self._bound = False
+
+    def run(self, progress: Progress | None) -> Report:
+        claims = self._claims
+        self._read_keys()
+        full = self._read_slots()
+        store = read_published(self._data_dir / "ledger", self._disk, claims, "ledger/")
+        claims.settle_keys()
+        for number, note in enumerate(self._seen):
+            claims.head(f"the head seen elsewhere{f' ({number + 1})' if number else ''}", note, foreign=True)
+        snapshot, begins = self._read_snapshot(store)
+        origin = claims.history.origin if claims.history else self._claimed_origin()
+        check = PublishedCheck(self._data_dir / "ledger", self._disk, store) if store else None
+        full_size = max((head.size for head in full), default=0)
+        audit = JournalAudit(
+            origin,
+            claims.history,
+            claims.watched(),
+            check,
+            deep=self._deep,
+            full_size=full_size,
+            older=check.root if check and begins else lambda size: None,
+        )
+        self._audit_published(audit, check, begins, progress or (lambda done, total: None))
+        if snapshot is not None:
+            self._check_snapshot(snapshot, audit)
+        if snapshot is not None or begins == 0:
+            self._audit_journal(audit, snapshot, progress)
+        audit.finish()
+        self._check_state(claims.history, snapshot)
+        size = self._check_newest(audit)
+        claims.judge(audit)
+        self._check_logged_head(audit)
+        closed = audit.closed and self._ended_in == self._last_segment
+        published = check.size if check else 0
+        if closed and published < audit.entries:
+            expected = f"all {audit.entries} entries: the node had stopped cleanly"
+            claims.add("published", "ledger/checkpoint", expected, str(published), published)
+        if check is not None:
+            check.finish()
+        newest = claims.newest()
+        return Report(
+            origin=origin,
+            entries=audit.entries,
+            size=size,
+            root=audit.tree.root(),
+            full_size=full_size,
+            provisional=max(0, audit.entries - full_size),
+            torn_bytes=self._torn_bytes,
+            boots=audit.boots,
+            closed=closed,
+            pinned=bool(claims.pinned),
+            begins=audit.begins,
+            published=published,
+            rotations=claims.history.rotations if claims.history else 0,
+            erased=audit.erased,
+            note=newest.note if newest else b"",
+            vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
+            bound=self._bound,
+            snapshot=self._signed is not None,
+            accepted=audit.accepted,
+            configured=audit.configured,
+            open_calls=sorted(audit.open_calls.values()),
+            findings=claims.findings + audit.findings + (check.findings if check else []),
+            left_out=audit.found - len(audit.findings) + claims.found - len(claims.findings),
+        )
+
+    def _read_keys(self) -> None:
+        where = f"keys/{VKEYS_FILE}"
+        try:
+            text: bytes | None = self._disk.read_at(self._data_dir / where, 0, MAX_VKEYS_BYTES + 1)
+        except FileNotFoundError:
+            text = None
+            self._claims.add("keys", where, "the node's verifier keys", "no such file")
+        self._claims.keys(where, text)
+
+    def _read_slots(self) -> list[TreeHead]:
+        self._unexpected(self._data_dir / "heads", SLOT_NAMES)
+        notes = HeadSlots(self._data_dir / "heads", self._disk).notes()
+        heads = [self._claims.head(f"heads/{name}", note) for name, note in notes.items()]
+        return [head for head in heads if head is not None]
+
+    def _read_snapshot(self, store: TileStore | None) -> tuple[Snapshot | None, int]:
+        """The snapshot, and the first entry that is in the journal (all of them published, when it is unreadable)."""
+        directory = self._data_dir / "snapshot"
+        notes = [
+            *filter(is_note, self._disk.names(directory))
+        ]  # a crash may leave that of one that is no more
+        self._unexpected(directory, (SNAPSHOT_FILE, *notes))
+        try:
+            self._signed = read_signed(directory, self._disk)
+        except ChainError as error:
+            self._claims.add(
+                "snapshot", f"snapshot/{SNAPSHOT_FILE}", "the snapshot that was written", str(error)
+            )
+            return None, max(1, store.size if store else 1)
+        snapshot = self._signed.snapshot if self._signed else None
+        return snapshot, snapshot.seq if snapshot else 0
+
+    def _claimed_origin(self) -> str:
+        """Without any key: what the heads say, so that the journal can at least be held against itself."""
+        return next((claim.head.origin for claim in self._claims.heads), "")
+
+    def _unexpected(self, directory: Path, wanted: Sequence[str]) -> None:
+        for name in self._disk.names(directory):
+            if name not in wanted and name not in _LEFTOVERS:
+                where = f"{directory.name}/{name}"
+                self._claims.add("file", where, "no such file", "a file the node does not write")
+
+    def _audit_published(
+        self, audit: JournalAudit, check: PublishedCheck | None, end: int, progress: Progress
+    ) -> None:
+        """The entries before those of the journal."""
+        held = min(end, check.size) if check else 0
+        if check is not None:
+            audit_published(audit, check, self._claims, self._start, held, progress)
+        if held < end:
+            audit.gap("ledger/", f"{held} entries are published, {end} must be: the journal begins there")
+
+    def _check_snapshot(self, snapshot: Snapshot, audit: JournalAudit) -> None:
+        where = f"snapshot/{SNAPSHOT_FILE}"
+        if audit.entries != snapshot.seq:
+            return
+        root = audit.root_now()
+        found = {
+            "origin": (audit.origin, snapshot.origin),
+            "root": (root.hex(), snapshot.tree().root().hex()),
+            "last_hash": (audit.last_hash.hex(), snapshot.last_hash.hex()),
+        }
+        if audit.counters.whole:
+            found["time"] = (str(audit.counters.time_us), str(snapshot.time_us))
+            different = audit.counters.next.items() ^ snapshot.counts.items()
+            found["counts"] = (
+                "those of the entries",
+                f"others for pid {min(different)[0]}" if different else "",
+            )
+            found["counts"] = found["counts"] if different else ("", "")
+            if self._claims.history:
+                found["rotations"] = (str(self._claims.history.rotations), str(snapshot.rotations))
+        for name, (expected, said) in found.items():
+            if expected != said:
+                self._claims.add("snapshot", where, f"{name}: {expected}", said, snapshot.seq - 1)
+        if snapshot.note:
+            self._check_snapshot_note(snapshot, root)
+
+    def _check_snapshot_note(self, snapshot: Snapshot, root: bytes) -> None:
+        where = f"the head in snapshot/{SNAPSHOT_FILE}"
+        try:
+            head = parse_head(parse(snapshot.note).text)
+            if self._claims.history:
+                verify_note(snapshot.note, [self._claims.history.at(head.size).ed25519])
+        except (ChainError, ValueError) as error:
+            self._claims.add("head", where, "a head signed with the node's Ed25519 key", str(error))
+            return
+        if head.size > snapshot.seq or (head.size == snapshot.seq and head.root != root):
+            expected = f"a head over {snapshot.seq} entries with root {root.hex()}"
+            self._claims.add("head", where, expected, f"{head.size} with {head.root.hex()}")
+
+    def _check_state(self, history: KeyHistory | None, snapshot: Snapshot | None) -> None:
+        """The signatures under the snapshot and the journal's last frame, which bind all that is no entry too."""
+        if history is None:
+            return
+        found = check_snapshot(self._signed, [history.current], history.pairs) if self._signed else None
+        faults = [found] if found else []
+        last = self._last
+        if last is not None and not last.fault and not self._is_signed(last, history):
+            begin = KeyHistory(history.pairs[0], history.pairs[1:][: snapshot.rotations] if snapshot else ())
+            first = find_unbound(self._data_dir / "journal", self._disk, start_of(snapshot), begin)
+            faults += [first] if first else []
+        for fault in faults:
+            self._claims.add("state", fault.where, "what the node has signed", fault.what)
+        self._bound = not faults
+
+    def _is_signed(self, last: Scanned, history: KeyHistory) -> bool:
+        text = frame_statement(history.origin, last.group, last.digest)
+        return verify_ed25519(history.current.ed25519.public_key, text, last.signature)
+
+    def _audit_journal(
+        self, audit: JournalAudit, snapshot: Snapshot | None, progress: Progress | None
+    ) -> None:
+        directory = self._data_dir / "journal"
+        names = segment_names(directory, self._disk)
+        self._last_segment = names[-1] if names else ""
+        self._unexpected(directory, names)
+        scan = Scan(directory, self._disk, audit.origin, lambda: audit.closed, progress)
+        if snapshot is not None:
+            scan.begin_at(snapshot.group, snapshot.checksum)
+        for step in scan.frames():
+            where = f"journal/{step.file}, byte {step.offset}"
+            if isinstance(step, Scanned):
+                audit.frame(where, step.payload, step.fault)
+                self._last = replace(step, payload=b"")
+                self._ended_in = step.file
+            elif isinstance(step, Fault):
+                if step.lost:
+                    audit.gap(where, step.found)
+                else:
+                    audit.between(where, step.expected, step.found)
+            else:
+                self._torn_bytes = step.bytes
+
+    def _check_newest(self, audit: JournalAudit) -> int:
+        """The Ed25519 line of the newest heads; how many entries the newest one covers."""
+        if not audit.newest_note:
+            return max((claim.head.size for claim in self._claims.heads if not claim.foreign), default=0)
+        where = "the newest head in the journal"
+        try:
+            head = parse_head(parse(audit.newest_note).text)
+            if head.origin != audit.origin:
+                self._claims.add("head", where, f"a head of {audit.origin}", f"a head of {head.origin}")
+            if self._claims.history is not None:
+                for size, note in {**audit.notes, head.size: audit.newest_note}.items():
+                    verify_note(note, [self._claims.history.at(size).ed25519])
+        except (ChainError, ValueError) as error:
+            self._claims.add("head", where, "a head signed with the node's Ed25519 key", str(error))
+            return 0
+        return head.size
+
+    def _check_logged_head(self, audit: JournalAudit) -> None:
+        """The newest full head in the journal is one that the slots have, or an older one."""
+        if audit.newest_full is None:
+            return
+        where = "the newest full head in the journal"
+        note = audit.newest_full.note
+        try:
+            logged = parse_head(parse(note).text)
+            if self._claims.history is not None:
+                verify_note(note, self._claims.history.at(logged.size).both)
+        except (ChainError, ValueError) as error:
+            self._claims.add("head", where, "a head signed with both keys", str(error))
+            return
+        slots = [claim for claim in self._claims.heads if claim.where.startswith("heads/")]
+        newest = max((claim.head.size for claim in slots), default=-1)
+        if newest < logged.size:  # a running node may have stored this one since the slots were read
+            for note in HeadSlots(self._data_dir / "heads", self._disk).notes().values():
+                try:
+                    newest = max(newest, parse_head(parse(note).text).size)
+                except ChainError:
+                    continue
+        if newest < logged.size:
+            found = f"one over {newest}" if newest >= 0 else "none"
+            self._claims.add("head", "heads/", f"a head over {logged.size} entries, as {where}", found)

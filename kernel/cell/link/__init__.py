@@ -1,0 +1,1 @@
+"""The link between a node and a cell: frames, leases, Noise."""

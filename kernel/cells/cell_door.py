@@ -1,0 +1,200 @@
+"""The node's door for cells: who dials in stays a visitor until it has shown a token that is expected.
+
+A token opens the door once. A visitor may send one small frame, and has ``hello_s`` to do so, a handshake included;
+only so many visitors may stand there at a time, each address has a share of that, and one that comes is never turned
+away for those who came before (:mod:`mesh.links.strangers`). At the Unix socket it must be of the node's own user; over
+TCP (:mod:`kernel.cells.cell_entrance`) the frame comes inside a Noise handshake, and nothing else is known of the
+visitor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernel.abi import ABI_VERSION
+from kernel.cell.link.frames import FrameError, FrameLink
+from kernel.cells.cell_table import CellLimits
+from kernel.errors import Invalid
+from kernel.rate import Bucket
+from mesh.links.strangers import Strangers, neighbourhood
+
+log = logging.getLogger(__name__)
+MAX_SOCKET_PATH_BYTES = 107
+TOLD_AT_ONCE, TOLD_PER_S = 50, 1.0  # refusals that the log tells one by one; of the others it tells how many
+_CREDENTIALS = struct.Struct("3i")
+
+
+def listen(path: Path) -> socket.socket:
+    """A listening Unix socket with mode 0600, in place of whatever lay at ``path``. Raises Invalid, OSError."""
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+        raise Invalid(
+            f"socket path {path} has {len(os.fsencode(path))} bytes, the limit is {MAX_SOCKET_PATH_BYTES}"
+        )
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(path))
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.umask(before)
+    return listener
+
+
+class Visitor:
+    """One connection from anywhere. ``os_pid`` is what the visitor says, on its own machine, and only for show."""
+
+    def __init__(self, link: FrameLink) -> None:
+        self.link = link
+        self.os_pid = 0
+
+    def identify(self) -> str:
+        """Where it dialled from. Raises :class:`FrameError` when it may not be here."""
+        assert self.link.transport is not None
+        peer = self.link.transport.get_extra_info("peername")
+        return neighbourhood(peer[0]) if isinstance(peer, tuple) else ""
+
+    def take(self, os_pid: int) -> None:
+        """Its hello was good. Raises :class:`FrameError` when ``os_pid`` is not true."""
+        self.os_pid = os_pid
+
+    def kill(self) -> None:
+        """Close the link. A cell ends when its link does, and at the latest with its lease."""
+        self.link.abort(FrameError("killed by the node"))
+
+
+class LocalVisitor(Visitor):
+    """One connection at the Unix socket. ``os_pid`` comes from the operating system, not from the visitor."""
+
+    def __init__(self, link: FrameLink) -> None:
+        super().__init__(link)
+        self._handle = -1
+
+    def identify(self) -> str:
+        """Read the peer's credentials; its process is its address. Raises :class:`FrameError` when it is of another
+        user, or gone.
+        """
+        assert self.link.transport is not None
+        peer: socket.socket = self.link.transport.get_extra_info("socket")
+        credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        os_pid, uid, _ = _CREDENTIALS.unpack(credentials)
+        if uid != os.getuid():
+            raise FrameError(f"a process of user {uid} dialled, this node is of user {os.getuid()}")
+        self.os_pid = os_pid
+        return f"process {os_pid}"
+
+    def take(self, os_pid: int) -> None:
+        """Hold on to the peer's process, so that it can be killed and no other."""
+        if os_pid != self.os_pid:
+            raise FrameError(f"it says it is process {os_pid}, the operating system says {self.os_pid}")
+        try:
+            self._handle = os.pidfd_open(self.os_pid)
+        except OSError as error:
+            raise FrameError(f"process {self.os_pid} dialled and is gone: {error}") from error
+
+    def kill(self) -> None:
+        """Close the link and end the peer's process."""
+        super().kill()
+        if self._handle >= 0:
+            try:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            finally:
+                os.close(self._handle)
+                self._handle = -1
+
+
+class Door:
+    """``admit(cell, visitor)`` is called for each visitor that showed the cell's token."""
+
+    def __init__(self, boot: int, limits: CellLimits, admit: Callable[[str, Visitor], None]) -> None:
+        self._boot = boot
+        self._limits = limits
+        self._admit = admit
+        self._tokens: dict[str, str] = {}
+        self._visitors: Strangers[FrameLink] = Strangers(limits.visitors, limits.visitors_per_address)
+        self._told = Bucket(TOLD_AT_ONCE, TOLD_PER_S)
+        self._untold = 0
+
+    def expect(self, token: str, cell: str) -> None:
+        self._tokens[token] = cell
+
+    def forget(self, token: str) -> None:
+        self._tokens.pop(token, None)
+
+    def close(self) -> None:
+        for link in self._visitors:
+            link.abort(FrameError("the node closes"))
+
+    def visitor(self, make: Callable[[FrameLink], Visitor] = LocalVisitor) -> FrameLink:
+        """The protocol of a new connection, whose visitor is ``make(protocol)``."""
+        link = FrameLink(
+            self._boot,
+            lambda frame: self._greeted(visitor, frame),
+            lambda error: self._left(link, error),
+            lambda opened: self._opened(visitor),
+            self._limits.hello_frame_bytes,
+        )
+        visitor = make(link)
+        return link
+
+    def _opened(self, visitor: Visitor) -> None:
+        link = visitor.link
+        try:
+            address = visitor.identify()
+        except FrameError as error:
+            link.abort(error)
+            return
+        if (pushed := self._visitors.enter(link, address)) is not None:
+            limits = self._limits
+            pushed.abort(
+                FrameError(
+                    f"it had no hello yet when another one came; there is room for {limits.visitors}, "
+                    f"{limits.visitors_per_address} of one address"
+                )
+            )
+        asyncio.get_running_loop().call_later(self._limits.hello_s, self._check_greeted, link)
+
+    def _check_greeted(self, link: FrameLink) -> None:
+        if link in self._visitors:
+            link.abort(FrameError(f"no hello within {self._limits.hello_s:g} s"))
+
+    def _greeted(self, visitor: Visitor, frame: Any) -> None:
+        match frame:
+            case ["hello", str() as token, int() as os_pid, int() as abi]:
+                pass
+            case _:
+                raise FrameError("the first frame is not a hello")
+        cell = self._tokens.get(token)
+        if cell is None:
+            raise FrameError("its token is not expected: stale, used before, or made up")
+        if abi != ABI_VERSION:
+            raise FrameError(
+                f"it speaks ABI {abi}, this node {ABI_VERSION}; start both from one installation"
+            )
+        visitor.take(os_pid)
+        del self._tokens[token]
+        self._visitors.leave(visitor.link)
+        self._admit(cell, visitor)
+
+    def _left(self, link: FrameLink, error: Exception | None) -> None:
+        self._visitors.leave(link)
+        if not self._told.take(time.monotonic()):
+            self._untold += 1
+            return
+        why, more, self._untold = error or "it left without a hello", self._untold, 0
+        log.warning(
+            "a visitor at the door for cells was refused: %s%s", why, f"; and {more} more" * bool(more)
+        )

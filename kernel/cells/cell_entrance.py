@@ -1,0 +1,104 @@
+"""Where cells dial in: the node's Unix socket, or a TCP address for cells on other machines.
+
+An entrance listens and turns each connection into a visitor of the door; it decides nothing. Cells that come in over
+TCP are *remote*: they hold a lease, share no slot file with the node and cannot be killed by it directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernel.cell.link.noise_link import NoiseLink
+from kernel.cell.link.noise_pipe import NoisePipe
+from kernel.cells.cell_door import Door, Visitor, listen
+from kernel.errors import Invalid
+from mesh.identity.identity import NoiseKey
+
+
+class Entrance(Protocol):
+    """``dial`` is what a cell is told to come here: text and numbers, part of its start order."""
+
+    @property
+    def remote(self) -> bool: ...
+
+    @property
+    def dial(self) -> dict[str, Any]: ...
+
+    async def open(self, door: Door) -> asyncio.Server:
+        """Begin to listen. Raises Invalid, OSError."""
+
+    def close(self) -> None: ...
+
+
+class UnixEntrance:
+    """For cells on this machine."""
+
+    remote = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def dial(self) -> dict[str, Any]:
+        return {"socket": str(self._path)}
+
+    async def open(self, door: Door) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_unix_server(door.visitor, sock=listen(self._path))
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+class TcpEntrance:
+    """For cells anywhere. ``address`` is HOST:PORT and bound at once, so that port 0 becomes a real one.
+
+    ``key`` is made for this boot and for this door: it has nothing to do with the keys that peers know. Raises
+    Invalid, OSError.
+    """
+
+    remote = True
+
+    def __init__(self, address: str, key: NoiseKey, boot: int, lease_s: float) -> None:
+        host, port = split_address(address)
+        if host in ("0.0.0.0", "::"):
+            raise Invalid(f"{address} is no address that a cell could dial: name one of this machine's own")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family)
+        self._key = key
+        self._boot = boot
+        self._lease_s = lease_s
+
+    @property
+    def dial(self) -> dict[str, Any]:
+        host, port = self._socket.getsockname()[:2]
+        return {"host": host, "port": port, "key": self._key.public.hex(), "lease_s": self._lease_s}
+
+    async def open(self, door: Door) -> asyncio.Server:
+        def visitor() -> NoiseLink:
+            return NoiseLink(NoisePipe(self._key, self._boot), door.visitor(Visitor))
+
+        return await asyncio.get_running_loop().create_server(visitor, sock=self._socket)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``; an IPv6 address stands in brackets. Raises Invalid."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+        raise Invalid(f"{address!r:.300} is not HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def own_address_towards(address: str) -> str:
+    """This machine's own address as whoever is at ``address`` (HOST:PORT) sees it. Sends nothing. Raises OSError."""
+    host, port = split_address(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, port or 1))
+        found: str = probe.getsockname()[0]
+    return f"[{found}]" if ":" in found else found

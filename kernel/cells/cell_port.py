@@ -1,0 +1,401 @@
+"""What one cell may say, and when: the trust boundary between the node and a cell.
+
+The rules:
+
+1. A cell speaks for the processes that were handed to it, and for no other.
+2. It makes syscalls for the turn that is open for the process, with rising ordinals; it answers a turn once.
+3. A process that the node has declared dead is not heard any more; the cell has ``confirm_s`` to say that it
+   is gone.
+4. A turn that the node has ended is not heard any more either; not unwound within ``confirm_s``, its process
+   has
+   crashed.
+5. Whoever breaks 2, or has a frame of the wrong shape sent in its name, has crashed: that process alone, and it is to
+   blame. Its neighbours go on.
+6. A frame that breaks 1, or is in the name of no process here, is a lie of the cell: :class:`FrameError`, the link is
+   closed and the cell killed. So is one whose process fails 3.
+
+Code in a cell can send frames in the name of its neighbours there: a cell is one domain of trust.
+
+While a process of the cell has yet to confirm its death, new ones wait here and are not sent: if the cell
+must be killed for it, they go elsewhere unharmed. Clock, link and slot are the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from kernel.cell.link.frames import FrameError
+from kernel.cells.cell_events import CellCall, CellEvents, Placement
+from kernel.cells.cell_table import CellLimits
+from kernel.errors import Invalid, StateError
+from kernel.helper.log_budget import LogBudget
+
+
+class CellHost(Protocol):
+    """What a port needs of its surroundings."""
+
+    def send(self, frame: list[Any]) -> None: ...
+
+    def kill(self, why: str) -> None:
+        """End the cell; ``CellPort.close`` follows."""
+
+    def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None: ...
+
+    def running(self) -> int:
+        """The PID in the cell's slot."""
+
+    def released(self, pid: int) -> None:
+        """The process has left the cell for good."""
+
+
+@dataclass(slots=True)
+class Hosted:
+    """A process in the cell. ``waiting``: its start has not been sent. ``last``: the newest ordinal of the
+    turn.
+    """
+
+    placement: Placement
+    state: Literal["waiting", "starting", "running", "stopping"] = "waiting"
+    turn: str | None = None
+    last: tuple[int, int] = (-1, -1)
+    open_calls: set[tuple[int, int]] = field(default_factory=set)
+    ending: set[str] = field(default_factory=set)
+
+
+class CellPort:
+    """One cell as the node sees it."""
+
+    def __init__(self, cell: str, events: CellEvents, limits: CellLimits, host: CellHost) -> None:
+        self.cell = cell
+        self._events = events
+        self._limits = limits
+        self._host = host
+        self._hosted: dict[int, Hosted] = {}
+        self._waiting: dict[int, Hosted] = {}
+        self._stopping: set[int] = set()
+        self._connected = False
+        self._budget = LogBudget()
+
+    # What the node wants
+
+    def connect(self) -> None:
+        """The cell is there: hand over what waits."""
+        self._connected = True
+        self._start_waiting()
+
+    def add(self, placement: Placement) -> None:
+        self._hosted[placement.pid] = self._waiting[placement.pid] = Hosted(placement)
+        self._start_waiting()
+
+    def waits(self, pid: int) -> bool:
+        return pid in self._waiting
+
+    def deliver(
+        self, pid: int, turn: str, message: dict[str, Any], history: list[dict[str, Any]], tools: list[str]
+    ) -> None:
+        """Open a turn. Raises StateError when the process cannot take one, Invalid when it is too large to be
+        sent.
+        """
+        hosted = self._hosted.get(pid)
+        if hosted is None or hosted.state != "running" or hosted.turn is not None:
+            raise StateError(f"turn {turn} delivered to pid {pid}, which is {self._describe(hosted)}")
+        try:
+            self._host.send(["turn", pid, turn, message, history, tools])
+        except FrameError as error:
+            raise Invalid(f"turn {turn} cannot be handed to pid {pid}: {error}") from error
+        hosted.turn = turn
+        hosted.last = (-1, -1)
+
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        """Answer a syscall; dropped when the turn is over or the call was answered before."""
+        hosted = self._hosted.get(pid)
+        if hosted is not None and hosted.turn == turn and (round_, index) in hosted.open_calls:
+            self._host.send(["result", pid, turn, round_, index, outcome])
+            hosted.open_calls.discard((round_, index))
+
+    def end_turn(self, pid: int, turn: str, why: str) -> None:
+        """Close a turn from the node's side; ignored when it is not the open one."""
+        hosted = self._hosted.get(pid)
+        if hosted is None or hosted.state != "running" or hosted.turn != turn:
+            return
+        self._close_turn(hosted)
+        hosted.ending.add(turn)
+        self._host.send(["end", pid, turn, why])
+        self._host.later(self._limits.confirm_s, self._check_ended, hosted, turn)
+
+    def stop(self, pid: int, why: str) -> None:
+        """Declare a process dead."""
+        hosted = self._hosted.get(pid)
+        if hosted is None or hosted.state == "stopping":
+            return
+        if hosted.state == "waiting":
+            del self._hosted[pid], self._waiting[pid]
+            self._host.released(pid)
+            return
+        self._host.send(["stop", pid, why])
+        self._bury(hosted)
+
+    def close(self) -> tuple[list[int], list[Placement]]:
+        """The cell is gone: the processes that are lost with it, and those that had not been handed over."""
+        lost = [pid for pid, hosted in self._hosted.items() if hosted.state in ("starting", "running")]
+        waiting = [hosted.placement for hosted in self._waiting.values()]
+        self._hosted.clear()
+        self._waiting.clear()
+        self._stopping.clear()
+        return lost, waiting
+
+    # What the cell says
+
+    def receive(self, frame: Any, cost_bytes: int = 0) -> None:
+        """One frame from the cell, which costs ``cost_bytes`` while held. Raises :class:`FrameError` for a lie."""
+        try:
+            self._receive(frame, cost_bytes)
+        except FrameError as error:
+            hosted = self._speaker(frame)
+            if hosted is None:
+                raise
+            self._condemn(hosted, str(error))
+
+    def _speaker(self, frame: Any) -> Hosted | None:
+        """The process of this cell in whose name a frame was sent."""
+        match frame:
+            case [str(), int() as pid, *_] if type(pid) is int:
+                hosted = self._hosted.get(pid)
+                return None if hosted is None or hosted.state == "waiting" else hosted
+        return None
+
+    def _condemn(self, hosted: Hosted, why: str) -> None:
+        """End a process that broke a rule, it alone; one that is dead already has its second to go."""
+        pid, was, open_turn = hosted.placement.pid, hosted.state, hosted.turn
+        if was == "stopping":
+            return
+        self.stop(pid, "it broke the rules of the link")
+        why = self._line(f"broke the rules of the link: {why}")
+        if was == "starting":
+            self._events.start_failed(pid, why)
+        else:
+            self._events.crashed(pid, open_turn, why)
+
+    def open_turns(self) -> list[int]:
+        """The processes that are in a turn."""
+        return [pid for pid, hosted in self._hosted.items() if hosted.turn is not None]
+
+    def _receive(self, frame: Any, cost_bytes: int) -> None:
+        if isinstance(frame, list) and any(type(part) is bool for part in frame):
+            raise FrameError(f"cell {self.cell} sent yes or no in place of a number")
+        match frame:
+            case [
+                "call",
+                int() as pid,
+                str() as turn,
+                int() as round_,
+                int() as index,
+                str() as op,
+                dict() as args,
+            ]:
+                self._call(pid, CellCall(turn, round_, index, op, args, cost_bytes))
+            case ["done", int() as pid, str() as turn, dict() as result]:
+                self._done(pid, turn, result)
+            case ["started", int() as pid]:
+                if (hosted := self._heard(pid, "starting")) is not None:  # else the report crossed its stop
+                    hosted.state = "running"
+                    self._events.started(pid)
+            case ["failed", int() as pid, str() as why]:
+                if (hosted := self._heard(pid, "starting")) is not None:
+                    self._bury(hosted)
+                    self._events.start_failed(pid, self._line(why))
+            case ["ended", int() as pid, str() as turn]:
+                self._ended(pid, turn)
+            case ["crashed", int() as pid, str() as turn, str() as why]:
+                self._over(pid, turn, why)
+            case ["exited", int() as pid, str() as turn, "normal"]:
+                self._over(pid, turn, None)
+            case ["stopped", int() as pid]:
+                self._stopped(pid)
+            case ["log", int() as pid, str() as text]:
+                if self._heard(pid, "running", "starting") is not None:
+                    kept = self._budget.admit(text[: self._limits.log_chars])
+                    if kept is not None:
+                        self._events.log(pid, kept)
+            case _:
+                raise FrameError(f"cell {self.cell} sent a frame of no known shape")
+
+    def _call(self, pid: int, call: CellCall) -> None:
+        hosted = self._heard(pid, "running")
+        if hosted is None or call.turn in hosted.ending:
+            return
+        self._check_turn(hosted, call.turn)
+        ordinal = (call.round, call.index)
+        if ordinal <= hosted.last or min(ordinal) < 0:
+            raise FrameError(f"cell {self.cell} numbered a call of pid {pid} {ordinal} after {hosted.last}")
+        if len(hosted.open_calls) >= self._limits.open_calls:
+            raise FrameError(
+                f"cell {self.cell} has {len(hosted.open_calls)} calls open for pid {pid}, the limit"
+            )
+        check_args(call.op, call.args)
+        hosted.last = ordinal
+        hosted.open_calls.add(ordinal)
+        self._events.syscall(pid, call)
+
+    def _done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
+        hosted = self._heard(pid, "running")
+        if hosted is None:
+            return
+        if turn in hosted.ending:
+            hosted.ending.discard(turn)
+            return
+        self._check_turn(hosted, turn)
+        check_result(result)
+        self._close_turn(hosted)
+        self._events.turn_done(pid, turn, result)
+
+    def _ended(self, pid: int, turn: str) -> None:
+        hosted = self._heard(pid, "running")
+        if hosted is None:
+            return
+        if turn not in hosted.ending:
+            raise FrameError(f"cell {self.cell} unwound turn {turn} of pid {pid}, which was not ended")
+        hosted.ending.discard(turn)
+
+    def _over(self, pid: int, turn: str, why: str | None) -> None:
+        hosted = self._heard(pid, "running")
+        if hosted is None:
+            return
+        if turn not in hosted.ending:
+            self._check_turn(hosted, turn)
+        open_turn = hosted.turn
+        self._bury(hosted)
+        if why is None:
+            self._events.exited(pid, "normal")
+        else:
+            self._events.crashed(pid, open_turn, self._line(why))
+
+    def _stopped(self, pid: int) -> None:
+        self._expect(pid, "stopping")
+        del self._hosted[pid]
+        self._stopping.discard(pid)
+        self._host.released(pid)
+        self._start_waiting()
+
+    # Rules
+
+    def _heard(self, pid: int, *states: str) -> Hosted | None:
+        """The process if it may be heard, None when it is dead to the node; raises for any other."""
+        hosted = self._hosted.get(pid)
+        if hosted is not None and hosted.state == "stopping":
+            return None
+        return self._expect(pid, *states)
+
+    def _expect(self, pid: int, *states: str) -> Hosted:
+        hosted = self._hosted.get(pid)
+        if hosted is None or hosted.state not in states:
+            raise FrameError(f"cell {self.cell} spoke for pid {pid}, which is {self._describe(hosted)}")
+        return hosted
+
+    def _check_turn(self, hosted: Hosted, turn: str) -> None:
+        if turn != hosted.turn:
+            raise FrameError(
+                f"cell {self.cell} spoke in turn {turn[:80]!r} of pid {hosted.placement.pid}, open is {hosted.turn!r}"
+            )
+
+    def _describe(self, hosted: Hosted | None) -> str:
+        if hosted is None:
+            return f"not in cell {self.cell}"
+        return f"{hosted.state}, in turn {hosted.turn}" if hosted.turn else hosted.state
+
+    def _line(self, text: str) -> str:
+        text = text[: self._limits.detail_chars]
+        return "".join(char if char.isprintable() else " " for char in text)
+
+    @staticmethod
+    def _close_turn(hosted: Hosted) -> None:
+        hosted.turn = None
+        hosted.open_calls.clear()
+
+    def _start_waiting(self) -> None:
+        if not self._connected or self._stopping:
+            return
+        waiting, self._waiting = self._waiting, {}
+        for pid, hosted in waiting.items():
+            try:
+                self._host.send(["start", pid, start_spec(hosted.placement)])
+            except FrameError as error:
+                del self._hosted[pid]
+                self._host.released(pid)
+                self._host.later(
+                    0, self._events.start_failed, pid, f"its configuration is too large: {error}"
+                )
+                continue
+            hosted.state = "starting"
+            self._host.later(self._limits.start_s, self._check_started, hosted)
+
+    def _check_started(self, hosted: Hosted) -> None:
+        pid = hosted.placement.pid
+        if hosted.state != "starting" or self._hosted.get(pid) is not hosted:
+            return
+        if self._host.running() not in (0, pid):  # another one holds the cell; it is the one to be judged
+            self._host.later(self._limits.confirm_s, self._check_started, hosted)
+            return
+        self.stop(pid, "start timeout")
+        self._events.start_failed(pid, f"timeout: not constructed within {self._limits.start_s:g} s")
+
+    def _check_ended(self, hosted: Hosted, turn: str) -> None:
+        if turn in hosted.ending and hosted.state == "running":
+            pid, open_turn = hosted.placement.pid, hosted.turn
+            self.stop(pid, "turn not unwound")
+            why = f"turn {turn} went on for {self._limits.confirm_s:g} s after it had been ended"
+            self._events.crashed(pid, open_turn, why)
+
+    def _bury(self, hosted: Hosted) -> None:
+        pid = hosted.placement.pid
+        hosted.state = "stopping"
+        self._close_turn(hosted)
+        self._stopping.add(pid)
+        self._host.later(self._limits.confirm_s, self._check_stopped, hosted)
+
+    def _check_stopped(self, hosted: Hosted) -> None:
+        pid = hosted.placement.pid
+        if self._hosted.get(pid) is hosted:
+            self._host.kill(f"pid {pid} still ran {self._limits.confirm_s:g} s after its death")
+
+
+def start_spec(placement: Placement) -> dict[str, Any]:
+    """What a cell is told of a process."""
+    return {
+        "address": placement.address,
+        "name": placement.name,
+        "behaviour": placement.behaviour,
+        "import_string": placement.import_string,
+        "python_path": placement.python_path,
+        "config": placement.config,
+    }
+
+
+def _all(values: Any, kind: type) -> bool:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
+
+
+def check_args(op: str, args: dict[str, Any]) -> None:
+    """The types of a syscall's arguments; raises :class:`FrameError`."""
+    match op, args:
+        case "tool", {"name": str(), "arguments": str(), "id": str(), **rest} if not rest:
+            return
+        case "model", {"messages": messages, "tools": tools, "provider": str(), "model": str(), **rest} if (
+            not rest
+        ):
+            if _all(messages, dict) and _all(tools, str):
+                return
+        case (("now" | "random"), {**rest}) if not rest:
+            return
+    raise FrameError(f"syscall {op[:80]!r} with arguments of the wrong shape")
+
+
+def check_result(result: dict[str, Any]) -> None:
+    """The shape of a turn's result; raises :class:`FrameError`."""
+    match result:
+        case {"reply": str(), "remember": remember, "status": "ok" | "error", **rest} if not rest:
+            if _all(remember, dict):
+                return
+    raise FrameError("turn result of the wrong shape")

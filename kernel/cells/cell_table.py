@@ -1,0 +1,170 @@
+"""Which cell a process goes to: decisions only, no clock and no I/O.
+
+A *shared* process joins a cell of its own trust domain that has room; a *dedicated* one has a cell to itself.
+One spare cell, given to nobody yet, is kept warm, so that most placements do not wait for a cell to start. A
+dedicated cell is closed with its process; of shared cells that have become empty a few are kept for their
+domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernel.abi import OPEN_CALLS
+from kernel.model.makers import OPERATOR, MadeBy, is_peer
+
+Isolation = Literal["shared", "dedicated"]
+
+
+@dataclass(frozen=True, slots=True)
+class CellLimits:
+    """Limits of a node's cells. Durations in seconds, sizes in bytes, all others counts.
+
+    A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell. ``lease_s`` and
+    ``beat_s`` are of cells on other machines (:mod:`kernel.cell.link.lease`). ``operator_cells`` of the ``cells`` are
+    never taken by what agents and peers make (at most half of them), and ``peer_cells`` are the most for what one peer
+    makes.
+    """
+
+    processes_per_cell: int = 512
+    cells: int = 200
+    operator_cells: int = 20
+    peer_cells: int = 50
+    idle_cells: int = 2
+    parallel_starts: int = 4
+    hello_s: float = 5.0
+    connect_s: float = 30.0
+    wait_s: float = 60.0
+    start_s: float = 10.0
+    confirm_s: float = 1.0
+    hang_s: float = 30.0
+    lease_s: float = 5.0
+    beat_s: float = 1.0
+    open_calls: int = OPEN_CALLS
+    visitors: int = 256
+    visitors_per_address: int = 64
+    hello_frame_bytes: int = 4096
+    detail_chars: int = 1000
+    log_chars: int = 8192
+
+
+@dataclass(slots=True)
+class Seats:
+    """One cell. ``isolation`` and ``domain`` are None while it is the spare; ``taken_for``: who made the process that
+    came when it was empty.
+    """
+
+    isolation: Isolation | None = None
+    domain: str | None = None
+    taken_for: MadeBy = OPERATOR
+    pids: set[int] = field(default_factory=set)
+
+
+class CellTable:
+    """The cells of a node and who sits in them."""
+
+    def __init__(self, limits: CellLimits) -> None:
+        self._limits = limits
+        self._cells: dict[str, Seats] = {}
+        self._open: dict[str, dict[str, None]] = {}  # domain -> shared cells with room, oldest first
+        self._idle: dict[str, None] = {}  # empty shared cells, the one empty for longest first
+        self._next = 1
+
+    def __getitem__(self, cell: str) -> Seats:
+        return self._cells[cell]
+
+    def place(
+        self, pid: int, isolation: Isolation, domain: str, made_by: MadeBy = OPERATOR
+    ) -> tuple[str | None, list[str]]:
+        """The cell for a process, and the cells to start now. None when as many cells are taken as may be by those who
+        made it.
+        """
+        cell = next(iter(self._open.get(domain, ())), None) if isolation == "shared" else None
+        if cell is None and self.refusal(made_by):
+            return None, []
+        if cell is None:
+            cell = self._spare()
+        started: list[str] = []
+        if cell is None:
+            cell = self._create()
+            started.append(cell)
+        seats = self._cells[cell]
+        seats.isolation, seats.domain = isolation, domain
+        if not seats.pids:
+            seats.taken_for = made_by
+        seats.pids.add(pid)
+        self._sort(cell)
+        return cell, started + self.spare()
+
+    def refusal(self, made_by: MadeBy) -> str:
+        """Why no further cell is taken for a process made by these; empty when one may be."""
+        cells, share = self._limits.cells, self._limits.peer_cells
+        reserve = 0 if made_by == OPERATOR else min(self._limits.operator_cells, cells // 2)
+        if self._taken() >= cells - reserve:
+            whose = " for what agents and peers make" if reserve else ""
+            return f"there are {cells - reserve} cells, the limit{whose}"
+        if is_peer(made_by) and self._taken_for(made_by) >= share:
+            return f"{share} cells are taken for {made_by}, the limit for one peer"
+        return ""
+
+    def _taken_for(self, made_by: MadeBy) -> int:
+        return sum(bool(seats.pids) and seats.taken_for == made_by for seats in self._cells.values())
+
+    def _taken(self) -> int:
+        return len(self._cells) - (self._spare() is not None)
+
+    def spare(self) -> list[str]:
+        """The cells to start so that a spare is there."""
+        if self._spare() is not None or len(self._cells) >= self._limits.cells:
+            return []
+        return [self._create()]
+
+    def release(self, cell: str, pid: int) -> list[str]:
+        """The process has left; returns the cells to close."""
+        seats = self._cells.get(cell)
+        if seats is None or pid not in seats.pids:
+            return []
+        seats.pids.discard(pid)
+        if seats.isolation == "dedicated" and not seats.pids:
+            return [cell]
+        self._sort(cell)
+        surplus = len(self._idle) - self._limits.idle_cells
+        return list(self._idle)[: max(0, surplus)]
+
+    def remove(self, cell: str) -> None:
+        """The cell is gone."""
+        seats = self._cells.pop(cell, None)
+        self._idle.pop(cell, None)
+        if seats is not None and seats.domain is not None:
+            self._open.get(seats.domain, {}).pop(cell, None)
+            self._forget_domain(seats.domain)
+
+    def _spare(self) -> str | None:
+        # The spare is the newest cell but for the few started after it, so the search from the end is short.
+        return next((cell for cell in reversed(self._cells) if self._cells[cell].domain is None), None)
+
+    def _create(self) -> str:
+        cell = f"c{self._next}"
+        self._next += 1
+        self._cells[cell] = Seats()
+        return cell
+
+    def _sort(self, cell: str) -> None:
+        seats = self._cells[cell]
+        if seats.isolation != "shared" or seats.domain is None:
+            return
+        if seats.pids:
+            self._idle.pop(cell, None)
+        else:
+            self._idle[cell] = None
+        rooms = self._open.setdefault(seats.domain, {})
+        if len(seats.pids) < self._limits.processes_per_cell:
+            rooms.setdefault(cell)
+        else:
+            rooms.pop(cell, None)
+            self._forget_domain(seats.domain)
+
+    def _forget_domain(self, domain: str) -> None:
+        if domain in self._open and not self._open[domain]:
+            del self._open[domain]

@@ -1,0 +1,342 @@
+"""The cells of a node: who is started, who may dial in, what became of whom.
+
+The decisions are elsewhere: which cell (:mod:`kernel.cells.cell_table`), what a cell may say
+(:mod:`kernel.cells.cell_port`). This is the shell that holds the socket, the tokens, the engine and the clock.
+
+A cell is started with a one-time token, dials the entrance, and is known from then on by its connection. Its
+end of file is its death: everything in it is lost in one event. So is the silence of a cell on another machine,
+which holds a lease and has ended by itself when the node says so. A process that waits for a cell, because the cell
+or the engine is not there yet, waits at most ``wait_s``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from kernel.cell.link.frames import FrameError, TamperedLink
+from kernel.cell.link.lease import NodeLease
+from kernel.cell.slot import ToldSlot
+from kernel.cells.cell_door import Door, Visitor
+from kernel.cells.cell_entrance import Entrance
+from kernel.cells.cell_events import CellEvents, CellView, Placement
+from kernel.cells.cell_port import CellPort
+from kernel.cells.cell_table import CellLimits, CellTable
+from kernel.cells.engine import Engine, EngineError
+from kernel.cells.started_cell import StartedCell
+from kernel.errors import StateError
+
+log = logging.getLogger(__name__)
+Records = list[dict[str, Any]]
+Names = list[str]
+Lost = tuple[list[int], list[Placement]]
+Views = list[CellView]
+
+
+class Cells:
+    """All cells of a node. Everything is called on the event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        boot: int,
+        entrance: Entrance,
+        slots_dir: Path,
+        events: CellEvents,
+        limits: CellLimits | None = None,
+    ) -> None:
+        self.slots_dir = slots_dir
+        slots_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a place may be taken before open()
+        for left in slots_dir.iterdir():
+            left.unlink()
+        self._engine = engine
+        self._entrance = entrance
+        self._events = events
+        self._limits = limits or CellLimits()
+        self._door = Door(boot, self._limits, self._admit)
+        self._table = CellTable(self._limits)
+        self._cells: dict[str, StartedCell] = {}
+        self._where: dict[int, StartedCell] = {}
+        self._queue: deque[StartedCell] = deque()
+        self._starting: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._engine_up = False
+        self._closed = False
+
+    async def open(self) -> None:
+        """Listen, then open the engine. What is placed before it is open waits. Raises EngineError, OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await self._entrance.open(self._door)
+        loop.call_later(self._limits.hang_s / 4, self._watch)
+        if self.remote:
+            loop.call_later(self._limits.beat_s, self._renew)
+        await self.open_engine()
+
+    async def open_engine(self) -> None:
+        """Open the engine, at first or after ``engine_lost``. Raises EngineError."""
+        await self._engine.open(self._engine_lost, self._engine_exit)
+        self._engine_up = True
+        self._start_all(self._table.spare())
+
+    async def close(self) -> None:
+        """End every cell. No event is sent any more."""
+        self._closed = True
+        self._engine_up = False
+        if self._server is not None:
+            self._server.close()
+        self._door.close()
+        for cell in list(self._cells.values()):
+            self._end(cell)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await self._engine.close()
+        self._entrance.close()
+
+    @property
+    def remote(self) -> bool:
+        """Whether cells are on other machines, as far as the node can know."""
+        return self._entrance.remote
+
+    # For the kernel
+
+    def place(self, placement: Placement) -> None:
+        """Run a process somewhere. Never blocks; ends in ``started``, ``start_failed`` or ``cell_lost``."""
+        pid = placement.pid
+        if self._closed:
+            return
+        if pid in self._where:
+            raise StateError(f"pid {pid} is placed already, in cell {self._where[pid].name}")
+        name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by)
+        self._start_all(started)
+        if name is None:
+            why = self._table.refusal(placement.made_by)
+            asyncio.get_running_loop().call_soon(self._events.start_failed, pid, why)
+            return
+        cell = self._where[pid] = self._cells[name]
+        cell.port.add(placement)
+        if cell.port.waits(pid):
+            asyncio.get_running_loop().call_later(self._limits.wait_s, self._check_waiting, pid, cell)
+
+    def deliver(self, pid: int, turn: str, message: dict[str, Any], history: Records, tools: Names) -> None:
+        """Open a turn. ``message`` has the fields of :class:`kernel.abi.Message`. Raises StateError, Invalid."""
+        self._port(pid).deliver(pid, turn, message, history, tools)
+
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        """Answer a syscall: tool {status, text, truncated}; model {status, text, tool_calls, input_tokens,
+        output_tokens}; now, random {value}. Dropped when the turn is over."""
+        if pid in self._where:
+            self._where[pid].port.result(pid, turn, round_, index, outcome)
+
+    def end_turn(self, pid: int, turn: str, why: str) -> None:
+        """Close a turn: TurnEnded is raised in the behaviour. The next turn may be delivered at once."""
+        if pid in self._where:
+            self._where[pid].port.end_turn(pid, turn, why)
+
+    def stop(self, pid: int, why: str) -> None:
+        """The process is dead to the node; its cell has ``confirm_s`` to agree, else the cell is killed."""
+        if pid in self._where:
+            self._where[pid].port.stop(pid, why)
+
+    def list(self) -> Views:
+        views = []
+        for name, cell in self._cells.items():
+            seats = self._table[name]
+            views.append(CellView(name, cell.os_pid, tuple(seats.pids), seats.isolation, seats.domain))
+        return views
+
+    def os_pid_of(self, pid: int) -> int:
+        """The operating system's id of the process that a process lives in, 0 when there is none."""
+        return self._where[pid].os_pid if pid in self._where else 0
+
+    def cell_of(self, pid: int) -> str:
+        """The name of its cell, empty when it has none."""
+        return self._where[pid].name if pid in self._where else ""
+
+    def _port(self, pid: int) -> CellPort:
+        cell = self._where.get(pid)
+        if cell is None:
+            raise StateError(f"pid {pid} is in no cell")
+        return cell.port
+
+    # Starting
+
+    def _start_all(self, names: Names) -> None:
+        for name in names:
+            self._cells[name] = StartedCell(self, name, self._events, self._limits)
+            self._queue.append(self._cells[name])
+        self._pump()
+
+    def _pump(self) -> None:
+        while self._engine_up and self._queue and len(self._starting) < self._limits.parallel_starts:
+            cell = self._queue.popleft()
+            if not cell.gone:
+                self._starting.add(cell.name)
+                self._door.expect(cell.token, cell.name)
+                task = asyncio.get_running_loop().create_task(self._start(cell))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, cell: StartedCell) -> None:
+        cell.later(self._limits.connect_s, self._check_connected, cell)
+        try:
+            await self._engine.start_cell(cell.name, cell.token)
+        except EngineError as error:
+            self._never(cell, str(error))
+
+    def _check_connected(self, cell: StartedCell) -> None:
+        if cell.visitor is None:
+            self._never(cell, f"it did not connect within {self._limits.connect_s:g} s")
+
+    def _check_waiting(self, pid: int, cell: StartedCell) -> None:
+        if self._where.get(pid) is cell and cell.port.waits(pid):
+            cell.port.stop(pid, "no cell")
+            self._events.cell_lost(cell.name, 0, [pid], f"no cell within {self._limits.wait_s:g} s")
+
+    def _never(self, cell: StartedCell, why: str) -> None:
+        """A cell that could not be started is lost like any other: those that wait for it are not to blame."""
+        if cell.gone or cell.visitor is not None:
+            return
+        log.warning("cell %s failed to start: %s", cell.name, why)
+        _, waiting = self._end(cell)
+        if waiting:
+            pids = [placement.pid for placement in waiting]
+            self._events.cell_lost(cell.name, 0, pids, f"cell {cell.name} failed to start: {why}")
+        self._pump()
+
+    def _admit(self, name: str, visitor: Visitor) -> None:
+        """A visitor has shown the cell's token."""
+        cell = self._cells[name]
+        cell.visitor = visitor
+        self._starting.discard(name)
+        visitor.link.hand_over(
+            functools.partial(self._received, cell), functools.partial(self._link_closed, cell)
+        )
+        if self.remote:
+            cell.lease = NodeLease(self._limits.lease_s, asyncio.get_running_loop().time())
+        cell.send(["welcome", None if cell.slot.path is None else str(cell.slot.path)])
+        cell.port.connect()
+        self._pump()
+
+    # Running
+
+    def _received(self, cell: StartedCell, frame: Any) -> None:
+        match frame:
+            case ["pong"]:
+                cell.pinged_at = None
+            case ["beat", int() as number, int() as running] if cell.lease and isinstance(
+                cell.slot, ToldSlot
+            ):
+                cell.lease.beat(number, asyncio.get_running_loop().time())
+                cell.slot.pid = running
+            case _:
+                cell.port.receive(frame, 0 if cell.visitor is None else cell.visitor.link.cost_bytes)
+
+    def released(self, cell: StartedCell, pid: int) -> None:
+        """A process has left its cell for good."""
+        if self._where.get(pid) is cell:
+            del self._where[pid]
+        for name in self._table.release(cell.name, pid):
+            self._end(self._cells[name])
+
+    def _watch(self) -> None:
+        """Ping each cell; one that has not answered for ``hang_s`` is held by somebody and is killed."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for cell in list(self._cells.values()):
+            if cell.visitor is None:
+                continue
+            if cell.pinged_at is None:
+                cell.pinged_at = now
+                cell.send(["ping"])
+            elif now - cell.pinged_at > self._limits.hang_s:
+                self.lose(cell, f"it did not answer for {self._limits.hang_s:g} s")
+        loop.call_later(self._limits.hang_s / 4, self._watch)
+
+    def _renew(self) -> None:
+        """Renew the lease of each cell that has been heard; one that has not has ended by now."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        for cell in list(self._cells.values()):
+            if cell.lease is None:
+                continue
+            if cell.lease.is_over(loop.time()):
+                self.lose(cell, f"nothing heard of it for {self._limits.lease_s:g} s")
+            else:
+                cell.send(["lease", cell.lease.heard])
+        loop.call_later(self._limits.beat_s, self._renew)
+
+    # Ending
+
+    def _link_closed(self, cell: StartedCell, error: Exception | None) -> None:
+        if cell.gone:
+            return
+        if isinstance(error, FrameError):
+            log.warning("cell %s broke the rules and is killed: %s", cell.name, error)
+            self.lose(cell, str(error), self._culprit(cell, error))
+        else:
+            self.lose(cell, str(error) if error else "end of file")
+
+    def _culprit(self, cell: StartedCell, error: FrameError) -> int:
+        """Who broke the rules: whoever the frame was of, else whoever runs, else the only one that is in a turn."""
+        if isinstance(error, TamperedLink):
+            return 0
+        seated, turns = self._table[cell.name].pids, cell.port.open_turns()
+        for pid in (error.speaker, cell.running()):
+            if pid in seated:
+                return pid
+        return turns[0] if len(turns) == 1 else 0
+
+    def lose(self, cell: StartedCell, why: str, culprit: int = 0) -> None:
+        """The cell is dead, or must die: one event for all that lived in it, a new place for what waited. ``culprit``
+        is to blame, when it is known; else whoever was running.
+        """
+        if cell.gone or self._closed:
+            return
+        running = culprit or cell.running()
+        was_spare = self._table[cell.name].domain is None
+        lost, waiting = self._end(cell)
+        log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)
+        if lost:
+            self._events.cell_lost(cell.name, running if running in lost else 0, lost, why)
+        for placement in waiting:
+            self.place(placement)
+        if not was_spare and self._engine_up:
+            self._start_all(self._table.spare())
+
+    def _end(self, cell: StartedCell) -> Lost:
+        """Kill it and forget it."""
+        cell.gone = True
+        self._cells.pop(cell.name, None)
+        self._starting.discard(cell.name)
+        self._door.forget(cell.token)
+        for pid in self._table[cell.name].pids:
+            self._where.pop(pid, None)
+        self._table.remove(cell.name)
+        lost, waiting = cell.port.close()
+        if cell.visitor is not None:
+            cell.visitor.kill()
+        self._engine.kill_cell(cell.name)
+        cell.slot.remove()
+        return lost, waiting
+
+    def _engine_exit(self, name: str, why: str) -> None:
+        cell = self._cells.get(name)
+        if cell is not None and not self._closed:
+            self._never(cell, why)
+
+    def _engine_lost(self, why: str) -> None:
+        if self._closed or not self._engine_up:
+            return
+        self._engine_up = False
+        for cell in list(self._cells.values()):
+            if cell.visitor is not None or cell.name in self._starting:
+                self.lose(cell, f"engine lost: {why}")
+        self._events.engine_lost(why)

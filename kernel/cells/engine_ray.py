@@ -1,0 +1,151 @@
+"""The Ray engine, the node's side of it: a placer process holds Ray, and is told what to start and what to
+kill.
+
+The placer's death is the death of all its cells. What it leaves behind, Ray's own processes first, is ended
+before the next placer is started; the node must lead a session of its own for that (:mod:`kernel.helper.os_processes`).
+A Ray cluster that is there already belongs to somebody else: the placer is one of its drivers, and of what it leaves
+only actors that bear the node's name are ended, by the next placer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel.cells.engine import EngineError
+from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from kernel.helper.offspring import end_strays
+
+OBJECT_STORE_BYTES = 80 * 2**20
+OPEN_S = 60.0
+ATTACH_S = 30.0
+TOKEN_FILE = "ray.token"
+"""In the runtime directory: the token of the Ray that was started there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRay:
+    """A Ray cluster to attach to. ``address`` is that of its head, HOST:PORT; ``token`` the file with its token.
+
+    ``namespace`` is this node's own in that cluster: every actor in it is, or was, a cell of this node.
+    """
+
+    address: str
+    token: Path
+    namespace: str
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        return self.address.startswith(("127.", "localhost:", "[::1]:"))
+
+
+class RayEngine:
+    """``runtime`` is a short directory of the node's own: Ray puts sockets below it, with 62 characters more.
+
+    ``dial`` is what a cell is told to come to the node. ``shared``: the cluster to attach to, else one is started.
+    """
+
+    name = "ray"
+
+    def __init__(
+        self,
+        command: HelperCommand,
+        boot: int,
+        dial: dict[str, Any],
+        runtime: Path,
+        shared: SharedRay | None = None,
+    ) -> None:
+        self._command = command
+        self._boot = boot
+        self._dial = dial
+        self._runtime = runtime
+        self._shared = shared
+        self._helper: Helper | None = None
+        self._ready = False
+        self._closing = False
+        self._ray: dict[str, Any] = {}
+        self._sweep: asyncio.Future[int] | None = None
+        self._dead = asyncio.Event()
+        self._on_lost: Callable[[str], None] = lambda why: None
+        self._on_exit: Callable[[str, str], None] = lambda cell, why: None
+
+    @property
+    def os_pid(self) -> int:
+        """The placer's operating system process id, 0 when there is none."""
+        return self._helper.os_pid if self._helper is not None else 0
+
+    async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
+        self._on_lost, self._on_exit = on_lost, on_exit
+        if self._sweep is not None:
+            await asyncio.shield(self._sweep)  # whoever gives up here leaves it to the next, and to close
+        if self._closing:
+            raise EngineError("the engine is closed")
+        self._dead.clear()
+        helper = self._helper = Helper(self._command, self._boot, self._noticed, self._died)
+        try:
+            await helper.start()
+        except OSError as error:
+            raise EngineError(f"the placer cannot be started: {error}") from error
+        limit_s = OPEN_S if self._shared is None else ATTACH_S
+        try:
+            self._ray = await asyncio.wait_for(helper.request(*self._opening()), limit_s)
+        except (HelperLost, HelperRefused, TimeoutError) as error:
+            helper.kill()
+            await self._dead.wait()
+            why = str(error) or f"no answer within {limit_s:g} s"
+            what = f"cannot attach to Ray at {self._shared.address}" if self._shared else "Ray did not start"
+            raise EngineError(f"{what}: {why}; see {self._command.log}") from error
+        self._ready = True
+
+    def _opening(self) -> tuple[str, dict[str, Any]]:
+        if (shared := self._shared) is not None:
+            place = {"address": shared.address, "token": str(shared.token), "namespace": shared.namespace}
+            return "attach", {**place, "dial": self._dial, "loopback": shared.is_on_this_machine}
+        return "open", {
+            "runtime": str(self._runtime),
+            "dial": self._dial,
+            "object_store_bytes": OBJECT_STORE_BYTES,
+        }
+
+    async def start_cell(self, cell: str, token: str) -> None:
+        if self._helper is None:
+            raise EngineError("the placer is not running")
+        try:
+            await self._helper.request("start", {"cell": cell, "token": token})
+        except (HelperLost, HelperRefused) as error:
+            raise EngineError(str(error)) from error
+
+    def kill_cell(self, cell: str) -> None:
+        if self._helper is not None:
+            self._helper.notify("kill", {"cell": cell})
+
+    async def close(self) -> None:
+        """End the placer, Ray and whatever is left of them."""
+        self._closing = True
+        if self._helper is not None:
+            await self._helper.stop()
+        if self._sweep is not None:
+            await self._sweep
+        await asyncio.to_thread(end_strays)
+        await asyncio.to_thread(shutil.rmtree, self._runtime / "ray", ignore_errors=True)
+
+    def info(self) -> dict[str, Any]:
+        return {"engine": self.name, "placer": self.os_pid, **self._ray}
+
+    def _noticed(self, op: str, args: dict[str, Any]) -> None:
+        if op == "exit":
+            self._on_exit(args["cell"], args["why"])
+
+    def _died(self, status: int | None) -> None:
+        self._dead.set()
+        was_ready, self._ready = self._ready, False
+        self._helper = None
+        self._ray = {}
+        if not self._closing:
+            self._sweep = asyncio.ensure_future(asyncio.to_thread(end_strays))
+            if was_ready:
+                self._on_lost(f"the placer ended with status {status}")

@@ -1,0 +1,63 @@
+"""One cell from the decision to start it to its end; what the cells of a node share is :mod:`kernel.cells.cells`."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kernel.cell.link.lease import NodeLease
+from kernel.cell.slot import SlotFile, ToldSlot
+from kernel.cells.cell_door import Visitor
+from kernel.cells.cell_events import CellEvents
+from kernel.cells.cell_port import CellPort
+from kernel.cells.cell_table import CellLimits
+
+if TYPE_CHECKING:
+    from kernel.cells.cells import Cells
+
+
+_BEGUN_HERE = (
+    "start",
+    "turn",
+)  # as many as the node places and delivers; all else answers the cell, or is small
+
+
+class StartedCell:
+    """The surroundings of its port."""
+
+    def __init__(self, cells: Cells, name: str, events: CellEvents, limits: CellLimits) -> None:
+        self.name = name
+        self.token = secrets.token_hex(16)
+        self.slot = ToldSlot() if cells.remote else SlotFile(cells.slots_dir / name)
+        self.lease: NodeLease | None = None
+        self.port = CellPort(name, events, limits, self)
+        self.visitor: Visitor | None = None
+        self.gone = False
+        self.pinged_at: float | None = None
+        self._cells = cells
+
+    @property
+    def os_pid(self) -> int:
+        return self.visitor.os_pid if self.visitor else 0
+
+    def send(self, frame: list[Any]) -> None:
+        if self.visitor is not None:
+            self.visitor.link.send(frame, granted=frame[0] in _BEGUN_HERE)
+
+    def kill(self, why: str) -> None:
+        self._cells.lose(self, why)
+
+    def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
+        asyncio.get_running_loop().call_later(delay_s, self._unless_gone, call, args)
+
+    def _unless_gone(self, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if not self.gone:
+            call(*args)
+
+    def running(self) -> int:
+        return self.slot.read()
+
+    def released(self, pid: int) -> None:
+        self._cells.released(self, pid)

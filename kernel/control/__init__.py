@@ -1,0 +1,1 @@
+"""The operations of a node, as its doors offer them."""

@@ -1,0 +1,214 @@
+"""Erasure as a person asks for it: checked against what the node is doing, and begun with one commit.
+
+The commit holds the ``erase`` entry and everything that must go from the node's state; from then on nothing here reads
+what is to be erased, and ``state.erasing`` says that files still hold it. Taking it out of those is the work of
+``weftos.upkeep.erasing``, which a node takes up again at its next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from chain.ledger.ledger import Draft, StateChange
+from chain.vectors.document import TABLE as DOCUMENT
+from kernel.errors import Busy, Invalid, NotFound, Refused
+from kernel.kernel import Kernel
+from kernel.model.address import validate_address
+from kernel.state.crossings import decision_record
+from kernel.state.record_forms import ERASING, EXIT
+from kernel.state.recorder import ledger_errors
+from kernel.state.state import Mail, State
+from kernel.upkeep.erasure import Plan, Selection, as_json
+from kernel.values import clean, measured
+from mesh.delivery.delivery import MAX_WHY_CHARS
+
+MAX_REASON = 500
+ATTEMPTS = 3
+ERASED_REASON = "refused; the reason was erased"
+
+Command = Callable[..., tuple[int, bytes]]
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Erasures:
+    """What does the rest. ``plan`` reads the ledger (raises KernelError); ``begun()`` says there is something to do;
+    ``progress()`` says of what is under way which step it is at, and why it does not go on.
+    """
+
+    plan: Callable[[Selection], Awaitable[Plan]]
+    begun: Callable[[], None]
+    progress: Callable[[], dict[str, str]]
+
+
+class ErasureControl:
+    """The part of the control facade that is about erasing. One at a time."""
+
+    def __init__(self, kernel: Kernel, command: Command, erasures: Erasures) -> None:
+        self._kernel = kernel
+        self._state = kernel.state
+        self._command = command
+        self._erasures = erasures
+        self._one = asyncio.Lock()
+        self._opened: set[Key] = set()
+        kernel.turns.on_open = self._session_read
+
+    async def erase(
+        self,
+        op: Mapping[str, object],
+        seqs: list[int],
+        pid: int | None,
+        target: str,
+        session: str,
+        reason: str,
+    ) -> dict[str, Any]:
+        """Erase entries: those of ``seqs``, of the process ``pid``, or of the ``session`` of ``target``.
+
+        The answer comes when it is on the disk that they are to go; :meth:`status` says when they are gone. Raises
+        Refused, NotFound, Invalid, Busy, Unavailable.
+        """
+        reason = " ".join(clean(reason).split())
+        if not reason or len(reason) > MAX_REASON:
+            raise Invalid(f"say why, in at most {MAX_REASON} characters: the ledger keeps it")
+        chosen = Selection(tuple(dict.fromkeys(seqs)), pid, self._address(target) if target else "", session)
+        chosen.check()
+        if self._one.locked():
+            raise Busy("another erasure is being prepared")
+        async with self._one:
+            shown = {key: value for key, value in as_json(chosen).items() if value not in ("", (), None)}
+            if session:  # what was said of it shall not come back by this
+                shown["session"] = measured(session)
+            seq, trace = self._command(op, "erase", **shown, reason=reason)
+            plan = await self._plan(chosen)
+            begun = await self._begin(plan, f"operator:{op['uid']}", reason, seq, trace)
+        self._erasures.begun()
+        return {
+            "seq": begun,
+            "entries": plan.entries,
+            "ranges": [list(pair) for pair in plan.ranges],
+            "sessions": [list(pair) for pair in plan.sessions],
+            "documents": plan.documents,
+            "kept": plan.kept,
+            "left": [list(pair) for pair in plan.left],
+            "left_count": plan.left_count,
+            "logs": [list(pair) for pair in plan.logs],
+        }
+
+    async def status(self) -> dict[str, Any]:
+        """The erasures that are under way, by the seq of their entry; ``step`` and ``fault`` of the work on them."""
+        return {"erasing": sorted(map(int, self._state.erasing)), **self._erasures.progress()}
+
+    def _address(self, target: str) -> str:
+        """That of a process, also of one that is gone."""
+        try:
+            return self._kernel.post.resolve(target)
+        except NotFound:
+            if target.startswith("/"):
+                return validate_address(target)
+            raise
+
+    async def _plan(self, chosen: Selection) -> Plan:
+        """A plan that nothing has overtaken: no session in it was read while it was made."""
+        for _ in range(ATTEMPTS):
+            self._opened.clear()
+            plan = await self._erasures.plan(chosen)
+            if not self._opened.intersection(plan.sessions):
+                check_unused(plan, self._state)
+                return plan
+        raise Busy("a session that holds what is to be erased is in use all the time; stop its process first")
+
+    def _session_read(self, address: str, session: str) -> None:
+        if self._one.locked():
+            self._opened.add((address, session))
+
+    async def _begin(self, plan: Plan, by: str, reason: str, cause: int, trace: bytes) -> int:
+        """The one commit. Nothing may await between the check and this."""
+        recorder = self._kernel.recorder
+        seq = recorder.ledger.next_seq
+        body = {"ranges": [list(pair) for pair in plan.ranges], "by": by, "reason": reason}
+        records: list[Draft | StateChange] = [
+            Draft("erase", body, 0, "", trace, cause),
+            StateChange(ERASING, str(seq), msgpack.packb(body["ranges"])),
+        ]
+        for address, session in plan.sessions:
+            records.append(StateChange("session", f"{address}\n{session}", None))
+        for ident in plan.documents:
+            if self._state.documents.may_read(ident, None):
+                records.append(Draft("memory.forgotten", {"id": ident, "by": by}, 0, ident, trace, seq))
+            records.append(StateChange(DOCUMENT, ident, None))
+        for ident in plan.messages:
+            letter = self._state.dead.get(ident)
+            if letter is not None and any(first <= letter.mail.seq <= last for first, last in plan.ranges):
+                records.append(Draft("message.dropped", {"id": ident, "why": "erased"}, 0, ident, trace, seq))
+        records += self._repeated(plan)
+        with ledger_errors():
+            ticket = recorder.commit(records, durable=True)
+        for address, session in plan.sessions:
+            self._kernel.model_calls.forget(address, session)
+        with ledger_errors():
+            await ticket.durable()
+        return seq
+
+    def _repeated(self, plan: Plan) -> list[StateChange]:
+        """What the state says of entries that go: how a process ended, and why a peer's message was refused."""
+        ends = {f"PID {pid}" for pid in plan.exits}
+        reasons = {why[:MAX_WHY_CHARS] for why in plan.refusals}
+        exits = [
+            StateChange(EXIT, slot.address, None)
+            for slot in self._state.slots.values()
+            if slot.last_exit.partition(":")[0] in ends
+        ]
+        return exits + [
+            decision_record(origin, number, ident, ERASED_REASON)
+            for origin, box in self._state.crossings.inbox.items()
+            for number, (ident, why) in box.items()
+            if why in reasons
+        ]
+
+
+def check_unused(plan: Plan, state: State) -> None:
+    """Raises Refused while a turn or a message of ``plan`` is still in use."""
+    turns, sessions = set(plan.turns), set(plan.sessions)
+    for turn in state.turns.values():
+        if turn.id in turns or (turn.address, turn.mail.session) in sessions:
+            raise Refused(
+                f"turn {turn.id} of {_process(turn.address, state)} is open and holds what is to be erased: "
+                f"wait for it, or weftos cancel {_pid(turn.address, state)}"
+            )
+    for intent in state.intents:
+        if intent.turn in turns:
+            raise Refused(
+                f"call {intent.id} of {_process(intent.address, state)}, {intent.call.name}, has no outcome yet: wait "
+                "for it, or decide it when weftos doubts list shows it"
+            )
+    for ident in plan.messages:
+        mail = state.find_mail(ident)
+        if mail is not None:
+            raise Refused(_waits(mail, state))
+        question = state.crossings.questions.get(ident)
+        if question is not None:
+            raise Refused(f"message {ident} to {question.to} waits for its answer: wait until it has one")
+
+
+def _waits(mail: Mail, state: State) -> str:
+    if mail.peer:
+        return f"message {mail.id} is on its way to {mail.to}: wait until it is there"
+    return (
+        f"message {mail.id} is still in the mailbox of {_process(mail.to, state)}: wait until it is answered, or stop "
+        f"{_pid(mail.to, state)}, which makes it a dead letter"
+    )
+
+
+def _pid(address: str, state: State) -> str:
+    slot = state.slots.get(address)
+    return str(slot.pid) if slot is not None and slot.pid else address
+
+
+def _process(address: str, state: State) -> str:
+    pid = _pid(address, state)
+    return address if pid == address else f"{address} (PID {pid})"

@@ -1,0 +1,159 @@
+"""What peers may have done on this node: spawn and kill, each recorded with the peer as its principal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chain.ledger.ledger import Draft
+from kernel.errors import CapabilityError, Invalid, Refused
+from kernel.kernel import Kernel
+from kernel.model.makers import MadeBy, peer_maker
+from kernel.model.spec import DEFAULT_TOOLS, Isolation, Restart
+from kernel.peer.remote_calls import Service
+from kernel.process.processes import USER
+from kernel.state.recorder import ledger_errors
+from kernel.values import canonical, clean
+from mesh.identity.peers import Peer
+
+MAX_NAMES = 100
+MAX_PROMPT_CHARS = 64 * 1024
+RESTARTS = ("permanent", "transient", "temporary")
+
+Recorded = Callable[[str, dict[str, Any]], tuple[int, bytes]]
+Spawn = Callable[["PeerSpawn", Recorded, MadeBy], Awaitable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSpawn:
+    """What a peer may say of a process that it has started here: a workspace of its own choice is not among it."""
+
+    name: str
+    behaviour: str = "agent"
+    under: str = USER
+    tools: tuple[str, ...] | None = None
+    restart: Restart = "permanent"
+    isolation: Isolation | None = None
+    provider: str = ""
+    model: str = ""
+    system_prompt: str = ""
+    supervisor: bool = False
+    intensity: tuple[int, float] | None = None
+
+    @property
+    def workspace(self) -> str:
+        return ""
+
+
+def read_spawn(value: object) -> PeerSpawn:
+    """The request in a peer's op. Raises Invalid, naming the field."""
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise Invalid("a spawn without a request")
+    unknown = sorted(value.keys() - set(PeerSpawn.__dataclass_fields__))
+    if unknown:
+        raise Invalid(f"{unknown[0][:40]}: not for another node to say")
+    texts = {
+        name: _text(name, value.get(name, "")) for name in ("name", "provider", "model", "system_prompt")
+    }
+    restart, isolation = value.get("restart", "permanent"), value.get("isolation")
+    if restart not in RESTARTS or isolation not in (None, "shared", "dedicated"):
+        raise Invalid("restart or isolation is none that there is")
+    if type(value.get("supervisor", False)) is not bool:
+        raise Invalid("supervisor is yes or no")
+    return PeerSpawn(
+        **texts,
+        behaviour=_text("behaviour", value.get("behaviour", "agent")),
+        under=_text("under", value.get("under", USER)),
+        tools=_names(value.get("tools")),
+        restart=restart,
+        isolation=isolation,
+        supervisor=value.get("supervisor", False),
+        intensity=_intensity(value.get("intensity")),
+    )
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or len(value) > (MAX_PROMPT_CHARS if name == "system_prompt" else 1_100):
+        raise Invalid(f"{name} is not a text of bounded length")
+    return clean(value)
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if (
+        not isinstance(value, list)
+        or len(value) > MAX_NAMES
+        or not all(isinstance(name, str) for name in value)
+    ):
+        raise Invalid(f"tools is not a list of at most {MAX_NAMES} names")
+    return tuple(clean(name)[:64] for name in value)
+
+
+def _intensity(value: object) -> tuple[int, float] | None:
+    if value is None:
+        return None
+    match value:
+        case [int(restarts), int(period_s) | float(period_s)] if (
+            0 <= restarts <= 10_000 and 0 < period_s < 1e6
+        ):
+            return restarts, float(period_s)
+    raise Invalid("intensity is not [restarts, seconds]")
+
+
+def within(request: PeerSpawn, ceiling: frozenset[str], peer: str) -> PeerSpawn:
+    """The request, with the default tools as far as ``ceiling`` has them. Raises CapabilityError for tools over it."""
+    if request.tools is None:
+        return replace(request, tools=tuple(name for name in DEFAULT_TOOLS if name in ceiling))
+    excess = sorted(set(request.tools) - ceiling)
+    if excess:
+        held = ", ".join(sorted(ceiling)) or "no tool"
+        raise CapabilityError(f"{peer} may have used here: {held}; not {', '.join(excess)}")
+    return request
+
+
+class PeerServices:
+    """The services of :class:`kernel.peer.remote_calls.RemoteCalls`. ``spawn`` makes a child as the node's own doors
+    do."""
+
+    def __init__(self, kernel: Kernel, spawn: Spawn) -> None:
+        self._kernel = kernel
+        self._spawn = spawn
+
+    def services(self) -> dict[str, Service]:
+        """By operation."""
+        return {"spawn": Service("spawn", self.spawn), "kill": Service("kill", self.kill)}
+
+    async def spawn(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
+        """The slot belongs to this node; its parent is under /user, like every child's."""
+        request = within(
+            read_spawn(op.get("request")), peer.ceiling(self._kernel.registry.effects), peer.name
+        )
+        return await self._spawn(
+            request, lambda operation, told: self._record(peer, operation, told), peer_maker(peer.origin)
+        )
+
+    async def kill(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
+        """An exit signal; the supervisor here does what the restart type says."""
+        target, signal = op.get("target"), op.get("signal")
+        if not isinstance(target, str) or "@" in target or signal not in ("term", "kill"):
+            raise Invalid("a kill names a process of this node, and term or kill")
+        address = self._kernel.post.resolve(clean(target)[:1_100])
+        if address == USER:
+            raise Refused(f"{USER} is not for another node to end")
+        self._record(peer, "kill", {"target": target, "address": address, "signal": signal})
+        pid = self._kernel.state.slots[address].pid
+        self._kernel.processes.kill(address, signal)
+        return {"address": address, "pid": pid, "signal": signal}
+
+    def _record(self, peer: Peer, operation: str, told: dict[str, Any]) -> tuple[int, bytes]:
+        body = {
+            "principal": peer_maker(peer.origin),
+            "name": peer.name,
+            "operation": operation,
+            "arguments": canonical(told),
+        }
+        with ledger_errors():
+            ticket = self._kernel.recorder.commit([Draft("peer.command", body, 0, operation)])
+        return ticket.entries[0].entry.seq, b""

@@ -1,0 +1,254 @@
+"""The node's helper processes as children of its own supervisor, ``/kernel``.
+
+They have PIDs and restart with back-off like any child; they have no slot in the journal, because which helpers a node
+has follows from its configuration and not from its past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from chain.ledger.ledger import Draft
+from kernel.cell.link.frames import OWN
+from kernel.helper.helper import Helper, HelperLost, HelperOver, Startable
+from kernel.process.processes import Processes
+from kernel.state.recorder import Recorder
+from kernel.supervision.reducer import (
+    Add,
+    ChildSpec,
+    Effect,
+    Event,
+    Exited,
+    Flags,
+    RestartDue,
+    StartChild,
+    StartChildAfter,
+    Started,
+    begin,
+    step,
+)
+
+KERNEL = "/kernel"
+READY_S = 20.0
+
+
+class HelperChild(Protocol):
+    """One helper, whatever it is made of. ``start`` is called again after each death."""
+
+    @property
+    def os_pid(self) -> int: ...
+
+    async def start(self, on_death: Callable[[str], None]) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class LinkedHelper:
+    """A helper behind a link (gateway, archive), which runs no foreign code. :meth:`request` waits a while for it to
+    be up.
+    """
+
+    def __init__(
+        self, command: Startable, boot: int, on_notice: Callable[[str, dict[str, Any]], None]
+    ) -> None:
+        self._command = command
+        self._boot = boot
+        self._on_notice = on_notice
+        self._helper: Helper | None = None
+        self._up = asyncio.Event()
+        self._over: HelperOver | None = None
+
+    @property
+    def os_pid(self) -> int:
+        return self._helper.os_pid if self._helper is not None and self._helper.alive else 0
+
+    async def start(self, on_death: Callable[[str], None]) -> None:
+        def died(status: int | None) -> None:
+            self._up.clear()
+            on_death(f"exit status {status}")
+
+        helper = Helper(self._command, self._boot, self._on_notice, died, bounds=OWN)
+        self._helper = helper  # from its first notice on it can be told something
+        try:
+            await helper.start()
+        except HelperOver as error:
+            self._over = error
+            self._up.set()  # nobody need wait
+            raise
+        self._up.set()
+
+    async def stop(self) -> None:
+        if self._helper is not None:
+            await self._helper.stop()
+
+    async def request(self, op: str, args: dict[str, Any], ready_s: float = READY_S) -> Any:
+        """Ask. Raises HelperLost when it is not up within ``ready_s`` or dies, HelperRefused when it refuses."""
+        try:
+            await asyncio.wait_for(self._up.wait(), ready_s)
+        except TimeoutError:
+            raise HelperLost(f"{self._command.name} is not running") from None
+        if self._over is not None:
+            raise self._over
+        assert self._helper is not None
+        return await self._helper.request(op, args)
+
+    def notify(self, op: str, args: dict[str, Any]) -> None:
+        if self._helper is not None:
+            self._helper.notify(op, args)
+
+
+@dataclass(slots=True)
+class _Row:
+    child: HelperChild
+    on_up: Callable[[], None]
+    pid: int = 0
+    state: str = "starting"
+    restarts: int = -1
+    started_s: float = field(default_factory=time.monotonic)
+    fault: str = ""
+
+
+class Helpers:
+    """``/kernel``: starts, watches and restarts helpers; shows workers, which look after themselves."""
+
+    def __init__(self, recorder: Recorder, processes: Processes, log: Callable[..., None]) -> None:
+        self._recorder = recorder
+        self._processes = processes
+        self._log = log
+        self._rows: dict[str, _Row] = {}
+        self._workers: dict[str, tuple[int, int, float]] = {}
+        self.closing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._supervisor, _ = begin(Flags(intensity=60, period_s=60.0, on_exceed="park", backoff_max_s=5.0))
+
+    def add(self, name: str, child: HelperChild, on_up: Callable[[], None] = lambda: None) -> None:
+        """Start a helper; ``on_up`` is called each time it runs. Does not wait for it."""
+        self._rows[name] = _Row(child, on_up)
+        self._event(Add(ChildSpec(name)))
+
+    def _event(self, event: Event) -> None:
+        self._supervisor, effects = step(self._supervisor, event, time.monotonic(), random.random())
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        if self.closing:
+            return
+        match effect:
+            case StartChild(id=name):
+                self._keep(self._start(name))
+            case StartChildAfter(id=name, delay_s=delay_s):
+                asyncio.get_running_loop().call_later(delay_s, lambda: self._event(RestartDue(name)))
+            case _:
+                self._log("helper", effect=type(effect).__name__, child=getattr(effect, "id", ""))
+
+    def _keep(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, name: str) -> None:
+        row = self._rows[name]
+        row.state, row.pid = "starting", self._processes.next_pid()
+        row.restarts += 1
+        pid = row.pid
+        try:
+            await row.child.start(lambda why: self._died(name, pid, why))
+        except HelperOver as error:
+            self._log("helper is lost", helper=name, why=str(error))
+            row.state, row.fault = "exited", str(error)
+            return
+        except (
+            Exception
+        ) as error:  # the boundary: a helper that does not start is an event, not a crash of the node
+            self._log("helper did not start", helper=name, error=f"{type(error).__name__}: {error}")
+            row.state = "exited"
+            # OTP drops a new child whose start fails; a helper is wanted all the same, so it counts as an exit
+            self._event(Started(name, pid))
+            self._event(Exited(name, pid, "crash"))
+            return
+        if self.closing:
+            return
+        row.state, row.started_s = "running", time.monotonic()
+        self._record_start(name, pid)
+        self._event(Started(name, pid))
+        row.on_up()
+
+    def _record_start(self, name: str, pid: int) -> None:
+        body = {"address": f"{KERNEL}/{name}", "pid": pid, "cell": "helper"}
+        self._recorder.commit_later([Draft("process.started", body, pid, str(pid))])
+
+    def _record_exit(self, name: str, pid: int, why: str) -> None:
+        body = {"address": f"{KERNEL}/{name}", "pid": pid, "reason": "crash", "detail": why[:200]}
+        self._recorder.commit_later([Draft("process.exited", body, pid, str(pid))])
+
+    def _died(self, name: str, pid: int, why: str) -> None:
+        row = self._rows[name]
+        if self.closing or row.pid != pid:
+            return
+        row.state = "exited"
+        self._log("helper died", helper=name, pid=pid, why=why)
+        self._record_exit(name, pid, why)
+        self._event(Exited(name, pid, "crash"))
+
+    def worker(self, name: str, os_pid: int | None) -> None:
+        """A worker process came or went; its pool starts it again on its next use."""
+        before = self._workers.pop(name, None)
+        if before is not None and not self.closing:
+            self._record_exit(name, before[0], "")
+        if os_pid is not None:
+            pid = self._processes.next_pid()
+            self._workers[name] = (pid, os_pid, time.monotonic())
+            self._record_start(name, pid)
+
+    def faults(self) -> list[str]:
+        """What a person has to do something about."""
+        return [f"{name}: {row.fault}" for name, row in self._rows.items() if row.fault]
+
+    def pids(self) -> set[int]:
+        """The PIDs of helpers and workers."""
+        return {row.pid for row in self._rows.values()} | {pid for pid, _, _ in self._workers.values()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For ``ps --all`` and ``status``."""
+        now = time.monotonic()
+        rows = [
+            _row(name, row.pid, row.child.os_pid, row.state, max(0, row.restarts), now - row.started_s)
+            for name, row in self._rows.items()
+        ]
+        rows += [
+            _row(name, pid, os_pid, "running", 0, now - at)
+            for name, (pid, os_pid, at) in self._workers.items()
+        ]
+        return rows
+
+    async def close(self) -> None:
+        """Stop all of them."""
+        self.closing = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*(row.child.stop() for row in self._rows.values()), return_exceptions=True)
+
+
+def _row(name: str, pid: int, os_pid: int, state: str, restarts: int, uptime_s: float) -> dict[str, Any]:
+    return {
+        "pid": pid,
+        "address": f"{KERNEL}/{name}",
+        "name": name,
+        "type": "helper",
+        "state": state,
+        "slot": "running",
+        "behaviour": "",
+        "restarts": restarts,
+        "mailbox": 0,
+        "uptime_s": round(uptime_s, 3) if state == "running" else 0.0,
+        "cell": "",
+        "os_pid": os_pid,
+        "isolation": "",
+        "children": 0,
+    }

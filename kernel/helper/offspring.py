@@ -1,0 +1,177 @@
+"""What this process has started, and what falls to it: processes that a cell, a tool or Ray cut loose.
+
+A process can leave its session and outlive its parent; it is then the child of the nearest *subreaper* above
+(``PR_SET_CHILD_SUBREAPER``, prctl(2)). A node is one, so nothing that was started below it gets away from it: at its
+end it kills whatever is still below. What it started itself it knows, since ``Offspring`` is told of each birth; every
+other child was cut loose by something that has died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from kernel.helper.os_processes import ProcessRow, descendants, kill_all, read_process, read_processes, strays
+
+_PR_SET_CHILD_SUBREAPER = 36
+_END_S = 5.0
+_REAP_S = 5.0
+_PAUSE_S = 0.01
+_HUNT_S = 0.05
+
+
+def become_subreaper() -> None:
+    """From now on what is cut loose below this process becomes its child. Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"this process cannot become a subreaper: {os.strerror(number)}")
+    OFFSPRING.adopts = True
+
+
+class Offspring:
+    """The children that this process has started itself. For any thread.
+
+    ``adopts``: there may be others, since it is a subreaper.
+    """
+
+    def __init__(self) -> None:
+        self.adopts = False
+        self._lock = threading.Lock()
+        self._being_born = 0
+        self._births = 0
+        self._own: dict[int, int] = {}
+
+    @contextlib.contextmanager
+    def birth(self) -> Iterator[Callable[[int], None]]:
+        """Around the start of a child, which is to be told its pid: in between it is not mistaken for a stray."""
+        with self._lock:
+            self._being_born += 1
+            self._births += 1
+        try:
+            yield self._register
+        finally:
+            with self._lock:
+                self._being_born -= 1
+
+    def _register(self, pid: int) -> None:
+        row = read_process(pid)
+        with self._lock:
+            self._own[pid] = row.start_ticks if row else -1
+
+    def strays(self) -> list[int] | None:
+        """What is below this process, or of its session, and was not started by it or by what it started.
+
+        None while that cannot be told, because a child is just being born.
+        """
+        with self._lock:
+            births = self._births
+            if self._being_born:
+                return None
+        rows = read_processes()
+        with self._lock:
+            if births != self._births:
+                return None
+            self._own = {pid: ticks for pid, ticks in self._own.items() if _is(rows, pid, ticks)}
+            return strays(rows, os.getpid(), self._own.keys() if self.adopts else None)
+
+
+OFFSPRING = Offspring()
+"""Of the operating system's process that this is: there is one, as there is one ``os.environ``."""
+
+
+def end_strays(timeout_s: float = _END_S) -> int:
+    """Kill this process's strays until none is left or the time is over; returns how many were killed."""
+    deadline = time.monotonic() + timeout_s
+    killed: set[int] = set()
+    refused: set[int] = set()
+    while time.monotonic() < deadline:
+        if (found := OFFSPRING.strays()) is None:
+            time.sleep(_PAUSE_S)
+            continue
+        if not (todo := set(found) - refused):
+            break
+        refused |= kill_all(todo, deadline)
+        killed |= todo - refused
+    return len(killed)
+
+
+def end_offspring(timeout_s: float = _END_S) -> int:
+    """At this process's end: kill everything below it, and wait until it is gone. Returns how many were killed.
+
+    What may not be signalled, having become another user's, is left.
+    """
+    deadline = time.monotonic() + timeout_s
+    killed: set[int] = set()
+    refused: set[int] = set()
+    while _reap() and time.monotonic() < deadline:
+        todo = set(descendants(read_processes(), os.getpid())) - refused
+        refused |= kill_all(todo, deadline)
+        killed |= todo - refused
+        killed |= _hunt(refused, min(deadline, time.monotonic() + _HUNT_S))
+        if refused and refused.issuperset(_children()):
+            break
+    return len(killed)
+
+
+def _hunt(spared: set[int], deadline: float) -> set[int]:
+    """Kill children as they come. Returns the killed.
+
+    One that forks and exits without a pause is in no listing of all processes by the time it is to be killed; but each
+    that it forks falls to this process.
+    """
+    killed: set[int] = set()
+    while _reap() and time.monotonic() < deadline and (found := set(_children()) - spared):
+        for pid in found:  # a child that nobody has waited for keeps its number
+            try:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+            except PermissionError:
+                spared.add(pid)
+    return killed
+
+
+def _reap() -> bool:
+    """Wait for those children that are dead; whether there are others. No listing tells that as surely: what forks fast
+    enough is in none."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+async def reap_adopted(every_s: float = _REAP_S) -> None:
+    """For ever: take note of the end of children that nobody here started. One that was dead the last time already has
+    nobody else who waits for it."""
+    dead: dict[int, int] = {}
+    while True:
+        found = dict(_dead_children())
+        for pid in (pid for pid, ticks in found.items() if dead.get(pid) == ticks):
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        dead = found
+        await asyncio.sleep(every_s)
+
+
+def _dead_children() -> Iterator[tuple[int, int]]:
+    for pid in _children():
+        row = read_process(pid)
+        if row is not None and not row.alive:
+            yield pid, row.start_ticks
+
+
+def _children() -> Iterator[int]:
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
+            yield from map(int, file.read().split())
+
+
+def _is(rows: dict[int, ProcessRow], pid: int, ticks: int) -> bool:
+    return pid in rows and rows[pid].start_ticks == ticks

@@ -1,0 +1,398 @@
+"""Who owns a data directory, and what of its last run still lives.
+
+The node and its helpers run in a session of their own (setsid); ``boot.json`` names its leader, so that the
+next run can end all of it, found by session and signalled by pidfd, never by name. A pid is not given out
+again while a process has it as its session, so as long as anything of the old session lives, its leader's
+pid is either still the leader's or nobody's. Hence: a leader's pid with another start time belongs to
+somebody else, and so do processes of that session that are older than the leader, of another user, or of
+another boot of the machine.
+
+The record also says which directory it was written in. A copy of a data directory, made while its node ran or after a
+crash, holds that node's record, and must not end that node.
+
+The record is a file, so whoever can write there could name any session. Hence it only says where to look, and the
+processes show whose they are, by what no file can give to another one: the leader holds a POSIX lock in this directory
+(fcntl(2) tells who does), and what it starts has the session's mark in its environment from its birth, and hands it on.
+A session is its leader's to its last member, so one that shows it speaks for all. What does not show it is not ended,
+and nothing is started beside it.
+
+    lock(data_dir: Path) -> DataLock                 LockedError names the holder; .close() lets go
+    write_boot(data_dir, boot: int, runtime: Path) -> BootRecord         by the session's leader
+    read_boot(data_dir) -> BootRecord | None         SessionError when it cannot be read
+    directory_mark(data_dir) -> str                  what tells a directory from its copies
+    end_old_session(data_dir, timeout_s=10.0) -> int number of processes killed; SessionError when some remain
+    session_members(sid: int) -> list[int]           pids, zombies not counted
+    SESSION_VARIABLE                                 to be passed on to whatever a node starts
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import struct
+import time
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from kernel.errors import LockedError, SessionError
+from kernel.helper.os_processes import ProcessRow, descendants, read_process, read_processes
+
+_BOOT_FILE = "boot.json"
+_LOCK_FILE = "lock"
+_LEADER_FILE = "leader"
+_FLOCK = struct.Struct("@hhqqi0q")  # struct flock of fcntl(2): type, whence, start, length, pid
+_LOCKS = Path("/proc/locks")
+_LOCK_TRIES = 20
+_PROOF_S = 2.0
+_PAUSE_S = 0.02
+SESSION_VARIABLE = "WEFTOS_SESSION"
+
+
+@dataclass(frozen=True, slots=True)
+class BootRecord:
+    """The running or last boot. ``start_ticks``: the leader's start, in clock ticks of the machine's boot.
+
+    ``directory`` is the :func:`directory_mark` of the data directory it was written in.
+
+    ``session_leader`` is 0 when the node had no session of its own; then there is none to end.
+    """
+
+    boot: int
+    session_leader: int
+    start_ticks: int
+    runtime: str
+    machine_boot: str
+    directory: str
+
+
+class DataLock:
+    """A held lock. It ends with the process or with :meth:`close`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def lock(data_dir: Path) -> DataLock:
+    """Lock ``data_dir`` for this process, or raise LockedError at once."""
+    fd = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        for _ in range(_LOCK_TRIES):  # a holder that nobody can name has most often just let go
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+                return DataLock(fd)
+            if pid := _holder(fd) or max(_leader_of(data_dir), 0):
+                break
+        holder = f"process {pid}" if pid else "another process"
+        raise LockedError(
+            f"{data_dir} is in use by {holder}: stop that node first (weftos down --data {data_dir})", pid
+        )
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _holder(fd: int) -> int:
+    """The process that has locked the file, 0 when /proc does not tell. The kernel says who: what stands in the file
+    anybody can have written who can write there.
+    """
+    try:
+        return flock_holder(_LOCKS.read_text(), _device_of(fd), os.fstat(fd).st_ino)
+    except OSError:
+        return 0
+
+
+def flock_holder(locks: str, device: str, inode: int) -> int:
+    """Who holds the flock(2) of a file, by the text of /proc/locks (proc_locks(5)); 0 when that does not tell.
+
+    ``device``: major and minor number, hexadecimal; empty when not known: then any with such an inode will do, if
+    there is only one.
+    """
+    rows = [line.split() for line in locks.splitlines()]
+    held = {
+        int(row[4])
+        for row in rows
+        if row[1] == "FLOCK"
+        and row[5].endswith(f":{inode}")
+        and row[5].startswith(f"{device}:" if device else "")
+    }
+    return max(held.pop(), 0) if len(held) == 1 else 0
+
+
+def _device_of(fd: int) -> str:
+    """The device as /proc/locks names it, empty when not known: that of the mount. What stat(2) says is another one on
+    some file systems (btrfs, overlayfs).
+    """
+    about = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines())
+    mount = about.get("mnt_id", "").strip()
+    for row in map(str.split, Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()):
+        if row[0] == mount:
+            major, minor = map(int, row[2].split(":"))
+            return f"{major:02x}:{minor:02x}"
+    return ""
+
+
+def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
+    """Record this process's session as the one to end before the next boot. Durable on return.
+
+    Only the session's leader does so: a node that was started inside somebody's session does not own that. From then
+    on it can be known as this directory's, to its end, and so can what it starts with :data:`SESSION_VARIABLE`.
+    """
+    leader = read_process(os.getpid()) if os.getsid(0) == os.getpid() else None
+    record = BootRecord(
+        boot=boot,
+        session_leader=leader.pid if leader else 0,
+        start_ticks=leader.start_ticks if leader else 0,
+        runtime=str(runtime),
+        machine_boot=_machine_boot(),
+        directory=directory_mark(data_dir),
+    )
+    os.environ.pop(SESSION_VARIABLE, None)
+    if leader:
+        _lock_as_leader(data_dir)
+        os.environ[SESSION_VARIABLE] = _mark(record)
+    text = json.dumps({**asdict(record), "boot": f"{boot:016x}"}, indent=1)
+    path = data_dir / _BOOT_FILE
+    fresh = data_dir / f"{_BOOT_FILE}.new"
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(fd)
+    os.replace(fresh, path)
+    directory = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    return record
+
+
+def read_boot(data_dir: Path) -> BootRecord | None:
+    """The record of the last boot on this very directory, None when there was none."""
+    path = data_dir / _BOOT_FILE
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        record = BootRecord(
+            boot=int(fields["boot"], 16),
+            session_leader=fields["session_leader"],
+            start_ticks=fields["start_ticks"],
+            runtime=fields["runtime"],
+            machine_boot=fields["machine_boot"],
+            directory=fields["directory"],
+        )
+        if type(record.session_leader) is not int or type(record.start_ticks) is not int:
+            raise ValueError("session_leader and start_ticks must be numbers")
+        if type(record.runtime) is not str:
+            raise ValueError("runtime must be a path")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise SessionError(
+            f"{path} cannot be read ({type(error).__name__}: {error}), so that processes of the last run "
+            "cannot be found: see that no process of this node is left, then delete the file"
+        ) from error
+    return record if record.directory == directory_mark(data_dir) else None
+
+
+def directory_mark(data_dir: Path) -> str:
+    """What a directory keeps when it is moved, and does not share with its copies: device and inode."""
+    found = os.stat(data_dir)
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def end_old_session(data_dir: Path, timeout_s: float = 10.0) -> int:
+    """Kill what is left of the last run and wait until it is gone. To be called with the lock held.
+
+    Returns how many processes were killed. The session of the caller is never touched. Raises SessionError when the
+    record names processes that do not show that they are of a run on this directory; then none is killed.
+    """
+    record = read_boot(data_dir)
+    if record is None or record.machine_boot != _machine_boot():
+        return 0
+    deadline = time.monotonic() + timeout_s
+    _await_proof(data_dir, record, min(deadline, time.monotonic() + _PROOF_S))
+    killed: set[int] = set()
+    while members := _old_members(record) or _cut_loose(record):  # again, for what was forked meanwhile
+        if time.monotonic() >= deadline:
+            left = ", ".join(str(process.pid) for process in members)
+            raise SessionError(
+                f"processes of the last run are still there {timeout_s:g} s after they were killed: {left}"
+            )
+        _kill_and_wait(members, deadline)
+        killed.update(process.pid for process in members)
+    return len(killed)
+
+
+def session_members(sid: int) -> list[int]:
+    """All living processes of session ``sid``."""
+    return [row.pid for row in read_processes().values() if row.alive and row.session == sid]
+
+
+def _await_proof(data_dir: Path, record: BootRecord, deadline: float) -> None:
+    """Until a living member shows whose session it is, or there is none. What is just ending has no environment any
+    more, hence the patience. Raises SessionError.
+    """
+    while (members := _old_members(record)) and not _is_proven(data_dir, record, members):
+        if time.monotonic() >= deadline:
+            pids = ", ".join(str(process.pid) for process in members)
+            raise SessionError(
+                f"{data_dir / _BOOT_FILE} says that processes {pids} are of the last run, and none of them shows that "
+                "it is: nothing was ended, and nothing is started beside them. Look at them (ps); end those of "
+                "this node, then delete the file"
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _is_proven(data_dir: Path, record: BootRecord, members: list[ProcessRow]) -> bool:
+    """Whether the session of ``record`` was led by a run on ``data_dir``."""
+    mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
+    return _leader_of(data_dir) == record.session_leader or any(
+        mark in _environment_of(process.pid)
+        for process in members
+        if process.session == record.session_leader
+    )
+
+
+def _mark(record: BootRecord) -> str:
+    return f"{record.session_leader}:{record.start_ticks}:{record.machine_boot}:{record.directory}"
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    """What the process was started with; nothing when that is closed to this one."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _lock_as_leader(data_dir: Path) -> None:
+    """Hold, for as long as this process lives, what tells others that it leads a session on ``data_dir``.
+
+    Closing any descriptor of that file would give the lock up, so this one stays open and no other is opened.
+    """
+    fd = os.open(data_dir / _LEADER_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    wish = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _leader_byte(data_dir), 1, 0)
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETLK, wish)
+    except OSError as error:
+        os.close(fd)
+        holder = _leader_of(data_dir)
+        who = f"process {holder}" if holder else str(error)
+        raise SessionError(
+            f"{data_dir} is still led by an earlier run ({who}): end it, then start again"
+        ) from error
+
+
+def _leader_of(data_dir: Path) -> int:
+    """The process that holds :func:`_lock_as_leader`, 0 when none does."""
+    try:
+        fd = os.open(data_dir / _LEADER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return 0
+    at = _leader_byte(data_dir)
+    try:
+        wish = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
+        kind, _, start, length, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, wish))
+    finally:
+        os.close(fd)
+    return pid if (kind, start, length) == (fcntl.F_WRLCK, at, 1) else 0
+
+
+def _leader_byte(data_dir: Path) -> int:
+    """Which byte is locked: another one in each directory, so that no link to another file's locks passes for it."""
+    return int.from_bytes(sha256(directory_mark(data_dir).encode()).digest()[:7], "big")
+
+
+def _may_be_ours(record: BootRecord) -> bool:
+    if record.session_leader in (0, os.getsid(0)):
+        return False
+    leader = read_process(record.session_leader)
+    return leader is None or leader.start_ticks == record.start_ticks
+
+
+def _old_members(record: BootRecord) -> list[ProcessRow]:
+    """Those of the session, and what is below them in sessions of its own."""
+    if not _may_be_ours(record):
+        return []
+    rows = read_processes()
+    roots = [row.pid for row in rows.values() if row.alive and row.session == record.session_leader]
+    members = {*roots, *(below for root in roots for below in descendants(rows, root))}
+    return [
+        rows[pid]
+        for pid in sorted(members)
+        if rows[pid].start_ticks >= record.start_ticks and _is_my_users(pid)
+    ]
+
+
+def _cut_loose(record: BootRecord) -> list[ProcessRow]:
+    """What left the session, and was left by whoever adopted it: it has the session's mark still.
+
+    A node takes such along at its end; one that was killed could not. What has given up its environment is not found.
+    """
+    mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
+    return [
+        process
+        for process in read_processes().values()
+        if process.alive
+        and process.session != os.getsid(0)
+        and _is_my_users(process.pid)
+        and mark in _environment_of(process.pid)
+    ]
+
+
+def _kill_and_wait(processes: list[ProcessRow], deadline: float) -> None:
+    """SIGKILL each, then wait until all have ended or the deadline is over."""
+    poll = select.poll()
+    waiting: set[int] = set()
+    try:
+        for process in processes:
+            pidfd = _open(process)
+            if pidfd is not None:
+                waiting.add(pidfd)
+                poll.register(pidfd, select.POLLIN)
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        while waiting and (left_s := deadline - time.monotonic()) > 0:
+            for pidfd, _ in poll.poll(left_s * 1000):
+                poll.unregister(pidfd)
+                waiting.remove(pidfd)
+                os.close(pidfd)
+    finally:
+        for pidfd in waiting:
+            os.close(pidfd)
+
+
+def _open(process: ProcessRow) -> int | None:
+    """A pidfd of ``process``, None when it is gone, even if its pid has been given out again."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    present = read_process(process.pid)
+    if present and (present.session, present.start_ticks) == (process.session, process.start_ticks):
+        return pidfd
+    os.close(pidfd)
+    return None
+
+
+def _is_my_users(pid: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _machine_boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

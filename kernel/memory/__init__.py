@@ -1,0 +1,1 @@
+"""Documents and their vectors, asked of the archive."""

@@ -1,0 +1,164 @@
+"""Memory as the node offers it: the archive finds and holds the texts, the node decides who may see which.
+
+Everything the archive answers is checked once more against :class:`kernel.state.documents.Documents`, so that an index
+that is behind, or foreign, shows nobody what is forgotten or not theirs. What was written before a question is found by
+it: the journal is flushed first, and the archive is told how far it reaches before it is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from chain.errors import LedgerUnavailable
+from kernel.bounds import Bounds
+from kernel.errors import Invalid, TimedOut, Unavailable
+from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.state.recorder import Recorder
+from kernel.values import canonical, cut_bytes
+
+Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
+Mode = Literal["hybrid", "vector", "bm25"]
+
+MOST_OWNERS = 50
+_HIT_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "title": str,
+    "text": str,
+    "score": (int, float),
+    "parts": dict,
+    "seq": int,
+    "owner": str,
+    "scope": str,
+}
+
+
+async def no_archive(op: str, args: dict[str, Any]) -> Any:
+    """Stands for an archive on a node that has none."""
+    raise HelperLost("archive is not running")
+
+
+class Memory:
+    """Questions to memory. ``reader`` is the address that asks, None for a person."""
+
+    def __init__(self, recorder: Recorder, bounds: Bounds, archive: Ask = no_archive) -> None:
+        self._ledger = recorder.ledger
+        self._documents = recorder.state.documents
+        self._bounds = bounds
+        self._archive = archive
+
+    async def search(self, query: str, k: int, reader: str | None, mode: Mode = "hybrid") -> dict[str, Any]:
+        """``results``: the best ``k`` documents that ``reader`` may see, best first; and ``mode``, ``degraded`` (why a
+        part of the search is missing, empty when none is), ``embedder``.
+
+        Raises Invalid, Unavailable, TimedOut.
+        """
+        size = len(query.encode("utf-8", "surrogatepass"))
+        if size > self._bounds.memory_query_bytes:
+            raise Invalid(f"query of {size} bytes, limit {self._bounds.memory_query_bytes}")
+        if not query.strip():
+            raise Invalid("the query is empty: say what to look for")
+        if not 1 <= k <= self._bounds.memory_results:
+            raise Invalid(f"k is {k}, must be 1 to {self._bounds.memory_results}")
+        answer = await self._ask("search", {"query": query, "k": k, "owner": reader, "mode": mode})
+        answer = answer if isinstance(answer, dict) else {}
+        found = (hit for hit in answer.get("results", ()) if _is_hit(hit))
+        hits = [shown for hit in found if (shown := self._shown(hit, reader)) is not None]
+        return {
+            "results": hits[:k],
+            **{field: str(answer.get(field, "")) for field in ("mode", "degraded", "embedder")},
+        }
+
+    def _shown(self, hit: dict[str, Any], reader: str | None) -> dict[str, Any] | None:
+        """The hit with what the node itself knows of it; None when ``reader`` may not see it, or it is not what was
+        written.
+        """
+        text = hit["text"]
+        if not self._documents.may_read(hit["id"], reader):
+            return None
+        fact = self._documents.readable(hit["id"], reader)
+        if not fact.is_shown(hit["title"], text):
+            return None
+        if not (fact.is_text(text) or (bool(hit.get("cut")) and fact.may_begin(text))):
+            return None
+        return {**hit, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq}
+
+    async def read(self, ident: str, reader: str | None) -> dict[str, Any]:
+        """One document whole. Raises NotFound, Unavailable, TimedOut."""
+        fact = self._documents.readable(ident, reader)
+        found = await self._ask("read", {"id": ident, "owner": reader})
+        if not isinstance(found, dict) or found.get("id") != ident or not isinstance(found.get("text"), str):
+            raise Unavailable(
+                f"the archive does not give document {ident}: it may still be reading the journal"
+            )
+        if not (fact.is_text(found["text"]) and fact.is_shown(str(found.get("title")), found["text"])):
+            raise Unavailable(
+                f"the archive gives another text or title for document {ident} than entry {fact.seq} names by its "
+                "hash: its files were changed; stop the node, delete archive/ in its data directory, and it is built "
+                "again"
+            )
+        return {**found, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq, "bytes": fact.bytes}
+
+    async def stats(self) -> dict[str, Any]:
+        """What the node holds, and ``index``: what the archive says of its index, or why it says nothing."""
+        try:
+            index = await self._ask("stats", {})
+        except (Unavailable, TimedOut) as error:
+            index = {"fault": str(error)}
+        return {
+            "documents": len(self._documents),
+            "bytes": self._documents.bytes,
+            "owners": self._documents.owners(MOST_OWNERS),
+            "index": index,
+        }
+
+    async def reindex(self) -> dict[str, Any]:
+        """Have the index built anew. Raises Unavailable, TimedOut."""
+        answer = await self._ask("reindex", {})
+        return answer if isinstance(answer, dict) else {}
+
+    async def _ask(self, op: str, args: dict[str, Any]) -> Any:
+        with contextlib.suppress(LedgerUnavailable):  # what is on the disk can be searched all the same
+            await self._ledger.barrier()
+        limit_s = self._bounds.memory_timeout_s
+        try:
+            return await asyncio.wait_for(self._archive(op, args), limit_s)
+        except HelperLost as error:
+            raise Unavailable(f"memory cannot be searched now: {error}") from error
+        except HelperRefused as error:
+            raise Unavailable(f"the archive refused to {op}: {error}") from error
+        except TimeoutError:
+            raise TimedOut(f"memory did not answer within {limit_s:g} s; the archive may be busy") from None
+
+
+def _is_hit(hit: Any) -> bool:
+    return isinstance(hit, dict) and all(
+        isinstance(hit.get(field), kind) for field, kind in _HIT_FIELDS.items()
+    )
+
+
+def hits_text(hits: list[dict[str, Any]], limit_bytes: int) -> str:
+    """Hits as the JSON text a model reads: a list, as many as fit into ``limit_bytes``, each with an even share."""
+    share = limit_bytes // (2 * max(1, len(hits)))
+    shown = [
+        {**{field: hit[field] for field in _HIT_FIELDS}, "text": cut_bytes(hit["text"], share)[0]}
+        for hit in hits
+    ]
+    while len((text := canonical(shown)).encode()) > limit_bytes:
+        shown.pop()
+    return text
+
+
+def document_text(document: dict[str, Any], offset: int, limit_bytes: int) -> str:
+    """A document from character ``offset`` on, as JSON of at most ``limit_bytes``; ``next_offset``: there is more."""
+    shown = {field: document.get(field) for field in ("id", "title", "owner", "scope", "seq")}
+    rest, size = document["text"][offset:], limit_bytes
+    while True:
+        piece, cut = cut_bytes(rest, size)
+        more = {"next_offset": offset + len(piece)} if cut else {}
+        text = canonical({**shown, "text": piece, **more})
+        if len(text.encode()) <= limit_bytes:
+            return text
+        size //= 2

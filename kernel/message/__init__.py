@@ -1,0 +1,1 @@
+"""Messages within a node: mailboxes, dead letters, who watches."""

@@ -1,0 +1,303 @@
+"""Messages: acceptance, refusal, death and replay.
+
+What is refused here is an error to the sender and leaves no dead letter. What is accepted is durable before the
+sender hears of it, and from then on ends in exactly one way: acknowledged, dead-lettered, dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from chain.errors import LedgerUnavailable
+from chain.ledger.ledger import Draft, Ticket
+from kernel.bounds import Bounds
+from kernel.errors import Invalid, MailboxFull, NotFound, Refused
+from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
+from kernel.process.live import LiveTable
+from kernel.state.recorder import Recorder
+from kernel.state.state import DeadLetter, Mail, State
+
+OPERATOR = "operator"
+BURIED_AT_ONCE = (
+    100  # between two rounds of the event loop: mailboxes that are full end without holding it up
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message before acceptance. ``rights`` None: the sender is a person. ``cause`` is a sequence number.
+
+    ``answers``, ``status`` and ``waiting`` as in :class:`kernel.state.state.Mail`.
+    """
+
+    sender: str
+    target: str
+    text: str
+    session: str
+    trace: bytes
+    cause: int
+    rights: frozenset[str] | None = None
+    wants_reply: bool = False
+    reply_to: str = ""
+    deadline_us: int = 0
+    pid: int = 0
+    answers: str = ""
+    status: str = ""
+    waiting: tuple[str, ...] = ()
+
+
+class Post:
+    """The node's post office. ``on_arrival(address)`` is called after each acceptance, ``on_dead`` after each death.
+
+    ``has_ended(message id)``: its turn has ended, and the disk has yet to take that.
+    ``abroad(out, seq)`` drafts a message whose target names another node, as :meth:`draft` does.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        live: LiveTable,
+        bounds: Bounds,
+        on_arrival: Callable[[str], None],
+        on_dead: Callable[[DeadLetter], None],
+    ) -> None:
+        self._recorder = recorder
+        self._state: State = recorder.state
+        self._live = live
+        self._bounds = bounds
+        self._on_arrival = on_arrival
+        self._on_dead = on_dead
+        self._burials: dict[str, str] = {}  # why, of mailboxes that are being buried
+        self._resumes = False
+        self.settle: Callable[[str], Sequence[Draft]]
+        self.has_ended: Callable[[str], bool] = lambda message: False
+        self.abroad: Callable[[Outgoing, int], tuple[Draft, str, str]]
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def resolve(self, target: str, beginning: bool = False) -> str:
+        """The address a target means: a PID, an address or a unique name; with ``beginning``, which is for looking
+        alone, also the beginning of one. Raises NotFound, Refused.
+
+        A name means first a child of ``/user``, then what no agent is above, then what is below agents: no agent can
+        have a child that takes what was meant for another. It is the address of a slot: neither the root supervisor
+        nor a helper below ``/kernel`` can be meant.
+        """
+        match parse_target(target):
+            case PidTarget(pid):
+                return self._resolve_pid(pid)
+            case AddressTarget(address):
+                if address not in self._state.slots:
+                    raise NotFound(f"no process at {address}; weftos ps lists them")
+                return address
+            case NameTarget(name):
+                return self._resolve_name(name, beginning)
+
+    def _resolve_name(self, name: str, beginning: bool) -> str:
+        found = self._nearest(self._state.named(name))
+        if not found and beginning:
+            found = self._nearest(self._state.beginning(name))
+        if not found:
+            raise NotFound(f"no process named {name}; weftos ps lists them")
+        if len(found) > 1:
+            raise Refused(
+                f"{name} is not unique ({', '.join(sorted(found)[:4])}); use the address or the PID"
+            )
+        return found[0]
+
+    def _nearest(self, found: list[str]) -> list[str]:
+        """Of these, the children of /user; else those that are below supervisors alone; else all."""
+        own = [address for address in found if address.count("/") == 2]
+        return own or [address for address in found if not self._is_below_an_agent(address)] or found
+
+    def _is_below_an_agent(self, address: str) -> bool:
+        above = (self._state.slots.get(at) for at in ancestors(address))
+        return any(slot is not None and slot.spec.type == "worker" for slot in above)
+
+    def _resolve_pid(self, pid: int) -> str:
+        process = self._live.get(pid)
+        if process is not None and process.address in self._state.slots:  # the root supervisor has no slot
+            return process.address
+        address = self._state.pids.get(pid)
+        slot = self._state.slots.get(address) if address is not None else None
+        if slot is None:
+            raise NotFound(f"no process {pid} below /user; weftos ps lists them")
+        if slot.pid == pid:
+            return slot.address
+        raise NotFound(f"process {pid} is gone; its successor at {slot.address} is {slot.pid}")
+
+    # -- acceptance ----------------------------------------------------------------------------------------------
+
+    def draft(self, out: Outgoing, seq: int) -> tuple[Draft, str, str]:
+        """Check one message and draft its entry, to be written as sequence ``seq``.
+
+        Returns the draft, the message id and the address. Raises NotFound, Refused, Busy or Invalid.
+        """
+        if out.rights is not None:
+            self._check_trace(out.trace)
+        if "@" in out.target:
+            return self.abroad(out, seq)
+        address = self.resolve(out.target)
+        slot = self._state.slots[address]
+        if slot.spec.type != "worker":
+            raise Refused(f"{address} is a supervisor: it takes no messages")
+        down = self._state.down(address)
+        if down is not None:
+            raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
+        size = len(out.text.encode("utf-8", "surrogatepass"))
+        if size > self._bounds.message_bytes:
+            raise Invalid(f"message of {size} bytes, limit {self._bounds.message_bytes}")
+        box: Mapping[str, Mail] = self._state.mail.get(address, {})
+        if len(box) >= self._bounds.mailbox_messages:
+            raise MailboxFull(
+                f"mailbox of {address} is full ({len(box)} messages, limit {self._bounds.mailbox_messages})"
+            )
+        may_be_full = (len(box) + 1) * self._bounds.message_bytes > self._bounds.mailbox_bytes
+        held = sum(mail.size_bytes for mail in box.values()) if may_be_full else 0
+        if held + size > self._bounds.mailbox_bytes:
+            raise MailboxFull(
+                f"mailbox of {address} is full ({held} bytes, limit {self._bounds.mailbox_bytes})"
+            )
+        ident = f"m{seq}"
+        body = {
+            "id": ident,
+            "sender": out.sender,
+            "to": address,
+            "text": out.text,
+            "session": out.session,
+            "reply_to": out.reply_to,
+            "wants_reply": out.wants_reply,
+            "deadline_us": out.deadline_us,
+            "rights": None if out.rights is None else sorted(out.rights),
+            "waiting": list(out.waiting),
+        }
+        draft = Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
+        return draft, ident, address
+
+    def _check_trace(self, trace: bytes) -> None:
+        """Agents that keep each other busy, with nobody asking, are stopped."""
+        limit = self._bounds.messages_per_trace
+        if self._state.traces.messages(trace) >= limit:
+            raise Refused(
+                f"more than {limit} messages came of one message from outside; nobody asked for more"
+            )
+
+    def arrived(self, address: str) -> None:
+        """Say that an accepted message was written."""
+        self._on_arrival(address)
+
+    def accept(self, out: Outgoing) -> tuple[Mail, Ticket]:
+        """Accept one message. It may be told to the sender once the ticket is durable.
+
+        It is delivered at the loop's next round at the earliest, so that the caller can watch it from the start.
+        """
+        draft, ident, address = self.draft(out, self._recorder.ledger.next_seq)
+        ticket = self._recorder.commit([draft], durable=True)
+        mail = self._state.find_mail(ident)
+        assert mail is not None
+        asyncio.get_running_loop().call_soon(self.arrived, address)
+        return mail, ticket
+
+    # -- death and replay ----------------------------------------------------------------------------------------
+
+    def bury(self, ident: str, why: str, extra: tuple[Draft, ...] = ()) -> Ticket | None:
+        """Turn an accepted message into a dead letter, after the records in ``extra``; None when there is none.
+
+        Without ``extra``, the open intents of its turn get their outcomes first.
+        """
+        mail = self._state.find_mail(ident)
+        if mail is None:
+            return None
+        body = {"id": ident, "to": mail.to, "why": why}
+        draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
+        ticket = self._recorder.commit([*(extra or self.settle(ident)), draft], durable=True)
+        self._on_dead(self._state.dead[ident])
+        drops = self._drops(ident)
+        if drops:
+            self._recorder.commit_later(drops)
+        return ticket
+
+    def _drops(self, newest: str) -> list[Draft]:
+        """What drops the oldest dead letters, so that the rest is within its limits; never the newest."""
+        state, bounds = self._state, self._bounds
+        count, held = len(state.dead) - bounds.dead_letters, state.dead_bytes - bounds.dead_letters_bytes
+        drops: list[Draft] = []
+        for letter in state.dead.values():
+            if (count <= 0 and held <= 0) or letter.mail.id == newest:
+                break
+            limit = f"{bounds.dead_letters} dead letters" if count > 0 else (
+                f"{bounds.dead_letters_bytes} bytes of dead letters"
+            )  # fmt: skip
+            body = {"id": letter.mail.id, "why": f"more than {limit}"}
+            drops.append(Draft("message.dropped", body, 0, letter.mail.id, letter.mail.trace, letter.seq))
+            count, held = count - 1, held - letter.mail.size_bytes
+        return drops
+
+    def bury_all(self, address: str, why: str) -> None:
+        """Bury everything in the mailbox of an address that is down: a few messages at a time, and later while the
+        ledger takes nothing. What runs there again meanwhile gets the rest, and a message whose turn has ended is
+        answered by that end.
+        """
+        if self._state.mail.get(address):
+            self._burials[address] = why
+            if not self._resumes:
+                self._bury_some()
+
+    def _bury_some(self) -> None:
+        self._resumes, waits = True, False
+        try:
+            for _ in range(BURIED_AT_ONCE):
+                if not self._burials:
+                    break
+                self._bury_one(*next(iter(self._burials.items())))
+        except LedgerUnavailable:
+            waits = True
+            self._recorder.when_writable("burials", self._bury_some)
+        finally:
+            self._resumes = bool(self._burials) and not waits
+            if self._resumes:
+                asyncio.get_running_loop().call_soon(self._bury_some)
+
+    def _bury_one(self, address: str, why: str) -> None:
+        """Bury the next message for ``address``; it is done with when there is none, or it cannot be buried at all."""
+        box: Mapping[str, Mail] = self._state.mail.get(address, {})
+        ident = next((one for one in box if not self.has_ended(one)), None)
+        if ident is None or self._live.at(address) is not None:
+            del self._burials[address]
+            return
+        try:
+            self.bury(ident, why)
+        except LedgerUnavailable:
+            raise
+        except Exception:
+            del self._burials[address]
+            raise
+
+    async def replay(self, ident: str, cause: int) -> Mail:
+        """Send a dead letter again, as a new message with the old sender's rights. Raises NotFound."""
+        letter = self._state.dead.get(ident)
+        if letter is None:
+            raise NotFound(f"no dead letter {ident}; weftos deadletters list shows them")
+        old = letter.mail
+        out = Outgoing(
+            sender=old.sender,
+            target=old.to,
+            text=old.text,
+            session=old.session,
+            trace=old.trace,
+            cause=cause,
+            rights=old.rights,
+            answers=old.answers,
+            status=old.status,
+        )
+        seq = self._recorder.ledger.next_seq
+        draft, new, address = self.draft(out, seq)
+        gone = Draft("message.replayed", {"id": ident, "as": new}, subject=ident, trace=old.trace, cause=seq)
+        ticket = self._recorder.commit([draft, gone], durable=True)
+        mail = self._state.find_mail(new)
+        assert mail is not None
+        self.arrived(address)
+        await ticket.durable()
+        return mail

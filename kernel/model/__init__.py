@@ -1,0 +1,1 @@
+"""What the kernel's parts speak of: addresses, PIDs, specs, capabilities, states."""

@@ -1,0 +1,157 @@
+"""The states of a process and of a child slot, as tables, and the reasons a process exits with.
+
+A *process* is one incarnation (one PID). It is ``starting`` until its cell reports it, and at last
+``exited``. A *slot* is the place of a child under its supervisor; it outlives its incarnations. Its state
+is what the supervisor means to do with it: keep it running, bring it back (``restarting``: between an exit
+and the next report of a start), wait for a person (``parked``), or leave it be (``stopped``). A removed
+slot has no state: it is gone.
+
+What is not in a table cannot happen; :func:`advance` raises StateError for it. The rules that choose the
+slot's event are in kernel/supervision/reducer.py.
+
+    advance(table, state, event) -> state
+    PROCESS_TABLE: dict[ProcessState, dict[ProcessEvent, ProcessState]]
+    SLOT_TABLE: dict[SlotState, dict[SlotEvent, SlotState]]
+    NORMAL SHUTDOWN KILLED CRASH CELL_LOST TIMEOUT BUDGET NOCONNECTION NOPROC: str
+    shutdown_because(why: str) -> str          "shutdown:why"
+    is_reason(text: str) -> bool
+    is_orderly(reason: str) -> bool            normal, shutdown, shutdown:why
+    is_blameless(reason: str) -> bool          cell_lost, noconnection: lost with its cell or node
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from kernel.errors import StateError
+
+
+class ProcessState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    STOPPING = "stopping"
+    EXITED = "exited"
+
+
+class ProcessEvent(StrEnum):
+    STARTED = "started"  # the cell (or the node, for a supervisor) reports that it runs
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    STOP = "stop"  # an exit signal was sent; it may still finish
+    EXIT = "exit"  # the node declares it dead
+
+
+PROCESS_TABLE: dict[ProcessState, dict[ProcessEvent, ProcessState]] = {
+    ProcessState.STARTING: {
+        ProcessEvent.STARTED: ProcessState.RUNNING,
+        ProcessEvent.STOP: ProcessState.STOPPING,
+        ProcessEvent.EXIT: ProcessState.EXITED,
+    },
+    ProcessState.RUNNING: {
+        ProcessEvent.SUSPEND: ProcessState.SUSPENDED,
+        ProcessEvent.STOP: ProcessState.STOPPING,
+        ProcessEvent.EXIT: ProcessState.EXITED,
+    },
+    ProcessState.SUSPENDED: {
+        ProcessEvent.RESUME: ProcessState.RUNNING,
+        ProcessEvent.STOP: ProcessState.STOPPING,
+        ProcessEvent.EXIT: ProcessState.EXITED,
+    },
+    ProcessState.STOPPING: {
+        ProcessEvent.STARTED: ProcessState.STOPPING,  # the report crossed the signal
+        ProcessEvent.STOP: ProcessState.STOPPING,
+        ProcessEvent.EXIT: ProcessState.EXITED,
+    },
+    ProcessState.EXITED: {},
+}
+
+
+class SlotState(StrEnum):
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    PARKED = "parked"
+    STOPPED = "stopped"
+
+
+class SlotEvent(StrEnum):
+    STARTED = "started"  # the new incarnation runs
+    FAILED = "failed"  # it ended or did not start, and its restart type brings it back
+    EXCEEDED = "exceeded"  # as FAILED, but once too often: a person must look
+    ENDED = "ended"  # it ended and its restart type leaves it, or a start that was asked for failed
+    STOP = "stop"  # asked for
+    START = "start"  # asked for
+
+
+SLOT_TABLE: dict[SlotState, dict[SlotEvent, SlotState]] = {
+    SlotState.RUNNING: {
+        SlotEvent.STARTED: SlotState.RUNNING,
+        SlotEvent.FAILED: SlotState.RESTARTING,
+        SlotEvent.EXCEEDED: SlotState.PARKED,
+        SlotEvent.ENDED: SlotState.STOPPED,
+        SlotEvent.STOP: SlotState.STOPPED,
+    },
+    SlotState.RESTARTING: {
+        SlotEvent.STARTED: SlotState.RUNNING,
+        SlotEvent.FAILED: SlotState.RESTARTING,
+        SlotEvent.EXCEEDED: SlotState.PARKED,
+        SlotEvent.STOP: SlotState.STOPPED,
+    },
+    SlotState.PARKED: {
+        SlotEvent.STOP: SlotState.STOPPED,
+        SlotEvent.START: SlotState.RUNNING,
+    },
+    SlotState.STOPPED: {
+        SlotEvent.STOP: SlotState.STOPPED,
+        SlotEvent.START: SlotState.RUNNING,
+    },
+}
+
+S = TypeVar("S", bound=StrEnum)
+E = TypeVar("E", bound=StrEnum)
+
+
+def advance(table: Mapping[S, Mapping[E, S]], state: S, event: E) -> S:
+    """The state after ``event``; StateError when the table does not have it."""
+    try:
+        return table[state][event]
+    except KeyError:
+        raise StateError(
+            f"{event} cannot happen in state {state}: a fault in weftos, please report it"
+        ) from None
+
+
+NORMAL = "normal"
+SHUTDOWN = "shutdown"
+KILLED = "killed"
+CRASH = "crash"
+CELL_LOST = "cell_lost"
+TIMEOUT = "timeout"
+BUDGET = "budget"
+NOCONNECTION = "noconnection"
+NOPROC = "noproc"
+
+REASONS = frozenset({NORMAL, SHUTDOWN, KILLED, CRASH, CELL_LOST, TIMEOUT, BUDGET, NOCONNECTION, NOPROC})
+_SHUTDOWN_BECAUSE = "shutdown:"
+
+
+def shutdown_because(why: str) -> str:
+    """An orderly end with a cause, Erlang's ``{shutdown, Term}``."""
+    return _SHUTDOWN_BECAUSE + why
+
+
+def is_reason(text: str) -> bool:
+    """Whether ``text`` is a reason a process can exit with."""
+    return text in REASONS or (text.startswith(_SHUTDOWN_BECAUSE) and len(text) > len(_SHUTDOWN_BECAUSE))
+
+
+def is_orderly(reason: str) -> bool:
+    """Whether a transient child that exits so is left alone."""
+    return reason in (NORMAL, SHUTDOWN) or reason.startswith(_SHUTDOWN_BECAUSE)
+
+
+def is_blameless(reason: str) -> bool:
+    """Whether the process was lost with its cell or node, through no doing of its own."""
+    return reason in (CELL_LOST, NOCONNECTION)

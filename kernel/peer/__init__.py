@@ -1,0 +1,1 @@
+"""What nodes ask of one another: messages, spawns, monitors."""

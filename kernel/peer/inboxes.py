@@ -1,0 +1,229 @@
+"""Messages from other nodes: decided once, recorded with the decision, answered when that is on the disk.
+
+What a peer says is hostile until it is checked here. Who it is the session has proved; everything else, the sender's
+address, its rights, which question it answers, counts for no more than that peer's word does: the sender is shown as
+``ADDRESS@ORIGIN``, its sessions are apart from everybody else's, it can answer only what went to it, and its rights
+are cut down to the ceiling that this node gives the peer. What it may not do it is refused, with the reason; a flood
+of that ends its link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chain.errors import ChainError
+from chain.ledger.ledger import Draft, StateChange
+from kernel.errors import Busy, KernelError, NotFound, Refused, Unavailable
+from kernel.message.letters import MAX_WAITING, Letter, channel_rights, read_letter
+from kernel.message.mail import Outgoing
+from kernel.peer.outboxes import Way, acknowledgement
+from kernel.rate import Bucket
+from kernel.state.crossings import decision_record, forgetting_record
+from kernel.state.state import Mail
+from kernel.values import clean, cut_bytes, sha256_hex
+from mesh.delivery.delivery import Again, Answer, Inbox, Message, New
+from mesh.identity.peers import Peer
+
+Replied = Callable[[str, str, str], tuple[list[Draft], Callable[[], None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What accepting a message means: records, and what to do once they are written and once they are durable."""
+
+    records: list[Draft]
+    written: Callable[[], None] = lambda: None
+    durable: Callable[[], None] = lambda: None
+
+
+@dataclass(slots=True)
+class Local:
+    """What an arriving message meets in this node.
+
+    ``effects()`` says of each tool there is which it has; ``replied`` ends an ask; ``settled`` tells an outbox of an
+    answer; ``ended`` is told the end of a message that somebody watches.
+    """
+
+    effects: Callable[[], Mapping[str, str]]
+    replied: Replied
+    settled: Callable[[str, Answer], None]
+    ended: Callable[[str, dict[str, Any]], None]
+
+
+class Inboxes:
+    """One :class:`mesh.delivery.delivery.Inbox` a peer, over the decisions in the durable state."""
+
+    def __init__(self, way: Way, local: Local) -> None:
+        self._way = way
+        self._local = local
+        self._state = way.recorder.state
+        self._boxes: dict[str, Inbox] = {}
+        self._spoilt: set[str] = set()
+        self._refusals: dict[str, Bucket] = {}
+        self._sessions: dict[str, set[tuple[str, str]]] = {}
+
+    def receive(self, peer: Peer, message: Message) -> None:
+        """Take a message, once. Raises :class:`DeliveryError`, :class:`Refused` or :class:`Unavailable` when the link
+        has to end: then it is as if the message had not come.
+        """
+        inbox = self._inbox(peer.origin)
+        match inbox.receive(message):
+            case Again(answer):
+                self._way.after.do(lambda: self._way.send(peer.origin, answer.op()))
+            case New():
+                self._decide(peer, inbox, message)
+
+    def _inbox(self, origin: str) -> Inbox:
+        inbox = self._boxes.get(origin)
+        if inbox is None:
+            if origin in self._spoilt and len(self._way.after):
+                raise Unavailable("what was decided is not on the disk yet")
+            kept = self._state.crossings.inbox.get(origin, {})
+            inbox = Inbox(origin, [Answer(number, ident, why) for number, (ident, why) in kept.items()])
+            self._boxes[origin] = inbox
+            self._spoilt.discard(origin)
+        return inbox
+
+    def _decide(self, peer: Peer, inbox: Inbox, message: Message) -> None:
+        why = ""
+        try:
+            effect = self._effect(peer, message)
+        except KernelError as error:
+            why = cut_bytes(str(error), 500)[0]
+            self._count_refusal(peer, inbox)
+            body = {"to": "", "sender": f"@{peer.origin}", "why": why}
+            effect = Effect([Draft("message.refused", body)])
+        decision = inbox.decide(message.number, why)
+        records: list[Draft | StateChange] = [
+            *effect.records,
+            decision_record(peer.origin, message.number, message.id, decision.answer.why),
+            *(forgetting_record(peer.origin, number) for number in decision.forget),
+        ]
+        try:
+            ticket = self._way.recorder.commit(records, durable=True)
+        except ChainError as error:
+            del self._boxes[peer.origin]  # it knows a decision that is not recorded: made anew from the state
+            self._spoilt.add(peer.origin)
+            raise Unavailable(f"the journal takes nothing: {error}") from error
+        effect.written()
+
+        def durable() -> None:
+            effect.durable()
+            if self._boxes.get(peer.origin) is inbox:
+                self._way.send(peer.origin, inbox.stored(message.number).op())
+
+        self._way.after.do(durable, ticket)
+
+    def _count_refusal(self, peer: Peer, inbox: Inbox) -> None:
+        """A refusal costs a record; more of them than any mistake makes end the link."""
+        bounds = self._way.bounds
+        bucket = self._refusals.get(peer.origin)
+        if bucket is None:
+            bucket = self._refusals[peer.origin] = Bucket(bounds.peer_refusals, bounds.peer_refusals_per_s)
+        if not bucket.take(time.monotonic()):
+            inbox.forfeit()
+            raise Refused(f"{peer.name} sends what is refused, again and again")
+
+    # -- what a message does -------------------------------------------------------------------------------------
+
+    def _effect(self, peer: Peer, message: Message) -> Effect:
+        """Raises KernelError for a message that is refused."""
+        letter = read_letter(message.body, self._way.bounds.message_bytes)
+        if letter.answers:
+            return self._answer(peer, letter)
+        if "send" not in peer.may:
+            raise Refused("this node takes no messages from yours: it may not send")
+        address = self._way.post.resolve(letter.to)
+        here = f"{address}@{self._way.mesh().origin}"
+        if here in letter.waiting:
+            path = " -> ".join((*letter.waiting[letter.waiting.index(here) :], here))
+            raise Refused(f"asking {address} would wait for itself: {path}")
+        out = self._outgoing(peer, message, letter, address)
+        self._open_session(peer, address, out.session)
+        draft, _, _ = self._way.post.draft(out, self._way.recorder.ledger.next_seq)
+
+        def written() -> None:
+            asyncio.get_running_loop().call_soon(self._way.post.arrived, address)
+
+        return Effect([draft], written)
+
+    def _outgoing(self, peer: Peer, message: Message, letter: Letter, address: str) -> Outgoing:
+        sender = f"{letter.sender}@{peer.origin}"
+        return Outgoing(
+            sender=sender,
+            target=address,
+            text=clean(letter.text),
+            session=f"{clean(letter.session)}@{peer.origin}",
+            trace=letter.trace,
+            cause=-1,
+            rights=channel_rights(peer.may, letter.rights, peer.ceiling(self._local.effects())),
+            wants_reply=letter.wants_reply,
+            reply_to=f"{message.id}@{peer.origin}" if letter.wants_reply else "",
+            deadline_us=self._way.recorder.ledger.now_us() + letter.ttl_us if letter.ttl_us else 0,
+            waiting=letter.waiting,
+        )
+
+    def _open_session(self, peer: Peer, address: str, session: str) -> None:
+        """A peer can make up sessions; each costs memory once it has been remembered."""
+        known = self._sessions.get(peer.origin)
+        if known is None:
+            ours = f"@{peer.origin}"
+            known = {key for key in self._state.sessions if key[1].endswith(ours)}
+            self._sessions[peer.origin] = known
+        limit = self._way.bounds.peer_sessions
+        if (address, session) not in known and len(known) >= limit:
+            known &= {key for key in known if key in self._state.sessions or self._state.mail.get(key[0])}
+        if (address, session) not in known and len(known) >= limit:
+            raise Busy(f"your node has {len(known)} sessions here, the limit")
+        known.add((address, session))
+
+    def _answer(self, peer: Peer, letter: Letter) -> Effect:
+        """The answer to a question of this node, from the node that was asked."""
+        question = self._state.crossings.questions.get(letter.answers)
+        if question is None or question.peer != peer.origin:
+            raise NotFound("nobody waits for this answer")
+        text = clean(letter.text)
+        body = {
+            "id": question.id,
+            "peer": peer.origin,
+            "status": letter.status,
+            "reply": text,
+            "reply_hash": sha256_hex(text),
+        }
+        records = [Draft("message.replied", body, 0, question.id, question.trace, question.seq)]
+        unsettled = self._state.crossings.find(question.id) is not None
+        if unsettled:  # whoever answers it has it
+            records.insert(0, acknowledgement(question))
+        ended, after = self._local.replied(question.reply_to, letter.status, text)
+        records += ended
+
+        def durable() -> None:
+            if unsettled:
+                self._local.settled(peer.origin, Answer(question.seq, question.id))
+            self._local.ended(question.id, {"status": letter.status, "reply": text, "turn": ""})
+
+        return Effect(records, after, durable)
+
+
+def chain_of(turns: Mapping[str, Any], mail: Mail, origin: str) -> tuple[str, ...]:
+    """Who waits for the answer to ``mail``, as far as it is known: through asks of this node, and as other nodes say.
+
+    ``turns`` are the open turns by id. The first asker comes first. Raises Refused when the chain is too long.
+    """
+    chain: list[str] = []
+    while mail.reply_to and len(chain) <= MAX_WAITING:
+        if "@" in mail.reply_to:
+            chain = [*mail.waiting, *chain]
+            break
+        chain.insert(0, f"{mail.sender}@{origin}")
+        turn = turns.get(mail.reply_to.partition(":")[0])
+        if turn is None:
+            break
+        mail = turn.mail
+    if len(chain) >= MAX_WAITING:
+        raise Refused(f"{len(chain)} processes wait for this one already, the limit is {MAX_WAITING}")
+    return tuple(chain)

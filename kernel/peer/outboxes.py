@@ -1,0 +1,251 @@
+"""Messages to other nodes: recorded, carried, answered for.
+
+``mesh.delivery.delivery`` decides what goes out and when something is given up; here that is joined to the journal.
+Three rules keep a crash at any moment from losing or doubling a message:
+
+- A message goes out only once its entry is on the disk, since its number is that entry's sequence.
+- An answer is recorded, and on the disk, before the outbox knows of it: what the outbox has settled the other node
+  forgets.
+- What is given up is on the disk as a dead letter before anything else goes out.
+
+What waits to go out when a link ends is not sent over the next one: there everything goes out again, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from chain.errors import LedgerUnavailable
+from chain.journal.group import Group
+from chain.ledger.ledger import Draft
+from kernel.bounds import Bounds
+from kernel.errors import Busy, Invalid, NotFound
+from kernel.message.letters import write_letter
+from kernel.message.mail import Outgoing, Post
+from kernel.model.address import parse_target
+from kernel.peer.mesh_port import MeshPort
+from kernel.state.after_durable import AfterDurable
+from kernel.state.recorder import Recorder
+from kernel.state.state import Mail
+from mesh.delivery.delivery import Answer, DeadLetter, Effect, Outbox, Parcel, Send
+from mesh.errors import LinkDown, LinkFull
+from mesh.identity.peers import Peer
+
+MAYBE = "maybe delivered"
+EFFECTS_AT_ONCE = 100  # between two rounds of the event loop: a full outbox is given up without holding it up
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What both directions of the way to other nodes work with. ``mesh()`` is the node's mesh as it is now."""
+
+    recorder: Recorder
+    post: Post
+    bounds: Bounds
+    after: AfterDurable
+    mesh: Callable[[], MeshPort]
+
+    def send(self, origin: str, op: dict[str, object]) -> None:
+        """Send, or lose: what is lost with a link is sent again over the next."""
+        try:
+            self.mesh().send_op(origin, op)
+        except LinkDown:
+            return
+        except LinkFull as error:
+            self.mesh().cut(origin, str(error))
+
+    def name_of(self, origin: str) -> str:
+        """A peer's petname, or its origin when it is none any more."""
+        peer = self.mesh().peer(origin)
+        return origin if peer is None else peer.name
+
+
+class Outboxes:
+    """One :class:`mesh.delivery.delivery.Outbox` a peer, over the outbox in the durable state."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._state = way.recorder.state
+        self._boxes: dict[str, Outbox] = {}
+        self._newest: dict[str, int] = {}
+        self._links: dict[str, int] = {}
+        self._effects: deque[tuple[str, int | None, Effect]] = deque()
+        self._resumes = False
+        for peer, box in self._state.crossings.outbox.items():
+            self._boxes[peer] = Outbox(peer, [self._parcel(mail) for mail in box.values()])
+            self._newest[peer] = max(mail.seq for mail in box.values())
+        way.recorder.ledger.on_group(self._durable)
+
+    def _parcel(self, mail: Mail) -> Parcel:
+        return Parcel(
+            mail.seq, mail.id, mail.deadline_us, write_letter(mail, self._way.recorder.ledger.now_us())
+        )
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    def draft(self, out: Outgoing, local: str, peer: Peer, seq: int) -> tuple[Draft, str, str]:
+        """Check a message for the process ``local`` of ``peer`` and draft its entry, as :meth:`Post.draft` does.
+
+        An answer is taken though the outbox is full: whoever asked is waiting for it.
+        """
+        parse_target(local)
+        size = len(out.text.encode("utf-8", "surrogatepass"))
+        if size > self._way.bounds.message_bytes:
+            raise Invalid(f"message of {size} bytes, limit {self._way.bounds.message_bytes}")
+        box: Mapping[str, Mail] = self._state.crossings.outbox.get(peer.origin, {})
+        limit = self._way.bounds.outbox_messages * (2 if out.answers else 1)
+        if len(box) >= limit:
+            raise Busy(f"{len(box)} messages wait for {peer.name}, limit {limit}")
+        held = self._state.crossings.held_bytes[peer.origin]
+        if held + size > self._way.bounds.outbox_bytes * (2 if out.answers else 1):
+            raise Busy(f"{held} bytes wait for {peer.name}, limit {self._way.bounds.outbox_bytes}")
+        due_us = self._way.recorder.ledger.now_us() + int(self._way.bounds.carriage_s * 1e6)
+        ident, target = f"m{seq}", f"{local}@{peer.origin}"
+        body = {
+            "id": ident,
+            "sender": out.sender,
+            "to": target,
+            "peer": peer.origin,
+            "text": out.text,
+            "session": out.session,
+            "reply_to": out.reply_to,
+            "wants_reply": out.wants_reply,
+            "deadline_us": min(out.deadline_us, due_us) if out.deadline_us else due_us,
+            "answer_by_us": out.deadline_us,
+            "rights": None if out.rights is None else sorted(out.rights),
+            "waiting": list(out.waiting),
+            "answers": out.answers,
+            "status": out.status,
+        }
+        draft = Draft("message.sent", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
+        return draft, ident, target
+
+    def _durable(self, group: Group) -> None:
+        """Put what has become durable into the outboxes."""
+        for peer, box in list(self._state.crossings.outbox.items()):
+            newest = self._newest.get(peer, -1)
+            fresh = []
+            for mail in reversed(box.values()):
+                if mail.seq <= newest:
+                    break
+                fresh.append(mail)
+            for mail in reversed(fresh):
+                if mail.seq < group.size:
+                    self._newest[peer] = mail.seq
+                    self._perform(peer, self._box(peer).put(self._parcel(mail)))
+
+    def _box(self, peer: str) -> Outbox:
+        box = self._boxes.get(peer)
+        if box is None:
+            box = self._boxes[peer] = Outbox(peer)
+        return box
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def up(self, peer: str) -> None:
+        """There is a new link: all that is unanswered goes out again."""
+        self._links[peer] = self._links.get(peer, 0) + 1
+        self._perform(peer, self._box(peer).up())
+
+    def down(self, peer: str) -> None:
+        """The link is gone."""
+        self._links[peer] = self._links.get(peer, 0) + 1
+        self._box(peer).down()
+
+    def answered(self, peer: Peer, answer: Answer) -> None:
+        """The other node has taken a message, or refused it."""
+        mail = self._state.crossings.find(answer.id)
+        if mail is None or mail.peer != peer.origin or mail.seq != answer.number:
+            return
+        try:
+            if answer.why:
+                ticket = self._way.post.bury(mail.id, f"refused by {peer.name}: {answer.why}")
+            else:
+                ticket = self._way.recorder.commit([acknowledgement(mail)])
+        except LedgerUnavailable:
+            self._way.recorder.when_writable(("answered", mail.id), lambda: self.answered(peer, answer))
+            return
+        self._way.after.do(lambda: self.settled(peer.origin, answer), ticket)
+
+    def settled(self, peer: str, answer: Answer) -> None:
+        """The answer is on the disk: the outbox may know of it."""
+        effects = self._box(peer).answer(answer)
+        self._perform(peer, [effect for effect in effects if isinstance(effect, Send)])
+
+    # -- giving up -----------------------------------------------------------------------------------------------
+
+    def expire(self) -> None:
+        """Give up what is past its deadline; not while that cannot be recorded."""
+        if self._way.recorder.ledger.read_only is None:
+            now_us = self._way.recorder.ledger.now_us()
+            for peer, box in list(self._boxes.items()):
+                due_us = box.next_deadline_us
+                if due_us is not None and due_us <= now_us:
+                    self._perform(peer, box.expire(now_us))
+
+    def withdraw(self, mail: Mail, why: str) -> None:
+        """Nobody waits any more for a question that was not acknowledged."""
+        effects = self._box(mail.peer).withdraw(mail.seq, why)
+        if not effects:  # not on the disk yet, so never sent
+            effects = [DeadLetter(self._parcel(mail), why, False)]
+        self._perform(mail.peer, effects)
+
+    def clear(self, peer: str, why: str) -> None:
+        """Give up everything for a peer that is none any more."""
+        self._perform(peer, self._box(peer).clear(why))
+
+    def _perform(self, peer: str, effects: list[Effect]) -> None:
+        link = self._links.get(peer)
+        self._effects.extend((peer, link, effect) for effect in effects)
+        if not self._resumes:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Carry out some of what waits, in its order, and the rest in the next rounds of the loop: also when one fails,
+        or others follow from it, as when a link that is full is cut.
+        """
+        self._resumes = True
+        try:
+            for _ in range(min(EFFECTS_AT_ONCE, len(self._effects))):
+                peer, link, effect = self._effects.popleft()
+                if isinstance(effect, Send):
+                    self._send(peer, link, effect)
+                elif isinstance(effect, DeadLetter):
+                    self._bury(effect)
+        finally:
+            self._resumes = bool(self._effects)
+            if self._resumes:
+                asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _send(self, peer: str, link: int | None, send: Send) -> None:
+        def go() -> None:
+            if self._links.get(peer) == link:
+                self._way.send(peer, send.op)
+
+        self._way.after.do(go)
+
+    def _bury(self, letter: DeadLetter) -> None:
+        why = f"{letter.why} ({MAYBE})" if letter.maybe_delivered else letter.why
+        try:
+            ticket = self._way.post.bury(letter.parcel.id, why)
+        except LedgerUnavailable:
+            self._way.recorder.when_writable(("bury", letter.parcel.id), lambda: self._bury(letter))
+            return
+        self._way.after.do(lambda: None, ticket)
+
+
+def acknowledgement(mail: Mail) -> Draft:
+    """The entry that says the other node has it."""
+    body = {"id": mail.id, "peer": mail.peer}
+    return Draft("message.acknowledged", body, 0, mail.id, mail.trace, mail.seq)
+
+
+def must_peer(mesh: MeshPort, node: str) -> Peer:
+    """The peer of that petname or origin. Raises NotFound."""
+    peer = mesh.peer(node)
+    if peer is None:
+        raise NotFound(f"no peer {node[:80]!r}; weftos peer list shows them")
+    return peer

@@ -1,0 +1,1 @@
+"""The process tree: who runs, who is below whom, and how much of it anybody may have."""

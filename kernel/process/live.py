@@ -1,0 +1,86 @@
+"""The processes that exist right now. Lost with the node, and rebuilt by its supervisors."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from kernel.errors import StateError
+from kernel.model.spec import ProcessSpec
+from kernel.model.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
+from kernel.process.asked import Asked
+
+
+@dataclass(slots=True)
+class LiveProcess:
+    """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn;
+    ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
+    configuration told it; ``overdue`` goes off when its turn has taken too long.
+    """
+
+    pid: int
+    address: str
+    spec: ProcessSpec
+    started_s: float
+    state: ProcessState = ProcessState.STARTING
+    turn: str = ""
+    asked: set[str] = field(default_factory=set)
+    rights: frozenset[str] = frozenset()
+    draining: bool = False
+    draining_s: float | None = None
+    config: str = ""
+    overdue: asyncio.TimerHandle | None = None
+
+    def leave_turn(self) -> None:
+        """It is in no turn any more."""
+        self.turn = ""
+        self.asked = set()
+        self.rest()
+
+    def rest(self) -> None:
+        """Its turn takes no time: it is over, or its end waits for the disk alone."""
+        if self.overdue is not None:
+            self.overdue.cancel()
+            self.overdue = None
+
+    def on(self, event: ProcessEvent) -> None:
+        """Move along ``states.PROCESS_TABLE``."""
+        self.state = advance(PROCESS_TABLE, self.state, event)
+
+
+class LiveTable:
+    """Live processes by PID and by address: one address has at most one. ``asked``: what their calls cost."""
+
+    def __init__(self) -> None:
+        self._by_pid: dict[int, LiveProcess] = {}
+        self._by_address: dict[str, LiveProcess] = {}
+        self.asked = Asked()
+
+    def add(self, process: LiveProcess) -> None:
+        """Raises StateError when its address or its PID is taken."""
+        present = self._by_address.get(process.address) or self._by_pid.get(process.pid)
+        if present is not None:
+            raise StateError(
+                f"PID {process.pid} would be a second process at {process.address}, where PID {present.pid} runs: "
+                "a fault in weftos, please report it"
+            )
+        self._by_pid[process.pid] = process
+        self._by_address[process.address] = process
+
+    def remove(self, pid: int) -> LiveProcess | None:
+        process = self._by_pid.pop(pid, None)
+        if process is not None:
+            del self._by_address[process.address]
+        return process
+
+    def get(self, pid: int) -> LiveProcess | None:
+        return self._by_pid.get(pid)
+
+    def at(self, address: str) -> LiveProcess | None:
+        return self._by_address.get(address)
+
+    def __len__(self) -> int:
+        return len(self._by_pid)
+
+    def all(self) -> list[LiveProcess]:
+        return list(self._by_pid.values())

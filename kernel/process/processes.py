@@ -1,0 +1,737 @@
+"""The process tree: spawns, starts, exits, and what the supervisors decide about them.
+
+The rules are in ``kernel/supervision/reducer.py``; here its effects are carried out, one after the other, through a
+queue, so that an effect which causes the next event never runs inside the handling of the last one. Every address that
+has children has a supervisor: a real one (a slot of type supervisor, with a PID and no cell) or, for a worker with
+children, one that shares the worker's address and parks what fails too often.
+
+Ending. What is ended is ended to its last leaf: first the children, in the reverse of the order in which they started
+and each after what is below it, then the process itself. All of them learn at once that they are ending (they *drain*:
+a turn that is open may end, no other begins), so a whole tree takes no longer than one process may. A supervisor whose
+children have ended is not gone before what is below those is; what it ends with is *held* until then.
+A tree of thousands is ended, or begun, a few effects at a time, and the event loop goes round in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from chain.ledger.ledger import Draft, StateChange
+from kernel.bounds import Bounds
+from kernel.clock import Clock, LoopClock, Timer
+from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, StateError, Unavailable
+from kernel.model.address import ROOT, ancestors, is_below, join, name_of
+from kernel.model.address import parent as parent_of
+from kernel.model.capability import Rights, child_of
+from kernel.model.makers import AGENT, OPERATOR, MadeBy
+from kernel.model.pids import ROOT_PID, Pids, first_pids, resume_pids, take
+from kernel.model.spec import ProcessSpec
+from kernel.model.states import CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
+from kernel.process.listing import Listing
+from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.quotas import Quotas
+from kernel.state.recorder import Recorder
+from kernel.state.state import Slot
+from kernel.supervision.reducer import (
+    INFINITY,
+    Add,
+    ChildSpec,
+    Dropped,
+    Effect,
+    Event,
+    Exited,
+    Flags,
+    GiveUp,
+    Phase,
+    Remove,
+    RestartDue,
+    Shutdown,
+    SlotChanged,
+    SlotState,
+    Start,
+    StartChild,
+    StartChildAfter,
+    Started,
+    StartFailed,
+    Stop,
+    StopChild,
+    Supervisor,
+    begin,
+    step,
+)
+
+USER = "/user"
+EFFECTS_AT_ONCE = 30  # between two rounds of the event loop: a tree of thousands ends without holding it up
+REMOVED_AT_ONCE = 20  # between two rounds of the event loop
+TERM_S = 5.0  # what a process that is ended may take for the turn it is in
+
+
+def open_pids(recorder: Recorder) -> Pids:
+    """PIDs for this boot: a new block, recorded before any of it is given out."""
+    reserved = recorder.state.pids_reserved
+    pids, reserve = resume_pids(reserved) if reserved else first_pids()
+    recorder.commit([StateChange("pids", str(reserve.upto), b"")], durable=True)
+    return pids
+
+
+class Launcher(Protocol):
+    """What the tree needs of the cells."""
+
+    def place(self, process: LiveProcess) -> None:
+        """Start the process in a cell; ``Processes.started`` or ``start_failed`` follows."""
+
+    def stop(self, pid: int, why: str) -> None:
+        """The process is dead to the node: see that its cell knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a worker is to exit once nothing is left below it. ``hard``: without waiting for its turn."""
+
+    reason: str
+    detail: str
+    hard: bool
+
+
+class Processes:
+    """The tree. ``on_running(address)`` after a start, ``on_exit(process, reason)`` after an exit was recorded,
+    ``bury(address, why)`` when a slot will not take its mail any more.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        live: LiveTable,
+        pids: Pids,
+        launcher: Launcher,
+        bounds: Bounds,
+        clock: Clock | None = None,
+    ) -> None:
+        self._recorder = recorder
+        self._state = recorder.state
+        self._live = live
+        self._pids = pids
+        self._launcher = launcher
+        self.quotas = Quotas(self._state, bounds)
+        self._clock = clock or LoopClock()
+        self.listing = Listing(recorder.state, live, self._clock.now_s)
+        self._supervisors: dict[str, Supervisor] = {}
+        self._queue: deque[tuple[str, Effect]] = deque()
+        self._busy = False
+        self._resumes = False
+        self.effects_at_once, self.removed_at_once = EFFECTS_AT_ONCE, REMOVED_AT_ONCE
+        self._performed = 0
+        self._timers: set[Timer] = set()
+        self._starts: dict[str, list[asyncio.Future[int]]] = {}
+        self._endings: dict[str, Ending] = {}
+        self._held: dict[str, str] = {}  # reasons of supervisors that wait for what is below their children
+        self._removing: set[str] = set()
+        self._dropping: dict[str, str] = {}  # why; of slots that go once nothing is left below them
+        self.on_running: Callable[[str], None]
+        self.on_exit: Callable[[LiveProcess, str], None]
+        self.bury: Callable[[str, str], None]
+        self.on_pids: Callable[[], None] = lambda: None
+        self.closing = False
+
+    # -- pids ----------------------------------------------------------------------------------------------------
+
+    def next_pid(self) -> int:
+        """A PID that was never used and never will be again, reserved on disk in blocks."""
+        self._pids, pid, reserve = take(self._pids)
+        if reserve is not None:
+            self._recorder.commit_later([StateChange("pids", str(reserve.upto), b"")])
+            self.on_pids()
+        return pid
+
+    # -- boot ----------------------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """Start the root and, below it, everything that was meant to run."""
+        self._bury_what_is_down()
+        flags = Flags(intensity=20, on_exceed="park")
+        root = LiveProcess(ROOT_PID, ROOT, ProcessSpec("root", type="supervisor"), self._clock.now_s())
+        self._live.add(root)
+        root.on(ProcessEvent.STARTED)
+        if USER not in self._state.slots:
+            spec = ProcessSpec("user", type="supervisor", tools=())
+            body = {"address": USER, "parent": ROOT, "spec": spec.to_json(), "made_by": OPERATOR}
+            self._recorder.commit([Draft("process.spawned", body, ROOT_PID)])
+        user = self._child_spec(self._state.slots[USER])
+        self._supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
+        self._carry_out(ROOT, effects)
+
+    def _bury_what_is_down(self) -> None:
+        """A slot that the last boot could not leave any more: its process was still ending when the node ended."""
+        for address in list(self._state.mail):
+            down = self._state.down(address)
+            if down is not None:
+                self.bury(address, f"{down.address} is {down.state}")
+
+    def _child_spec(self, slot: Slot) -> ChildSpec:
+        shutdown_s = INFINITY if slot.spec.type == "supervisor" else TERM_S
+        return ChildSpec(name_of(slot.address), slot.spec.restart, shutdown_s, slot.spec.type)
+
+    def _begin_children(self, address: str, without: str = "") -> None:
+        """Give ``address`` its supervisor, with the children its slots say, but for the one that is to be added."""
+        if address in self._supervisors:
+            raise StateError(f"{address} has a supervisor already: a fault in weftos, please report it")
+        slot = self._state.slots[address]
+        shared = slot.spec.type == "worker" or address == USER
+        restarts, period_s = slot.spec.intensity
+        flags = Flags(restarts, period_s, "park" if shared else "shutdown")
+        below = [
+            (self._child_spec(child), SlotState(child.state))
+            for child in self._state.children(address)
+            if child.address != without
+        ]
+        self._supervisors[address], effects = begin(flags, below)
+        self._carry_out(address, effects)
+
+    # -- asked for -----------------------------------------------------------------------------------------------
+
+    def check_spawn(self, spec: ProcessSpec, parent: str, asker: MadeBy = OPERATOR) -> str:
+        """The address a new child would have, for ``asker``. Raises Invalid, Refused, NotFound, Conflict or Busy."""
+        faults = spec.check()
+        if faults:
+            raise Invalid("; ".join(faults))
+        if not (parent == USER or is_below(parent, USER)):
+            raise Refused(f"children can be spawned under {USER}, not under {parent}")
+        if parent not in self._state.slots:
+            raise NotFound(f"no process at {parent} to spawn under; weftos tree shows the addresses")
+        address = join(parent, spec.name)
+        present = self._state.slots.get(address)
+        if present is not None:
+            stays = present.state in (SlotState.STOPPED, SlotState.PARKED)
+            way = (
+                f"weftos start {address} starts it again, weftos rm {address} frees it; or " if stays else ""
+            )
+            raise Conflict(f"{address} exists and is {present.state}; {way}choose another name")
+        self.quotas.check(parent, asker)
+        self._check_up(parent)
+        self._check_rights(spec, parent)
+        return address
+
+    def _check_up(self, parent: str) -> None:
+        """A child begins below what runs, up to the root."""
+        if self.closing:
+            raise Unavailable("the node is stopping")
+        down = self._state.down(parent)
+        if down is not None:
+            raise Refused(f"{down.address} is {down.state}; start it first")
+        for address in (parent, *ancestors(parent)):
+            self._check_not_removed(address)
+            if self._live.at(address) is None:
+                raise Busy(f"{address} is being restarted; try again when weftos ps shows it running")
+            if self._is_ending(address):
+                raise Busy(f"{address} is ending; try again when weftos ps shows it running")
+
+    def _is_ending(self, address: str) -> bool:
+        """Whether what runs at ``address`` was told to end, it or what is below it."""
+        process, supervisor = self._live.at(address), self._supervisors.get(address)
+        closing = supervisor is not None and supervisor.closing is not None
+        return closing or (process is not None and process.draining)
+
+    def _check_rights(self, spec: ProcessSpec, parent: str) -> None:
+        """Rights shrink below an agent, whoever asks: supervisors in between hold none and pass them on."""
+        for address in (parent, *ancestors(parent)):
+            above = self._state.slots.get(address)
+            if above is not None and above.spec.type == "worker":
+                child_of(Rights.of(above.spec.tools), Rights.of(spec.tools))
+                return
+
+    def draft_spawn(
+        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: MadeBy = OPERATOR
+    ) -> Draft:
+        """The entry that makes a slot. Raises what :meth:`check_spawn` raises."""
+        address = self.check_spawn(spec, parent, asker)
+        if asker == AGENT:
+            self.quotas.check_trace(trace)
+        body = {"address": address, "parent": parent, "spec": spec.to_json(), "made_by": asker}
+        return Draft("process.spawned", body, pid, "", trace, cause)
+
+    def begin(self, address: str) -> None:
+        """Start a slot that was just written. One whose parent does not run just now starts with it."""
+        slot = self._state.slots.get(address)
+        if slot is None:
+            return
+        parent = slot.parent
+        begun = parent in self._supervisors  # also while a worker waits for its restart
+        if self._is_ending(parent) or not (begun or self._live.at(parent)):
+            self._fail_starts(address, f"{parent} does not run just now: it starts when that does")
+            return
+        if not begun:
+            self._begin_children(parent, without=address)
+        if name_of(address) not in self._supervisors[parent].table:
+            self._event(parent, Add(self._child_spec(slot)))
+
+    def when_started(self, address: str) -> asyncio.Future[int]:
+        """A future of the next PID that runs at ``address``; fails with Refused when the start fails."""
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        process = self._live.at(address)
+        if process is not None and process.state is ProcessState.RUNNING:
+            future.set_result(process.pid)
+        else:
+            self._starts.setdefault(address, []).append(future)
+        return future
+
+    def stop(self, address: str) -> None:
+        """Stop a slot: it ends orderly and stays down until it is started by hand."""
+        slot = self._slot(address)
+        if slot.parent not in self._supervisors:
+            raise Refused(
+                f"{slot.parent}, which supervises {address}, does not run: what is below it is down with it"
+            )
+        self._event(slot.parent, Stop(name_of(address)))
+
+    def start(self, address: str) -> None:
+        """Start a stopped or parked slot."""
+        slot = self._slot(address)
+        self._check_nothing_removed(address)
+        self._check_up(slot.parent)
+        if self._state.down(address) is not None:
+            self._check_buried(self._tree_below(address))
+        self._event(slot.parent, Start(name_of(address)))
+
+    def removal(self, address: str, recursive: bool) -> list[str]:
+        """What goes when the slot at ``address`` is removed, leaves first: it, and with ``recursive`` all below it.
+        Raises NotFound, Refused when it is not stopped, Busy when something of it has not ended yet.
+        """
+        slot = self._slot(address)
+        self._check_nothing_removed(address)
+        if self._state.down(address) is None:
+            raise Refused(
+                f"{address} is {slot.state}; weftos stop {address} stops it, then it can be removed"
+            )
+        gone = list(reversed(list(self._tree_below(address))))
+        if len(gone) > 1 and not recursive:
+            raise Refused(f"{len(gone) - 1} are below {address}; weftos rm -r {address} removes them too")
+        running = next((one for one in gone if self._is_up(one)), None)
+        if running is not None:
+            raise Busy(f"{running} has not ended yet; try again in a moment")
+        self._check_buried(gone)
+        return gone
+
+    def _check_buried(self, down: Iterable[str]) -> None:
+        """What waited for something that is down is dead, though all of it may not be recorded yet."""
+        late = next((one for one in down if self._state.mail.get(one)), None)
+        if late is not None:
+            raise Busy(f"the messages for {late} are being made dead letters; try again in a moment")
+
+    def _is_up(self, address: str) -> bool:
+        """Whether something runs at ``address``, or is to: its start may wait for the next round of the loop."""
+        supervisor = self._supervisors.get(parent_of(address))
+        child = supervisor.table.get(name_of(address)) if supervisor is not None else None
+        return self._live.at(address) is not None or (child is not None and child.phase is not Phase.NONE)
+
+    async def remove(self, address: str, recursive: bool) -> int:
+        """Remove what :meth:`removal` says, a few at a time; how many they were. Its mail is dead already."""
+        gone = self.removal(address, recursive)
+        self._removing.add(address)
+        try:
+            for at in range(0, len(gone), self.removed_at_once):
+                for one in gone[at : at + self.removed_at_once]:
+                    self._forget(one, "removed by an operator")
+                await asyncio.sleep(0)
+        finally:
+            self._removing.discard(address)
+        parent, name = parent_of(address), name_of(address)
+        supervisor = self._supervisors.get(parent)
+        if supervisor is not None and supervisor.closing is None and name in supervisor.table:
+            self._event(parent, Remove(name))
+        return len(gone)
+
+    def _check_not_removed(self, address: str) -> None:
+        if address in self._removing:
+            raise Busy(f"{address} is being removed")
+
+    def _check_nothing_removed(self, address: str) -> None:
+        """Neither ``address``, nor what is above it, nor anything below: a removal lets the loop go on in between."""
+        for at in (address, *ancestors(address)):
+            self._check_not_removed(at)
+        below = next((one for one in self._removing if is_below(one, address)), None)
+        if below is not None:
+            raise Busy(f"{below} is being removed; try again in a moment")
+
+    def kill(self, address: str, signal: str) -> None:
+        """Send an exit signal to a process and all below it: ``term`` lets open turns end, ``kill`` does not. The
+        supervisor of ``address`` then decides what becomes of it; what comes back does so with its children.
+        """
+        process = self._live.at(address)
+        if process is None:
+            raise NotFound(f"{address} has no process just now")
+        if signal == "kill":
+            self._end(process, KILLED, 0.0, "killed by an operator")
+        else:
+            self._end(process, SHUTDOWN, TERM_S)
+
+    def _slot(self, address: str) -> Slot:
+        if address == USER or address not in self._state.slots:
+            raise NotFound(f"{address} is not a slot that can be stopped, started or removed")
+        return self._state.slots[address]
+
+    # -- reports from below --------------------------------------------------------------------------------------
+
+    def started(self, pid: int, cell: str) -> None:
+        """The cell says the process runs."""
+        process = self._live.get(pid)
+        if process is None or process.state not in (ProcessState.STARTING, ProcessState.STOPPING):
+            return
+        process.on(ProcessEvent.STARTED)
+        body = {"address": process.address, "pid": pid, "cell": cell}
+        cause = self._state.slots[process.address].spawned_seq
+        self._recorder.commit_later([Draft("process.started", body, pid, str(pid), b"", cause)])
+        for future in self._starts.pop(process.address, []):
+            if not future.done():
+                future.set_result(pid)
+        self._event(parent_of(process.address), Started(name_of(process.address), pid))
+        self.on_running(process.address)
+
+    def start_failed(self, pid: int, reason: str, detail: str, batch: str | None = None) -> None:
+        """The process never ran."""
+        process = self._live.get(pid)
+        if process is None:
+            return
+        address, parent = process.address, parent_of(process.address)
+        self._gone(process, reason, detail)
+        why = f"{address} did not start: {detail}"
+        if not is_blameless(reason):
+            self._fail_starts(address, why)
+        self._event(parent, StartFailed(name_of(address), reason, batch))
+        if not self._comes_back(address):
+            self._fail_starts(address, why)
+        self._leave_if_down(address)
+
+    def _comes_back(self, address: str) -> bool:
+        """Whether the supervisor of ``address`` is about to start it."""
+        supervisor = self._supervisors.get(parent_of(address))
+        child = supervisor.table.get(name_of(address)) if supervisor is not None else None
+        return child is not None and child.phase in (Phase.STARTING, Phase.WAITING)
+
+    def _fail_starts(self, address: str, why: str) -> None:
+        """Tell those who wait for a start of ``address`` that it does not come."""
+        for future in self._starts.pop(address, []):
+            if not future.done():
+                future.set_exception(Refused(why))
+
+    def exit(
+        self, pid: int, reason: str, detail: str = "", batch: str | None = None, told: bool = False
+    ) -> None:
+        """The node declares a process dead. ``told``: its cell knows already."""
+        process = self._live.get(pid)
+        if process is None:
+            return
+        if process.state is ProcessState.STARTING:
+            self.start_failed(pid, reason, detail or reason, batch)
+            if not told and process.spec.type == "worker":
+                self._launcher.stop(pid, reason)
+            return
+        self._gone(process, reason, detail)
+        if not told and process.spec.type == "worker":
+            self._launcher.stop(pid, reason)
+        if process.address != ROOT:
+            self._event(parent_of(process.address), Exited(name_of(process.address), pid, reason, batch))
+        self._leave_if_down(process.address)
+
+    def _leave_if_down(self, address: str) -> None:
+        """What has ended at ``address`` stays so, when its slot or one above is down."""
+        down = self._state.down(address)
+        if down is not None and down.address == address:
+            self._leave(down)
+        elif down is not None:
+            self.bury(address, f"{down.address} is {down.state}")
+
+    def _gone(self, process: LiveProcess, reason: str, detail: str) -> None:
+        process.on(ProcessEvent.EXIT)
+        self._live.remove(process.pid)
+        self._endings.pop(process.address, None)
+        body = {"address": process.address, "pid": process.pid, "reason": reason, "detail": detail[:500]}
+        turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
+        cause = turn.started_seq if turn is not None else -1
+        draft = Draft("process.exited", body, process.pid, str(process.pid), b"", cause)
+        self._recorder.commit_later([draft])
+        self.on_exit(process, reason)
+
+    # -- supervision ---------------------------------------------------------------------------------------------
+
+    def supervisor(self, address: str) -> Supervisor | None:
+        """The supervision state below an address, to look at."""
+        return self._supervisors.get(address)
+
+    def _event(self, address: str, event: Event) -> None:
+        supervisor = self._supervisors.get(address)
+        if supervisor is None:
+            return
+        after, effects = step(supervisor, event, self._clock.now_s(), random.random())
+        self._supervisors[address] = after
+        if supervisor.closing is None and after.closing is not None:
+            for below in self._tree_below(address):
+                if below != address:
+                    self._drain(below)
+        self._carry_out(address, effects)
+
+    def _carry_out(self, address: str, effects: tuple[Effect, ...]) -> None:
+        self._queue.extend((address, effect) for effect in effects)
+        if self._busy or self._resumes:
+            return
+        self._busy = True
+        done = 0
+        try:
+            while self._queue and done < self.effects_at_once:
+                done += 1
+                self._performed += 1
+                self._perform(*self._queue.popleft())
+        finally:
+            self._busy = False
+        if self._queue and not self._resumes:
+            self._resumes = True
+            self._later(0.0, self._resume)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether effects of what has happened wait for the next round of the event loop."""
+        return bool(self._queue)
+
+    async def settled(self) -> None:
+        """Wait until what follows from all that has happened so far is done. Raises Unavailable when the node stops."""
+        upto = self._performed + len(self._queue)
+        while self._performed < upto:
+            if self.closing:
+                raise Unavailable("the node is stopping")
+            await asyncio.sleep(0)
+
+    def _resume(self) -> None:
+        self._resumes = False
+        self._carry_out(ROOT, ())
+
+    def _perform(self, supervisor: str, effect: Effect) -> None:
+        match effect:
+            case StartChild(id=ident):
+                self._start_child(join(supervisor, ident))
+            case StartChildAfter(id=ident, delay_s=delay_s):
+                self._later(delay_s, lambda: self._event(supervisor, RestartDue(ident)))
+            case StopChild(id=ident, reason=reason, timeout_s=timeout_s):
+                self._stop_child(join(supervisor, ident), reason, timeout_s)
+            case SlotChanged(id=ident, state=state, why=why):
+                self._slot_changed(join(supervisor, ident), state, why)
+            case Dropped(id=ident, why=why):
+                self._drop(join(supervisor, ident), why)
+            case GiveUp(reason=reason):
+                self._gave_up(supervisor, reason)
+
+    def _later(self, delay_s: float, call: Callable[[], None]) -> None:
+        if self.closing:
+            return
+
+        def due() -> None:
+            self._timers.discard(timer)
+            call()
+
+        timer = self._clock.later(delay_s, due)
+        self._timers.add(timer)
+
+    def _start_child(self, address: str) -> None:
+        slot = self._state.slots.get(address)
+        if self.closing:
+            return
+        if slot is None:  # removed while this waited for its round; the supervisor is owed a report
+            self._event(parent_of(address), StartFailed(name_of(address), KILLED))
+            return
+        process = LiveProcess(self.next_pid(), address, slot.spec, self._clock.now_s())
+        process.draining = any(self._is_ending(above) for above in ancestors(address))
+        self._live.add(process)
+        if slot.spec.type == "supervisor":
+            self._begin_children(address)
+            self.started(process.pid, "node")
+            return
+        self._resume_children(address)
+        self._launcher.place(process)
+
+    def _resume_children(self, address: str) -> None:
+        """Start again what is below a worker, unless it runs, or has not ended yet."""
+        if address not in self._supervisors and self._state.children(address):
+            self._begin_children(address)
+
+    # -- ending --------------------------------------------------------------------------------------------------
+
+    def _stop_child(self, address: str, reason: str, timeout_s: float) -> None:
+        process = self._live.at(address)
+        if process is not None:
+            self._end(process, reason, timeout_s)
+
+    def _end(self, process: LiveProcess, reason: str, timeout_s: float, detail: str = "") -> None:
+        """End a process after all that is below it. Open turns have ``timeout_s`` to end, counted from when they were
+        first told; 0 or less: nothing is waited for.
+        """
+        address, hard = process.address, timeout_s <= 0
+        known = self._endings.get(address)
+        if known is None or (hard and not known.hard):
+            self._endings[address] = Ending(reason, detail, hard)
+        if not hard:
+            self._drain(address)
+        self._shut(address, KILLED if hard else reason)
+        self._finish(address)
+        if not hard and timeout_s < INFINITY and self._live.get(process.pid) is not None:
+            now_s = self._clock.now_s()
+            if process.draining_s is None:
+                process.draining_s = now_s
+            left_s = max(0.0, process.draining_s + timeout_s - now_s)
+            self._later(left_s, lambda: self._overdue(process.pid, timeout_s))
+
+    def _overdue(self, pid: int, timeout_s: float) -> None:
+        process = self._live.get(pid)
+        if process is not None:
+            self._end(process, KILLED, 0.0, f"did not stop within {timeout_s:g} s")
+
+    def _drain(self, address: str) -> None:
+        """No new turn for the worker at ``address``; how an open one ends is its own business."""
+        process = self._live.at(address)
+        if process is None or process.draining or process.spec.type == "supervisor":
+            return
+        process.draining, process.draining_s = True, self._clock.now_s()
+        if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
+            process.on(ProcessEvent.STOP)
+
+    def _shut(self, address: str, reason: str) -> None:
+        """End what is below ``address``."""
+        self._event(address, Shutdown(reason))
+        if address in self._held:
+            for below in self._late(address):
+                self._shut(below, reason)
+
+    def _late(self, address: str) -> list[str]:
+        """Children, the last first, below which something has not ended yet."""
+        below = reversed(self._state.children(address))
+        return [child.address for child in below if child.address in self._supervisors]
+
+    def _finish(self, address: str) -> None:
+        """Exit a worker that is ending, when nothing is below it any more and its turn has ended."""
+        ending, process = self._endings.get(address), self._live.at(address)
+        if ending is None or process is None or address in self._supervisors:
+            return
+        if ending.hard or not process.turn or process.state is ProcessState.STARTING:
+            self.exit(process.pid, ending.reason, ending.detail)
+
+    def drained(self, pid: int) -> None:
+        """The last turn of an ending process has ended."""
+        process = self._live.get(pid)
+        if process is not None:
+            self._finish(process.address)
+
+    def _gave_up(self, address: str, reason: str) -> None:
+        """The supervisor at ``address`` has no child any more that runs."""
+        late = self._late(address)
+        if late:
+            self._held[address] = reason
+            for below in late:
+                self._shut(below, reason)
+            return
+        self._supervisors.pop(address, None)
+        for waited in [waited for waited in self._starts if parent_of(waited) == address]:
+            self._fail_starts(waited, f"{address} has ended: {waited} starts when that does")
+        process = self._live.at(address)
+        if address in self._dropping:
+            self._forget_tree(address, self._dropping.pop(address))
+        elif process is not None and process.spec.type == "supervisor":
+            self.exit(process.pid, reason)
+        elif address in self._endings:
+            self._finish(address)
+        elif process is not None and not process.draining:
+            self._resume_children(address)
+        above = parent_of(address)
+        if above in self._held and not self._late(above):
+            self._gave_up(above, self._held.pop(above))
+
+    def _slot_changed(self, address: str, state: SlotState, why: str) -> None:
+        slot = self._state.slots.get(address)
+        if slot is None:
+            return
+        body = {"address": address, "state": str(state), "why": why[:200]}
+        self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
+        if state not in (SlotState.STOPPED, SlotState.PARKED):
+            return
+        if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile
+            self._recorder.when_writable(("left", address), lambda: self._left(address))
+        if self._live.at(address) is None:
+            self._fail_starts(address, f"{address} is {state}: {why}")
+            self._leave(slot)
+
+    def _left(self, address: str) -> None:
+        """A slot that is down has been recorded so: its process may have ended before."""
+        if self._live.at(address) is None:
+            self._leave_if_down(address)
+
+    def _leave(self, slot: Slot) -> None:
+        """A slot that is down until somebody starts it: its mail is dead, and its children end with it.
+
+        What is below and still runs has its mail buried when it has ended.
+        """
+        for address in self._tree_below(slot.address):
+            if self._live.at(address) is None:
+                self.bury(address, f"{slot.address} is {slot.state}")
+        if slot.spec.type == "worker":
+            self._shut(slot.address, SHUTDOWN)
+
+    def _tree_below(self, address: str) -> Iterator[str]:
+        """``address`` and every one below it."""
+        yield address
+        for child in self._state.children(address):
+            yield from self._tree_below(child.address)
+
+    def _drop(self, address: str, why: str) -> None:
+        """A slot that is no more, and all below it; what runs there is killed."""
+        self._dropping[address] = why
+        if address in self._supervisors:
+            self._shut(address, KILLED)
+        else:
+            self._forget_tree(address, self._dropping.pop(address))
+
+    def _forget_tree(self, address: str, why: str) -> None:
+        """Leaves first, so that what is kept is a tree at any moment."""
+        for below in reversed(list(self._tree_below(address))):
+            self._forget(below, why if below == address else f"{address} was removed")
+
+    def _forget(self, address: str, why: str) -> None:
+        """Remove a slot after all that is of it, its mail and what is below it: while that takes time, or the disk
+        takes none of it, the slot waits, and so nothing is ever left of an address that is no more.
+        """
+        slot = self._state.slots.get(address)
+        if slot is None:
+            return
+        self._fail_starts(address, f"{address} was removed: {why}")
+        self.bury(address, f"{address} was removed: {why}")
+        if self._state.mail.get(address) or self._state.child_count(address):
+            if self._recorder.waiting:
+                self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))
+            else:
+                self._later(0.0, lambda: self._forget_later(slot, why))
+            return
+        body = {"address": address, "state": "removed", "why": why[:200]}
+        self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
+
+    def _forget_later(self, slot: Slot, why: str) -> None:
+        if self._state.slots.get(slot.address) is slot:  # else it has gone meanwhile, and this is another
+            self._forget(slot.address, why)
+
+    # -- losses --------------------------------------------------------------------------------------------------
+
+    def cell_lost(self, cell: str, running_pid: int, pids: list[int], why: str) -> None:
+        """One event for all of a cell's processes: the running one crashed, the others lost their cell."""
+        for pid in pids:
+            reason = CRASH if pid == running_pid else "cell_lost"
+            self.exit(pid, reason, why, batch=cell, told=True)
+
+    async def close(self) -> None:
+        """Stop what is running, without a word to the slots: they start again with the next boot."""
+        self.closing = True
+        self._queue.clear()
+        self._resumes = False
+        for timer in self._timers:
+            timer.cancel()
+        for futures in self._starts.values():
+            for future in futures:
+                future.cancel()

@@ -1,0 +1,203 @@
+"""Writes a record and applies it: the only way the node's durable state changes while it runs.
+
+While the ledger refuses, whoever has to write waits here, all of them for one timer: units of records that cannot be
+refused any more (:meth:`Recorder.commit_later`), in order, and before them nothing is written; and work that is to be
+tried again (:meth:`Recorder.when_writable`). A unit that can *never* be written is no reason for the others to wait: it
+is left out, and an entry, the log and the status say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from chain.entry.reader import EntryRecord, Record, StateRecord
+from chain.errors import ChainError, LedgerUnavailable
+from chain.keys.keys import Keys
+from chain.ledger.ledger import Draft, Ledger, StateChange, Ticket
+from kernel.errors import Invalid, Unavailable
+from kernel.state.record_forms import Change, check_change, check_entry
+from kernel.state.state import State
+from kernel.values import clean
+
+RETRY_S = 0.5
+CALLS_PER_STEP = 100
+UNRECORDED = "node.unrecorded"
+
+Unit = Sequence[Draft | StateChange]
+
+
+class Recorder:
+    """Ledger and state, kept in step."""
+
+    def __init__(self, ledger: Ledger, state: State) -> None:
+        self.ledger = ledger
+        self.state = state
+        self.unrecorded = 0
+        self.on_unrecorded: Callable[[str, str], None] = lambda kinds, why: None
+        self._backlog: deque[tuple[Unit, Callable[[], None] | None]] = deque()
+        self._waiting: dict[Hashable, Callable[[], None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        ledger.on_group(lambda group: self._hurry())
+        ledger.on_fault(lambda part, why: None if why else self._hurry())
+
+    def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
+        """Write ``records`` as one unit and apply them. With ``durable``, ``await ticket.durable()`` for the disk.
+
+        Raises what :meth:`Ledger.commit` raises, and EntryError for what could not be applied; then nothing was
+        written or applied.
+        """
+        if self._backlog:
+            raise LedgerUnavailable(
+                f"{len(self._backlog)} units of records wait for the disk before this one"
+            )
+        return self._commit(records, durable)
+
+    def _commit(self, records: Unit, durable: bool) -> Ticket:
+        changes = [_checked(record) for record in records]
+        ticket = self.ledger.commit(records, durable=durable)
+        written = iter(ticket.entries)
+        for record, change in zip(records, changes, strict=True):
+            if change is not None:
+                self.state.apply_read(change)
+            elif isinstance(record, Draft):
+                entry = next(written).entry
+                self.state.apply_checked(entry.kind, record.body, entry.seq, entry.time_us, entry.trace)
+        return ticket
+
+    async def rotate(self, new: Keys, body: Mapping[str, Any]) -> Ticket:
+        """As :meth:`Ledger.rotate`: have ``new`` sign from an entry with ``body`` on."""
+        ticket = await self.ledger.rotate(new, body)
+        for written in ticket.entries:
+            entry = written.entry
+            self.state.apply_entry(entry.kind, dict(body), entry.seq, entry.time_us, entry.trace)
+        return ticket
+
+    def commit_later(self, records: Unit, written: Callable[[], None] | None = None) -> None:
+        """Write what has happened already and cannot be refused (an exit, a start): now, or when the disk takes it;
+        then call ``written``, which is never called when it can never be written.
+
+        ``records`` are one unit. What waits is kept in order; a unit that comes while others wait goes behind them.
+        """
+        self._backlog.append((records, written))
+        if self._timer is None:
+            self._drain()
+
+    async def barrier(self) -> None:
+        """Wait until everything that has happened so far is on the disk. Raises LedgerUnavailable."""
+        await self.ledger.barrier()
+        if self._backlog:
+            raise LedgerUnavailable(f"{len(self._backlog)} units of records wait for the disk")
+
+    def when_writable(self, key: Hashable, call: Callable[[], None]) -> None:
+        """Have ``call`` made once, on the loop, when the ledger takes records again; in the place of one with the same
+        ``key``. It is to be asked for again when it is refused again.
+        """
+        self._waiting[key] = call
+        self._wait()
+
+    def not_any_more(self, key: Hashable) -> None:
+        """Nobody wants it done any more."""
+        self._waiting.pop(key, None)
+
+    async def writable(self) -> None:
+        """Wait until the ledger takes records again, as far as can be told."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.when_writable(future, lambda: None if future.done() else future.set_result(None))
+        try:
+            await future
+        finally:
+            self.not_any_more(future)
+
+    @property
+    def waiting(self) -> int:
+        """Units and pieces of work that wait for the ledger."""
+        return len(self._backlog) + len(self._waiting)
+
+    def _wait(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
+
+    def _hurry(self) -> None:
+        """The disk takes records again: whoever waits goes on before anybody new comes."""
+        if self._timer is not None:
+            self._try_again()
+
+    def _try_again(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.ledger.refusal is not None:
+            self._wait()
+            return
+        self._drain()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Let a few go on; the rest of the loop goes first, and whoever is refused again waits for the timer."""
+        loop = asyncio.get_running_loop()
+        for key in list(islice(self._waiting, CALLS_PER_STEP)):
+            loop.call_soon(self._waiting.pop(key))
+        if self._waiting and self._timer is None:
+            self._timer = loop.call_later(0, self._try_again)
+
+    def _drain(self) -> None:
+        while self._backlog:
+            unit, written = self._backlog[0]
+            try:
+                self._commit(unit, False)
+            except LedgerUnavailable:
+                self._wait()
+                return
+            except Exception as error:
+                self._backlog.popleft()
+                self._leave_out(unit, error)
+                continue
+            self._backlog.popleft()
+            if written is not None:
+                asyncio.get_running_loop().call_soon(written)
+
+    def _leave_out(self, unit: Unit, error: Exception) -> None:
+        kinds = ", ".join(dict.fromkeys(_kind(record) for record in unit))[:200]
+        why = clean(f"{type(error).__name__}: {error}")[:500]
+        self.unrecorded += 1
+        self.on_unrecorded(kinds, why)
+        if kinds != UNRECORDED:
+            self._backlog.appendleft(([Draft(UNRECORDED, {"kinds": kinds, "why": why})], None))
+
+
+def _kind(record: Draft | StateChange) -> str:
+    return f"state {record.table}" if isinstance(record, StateChange) else record.kind
+
+
+def _checked(record: Draft | StateChange) -> Change | None:
+    """What a state record changes; nothing for an entry. Raises EntryError for what a replay could not take."""
+    if isinstance(record, StateChange):
+        return check_change(record.table, record.key, record.value)
+    check_entry(record.kind, record.body)
+    return None
+
+
+@contextlib.contextmanager
+def ledger_errors() -> Iterator[None]:
+    """The ledger's refusals as the kernel's."""
+    try:
+        yield
+    except LedgerUnavailable as error:
+        raise Unavailable(str(error)) from error
+    except ChainError as error:
+        raise Invalid(str(error)) from error
+
+
+def replay_into(state: State, record: Record) -> None:
+    """The recovery side of the same reducer."""
+    if isinstance(record, EntryRecord):
+        entry = record.entry
+        body = None if record.erased else record.body
+        state.apply_entry(entry.kind, body, entry.seq, entry.time_us, entry.trace)
+    elif isinstance(record, StateRecord):
+        state.apply_change(record.table, record.key, record.value)

@@ -1,0 +1,388 @@
+"""Supervision as a reducer: state and event in, state and effects out, by the rules of Erlang/OTP.
+
+    begin(flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) -> (Supervisor, tuple[Effect, ...])
+    step(sup, event, now_s: float, jitter: float in [0, 1)) -> (Supervisor, tuple[Effect, ...])
+
+    events   asked for (may raise SupervisionError, the state is then as before):
+             Add(spec) Start(id) Stop(id) Remove(id) Shutdown(reason="shutdown")
+             reports: Started(id, pid) StartFailed(id, reason, batch=None)
+             Exited(id, pid, reason, batch=None) RestartDue(id)
+    effects  StartChild(id) StartChildAfter(id, delay_s) StopChild(id, reason, timeout_s)
+             SlotChanged(id, state, why) Dropped(id, why) GiveUp(reason)
+    views    sup.children  sup.child(id)  sup.counts()  sup.closing  sup.ended
+    ChildSpec.check() -> list[str]    Flags.check() -> list[str]
+
+What the shell owes: after StartChild, one Started or one StartFailed (an Exited before Started is taken as
+that); after Started, one Exited; after StartChildAfter, RestartDue when the delay is over; after StopChild,
+the exit signal with ``reason`` and a kill ``timeout_s`` later (0: kill at once), and then Exited. Reports
+that fit no present incarnation are ignored.
+
+Additions to OTP. The first restart after quiet is immediate, later ones back off exponentially with jitter;
+quiet means that the child had run for a whole intensity period. Each restart, also one whose start fails,
+is charged; the one that exceeds the intensity is not done, and ``on_exceed`` says what is done instead:
+
+    shutdown  OTP's answer. Charges count for the supervisor; exits with the same ``batch`` (one cell's death)
+              are charged once. Children are stopped in reverse order, then the supervisor gives up.
+    park      for a supervisor of unrelated children. Charges count for each child by itself, and a child lost
+              with its cell or node (states.is_blameless) is not charged. The child that exceeds is parked.
+
+A child that was added and does not start is dropped; one that was started again by name and does not start
+is stopped; as in OTP, who asked gets the error. That is so for a start that failed by itself: one that was
+lost with its cell, or that a shutdown of the whole overtook, is made up for as its restart type says. A
+shutdown with reason ``killed`` kills the children instead of stopping them, also when it overtakes an orderly
+one. Stop sets the slot at once and not when the exit comes, so that a node that crashes in between keeps to
+it. When a whole supervisor ends, slots keep their state: :func:`begin` starts again what was running or
+restarting, leaves what was parked or stopped, and drops temporary children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import assert_never
+
+from kernel.errors import SupervisionError, SupervisionWord
+from kernel.model.states import (
+    KILLED,
+    SHUTDOWN,
+    SLOT_TABLE,
+    SlotEvent,
+    SlotState,
+    advance,
+    is_blameless,
+    is_orderly,
+)
+from kernel.supervision.supervisor import (
+    INFINITY,
+    Add,
+    Child,
+    ChildSpec,
+    Dropped,
+    Effect,
+    Event,
+    Exited,
+    Flags,
+    GiveUp,
+    Phase,
+    Remove,
+    RestartDue,
+    Result,
+    Shutdown,
+    SlotChanged,
+    Start,
+    StartChild,
+    StartChildAfter,
+    Started,
+    StartFailed,
+    Stop,
+    StopChild,
+    StrategyName,
+    Supervisor,
+)
+
+__all__ = [
+    "INFINITY",
+    "STRATEGIES",
+    "Add",
+    "Child",
+    "ChildSpec",
+    "Dropped",
+    "Effect",
+    "Event",
+    "Exited",
+    "Flags",
+    "GiveUp",
+    "Phase",
+    "Remove",
+    "RestartDue",
+    "Shutdown",
+    "SlotChanged",
+    "SlotState",
+    "Start",
+    "StartChild",
+    "StartChildAfter",
+    "StartFailed",
+    "Started",
+    "Stop",
+    "StopChild",
+    "Supervisor",
+    "begin",
+    "step",
+]
+
+
+def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) -> Result:
+    """A supervisor and, after a restart of it or of the node, the children it had, in their order.
+
+    A child that does not start now is treated as one that fails to restart; the others are not touched.
+    """
+    _refuse("bad_flags", "flags", flags.check())
+    sup = Supervisor(flags)
+    effects: list[Effect] = []
+    for spec, slot in children:
+        _refuse("bad_spec", f"child {spec.id!r}", spec.check())
+        if spec.id in sup.table:
+            raise SupervisionError("bad_spec", f"child {spec.id!r} is listed twice: give each its own id")
+        if spec.restart == "temporary":
+            effects.append(Dropped(spec.id, "temporary"))
+            continue
+        child = Child(spec, sup.added, slot, Phase.NONE)
+        if slot in (SlotState.RUNNING, SlotState.RESTARTING):
+            child = replace(child, slot=SlotState.RESTARTING, phase=Phase.STARTING)
+            effects.append(StartChild(spec.id))
+        sup = replace(_put(sup, child), added=sup.added + 1)
+    return sup, tuple(effects)
+
+
+def step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
+    """One event. ``now_s`` is monotonic; ``jitter`` is random in [0, 1)."""
+    match event:
+        case Add():
+            return _add(sup, event.spec)
+        case Start():
+            return _start(sup, event.id)
+        case Stop():
+            return _stop(sup, event.id)
+        case Remove():
+            return _remove(sup, event.id)
+        case Shutdown():
+            return _shutdown(sup, event.reason)
+        case Started():
+            return _started(sup, event, now_s)
+        case StartFailed() | Exited():
+            return _gone(sup, event, now_s, jitter)
+        case RestartDue():
+            return _restart_due(sup, event.id)
+        case _:
+            assert_never(event)
+
+
+# Asked for
+
+
+def _add(sup: Supervisor, spec: ChildSpec) -> Result:
+    _refuse_closing(sup)
+    _refuse("bad_spec", f"child {spec.id!r}", spec.check())
+    present = sup.table.get(spec.id)
+    if present is not None:
+        if present.phase is Phase.NONE:
+            raise SupervisionError(
+                "already_present",
+                f"child {spec.id!r} exists and is {present.slot}: start it, or remove it first",
+            )
+        raise SupervisionError("already_started", f"child {spec.id!r} exists and is {present.phase}")
+    child = Child(spec, sup.added, SlotState.RUNNING, Phase.STARTING, fresh=True)
+    return replace(_put(sup, child), added=sup.added + 1), (StartChild(spec.id),)
+
+
+def _start(sup: Supervisor, id: str) -> Result:
+    _refuse_closing(sup)
+    child = sup.child(id)
+    if child.slot is SlotState.RESTARTING:
+        raise SupervisionError("restarting", f"child {id!r} is being restarted already")
+    if child.phase is not Phase.NONE:
+        raise SupervisionError("running", f"child {id!r} is {child.phase}")
+    child, effects = _move(child, SlotEvent.START, "start")
+    child = replace(child, phase=Phase.STARTING, row=0, charges=())
+    return _put(sup, child), (*effects, StartChild(id))
+
+
+def _stop(sup: Supervisor, id: str) -> Result:
+    child, effects = _move(sup.child(id), SlotEvent.STOP, "stop")
+    child = replace(child, fresh=False)
+    if child.phase is Phase.WAITING:
+        child = replace(child, phase=Phase.NONE)
+    elif child.phase in (Phase.STARTING, Phase.UP) and sup.closing is None:
+        child = replace(child, phase=Phase.STOPPING)
+        effects = (*effects, StopChild(id, SHUTDOWN, child.spec.shutdown_s))
+    return _put(sup, child), effects
+
+
+def _remove(sup: Supervisor, id: str) -> Result:
+    _refuse_closing(sup)
+    child = sup.child(id)
+    if child.slot is SlotState.RESTARTING:
+        raise SupervisionError("restarting", f"child {id!r} is being restarted: stop it first")
+    if child.phase is not Phase.NONE:
+        raise SupervisionError("running", f"child {id!r} is {child.phase}: stop it first")
+    return _drop(sup, child, "removed")
+
+
+# Reports
+
+
+def _started(sup: Supervisor, event: Started, now_s: float) -> Result:
+    child = sup.table.get(event.id)
+    if child is None or child.pid is not None:
+        return sup, ()
+    if child.phase is Phase.STOPPING:
+        return _put(sup, replace(child, pid=event.pid)), ()
+    if child.phase is not Phase.STARTING:
+        return sup, ()
+    child = replace(child, phase=Phase.UP, pid=event.pid, up_since_s=now_s, fresh=False)
+    if child.slot is SlotState.STOPPED:  # by name, while the supervisor is closing and its turn has not come
+        return _put(sup, child), ()
+    child, effects = _move(child, SlotEvent.STARTED, "started")
+    return _put(sup, child), effects
+
+
+def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: float) -> Result:
+    """The child's incarnation is no more, or never was."""
+    child = sup.table.get(event.id)
+    if child is None or not _fits(child, event):
+        return sup, ()
+    phase, was_fresh = child.phase, child.fresh
+    child = replace(child, phase=Phase.NONE, pid=None, fresh=False)
+    never_ran = was_fresh and sup.closing is None and not is_blameless(event.reason)
+    if child.spec.restart == "temporary" or never_ran:
+        sup, effects = _drop(sup, child, event.reason)
+    elif phase is Phase.STOPPING or sup.closing is not None:
+        sup, effects = _put(sup, child), ()
+    elif _is_over(child, phase, event.reason):
+        child, effects = _move(child, SlotEvent.ENDED, event.reason)
+        sup = _put(sup, child)
+    else:
+        return _failed(sup, child, event, now_s, jitter)
+    return _close_on(sup, effects)
+
+
+def _fits(child: Child, event: StartFailed | Exited) -> bool:
+    """Whether ``event`` is about the child's present incarnation, and not about an earlier one."""
+    if child.phase in (Phase.NONE, Phase.WAITING):
+        return False
+    if child.pid is None:
+        return True
+    return isinstance(event, Exited) and event.pid == child.pid
+
+
+def _is_over(child: Child, phase: Phase, reason: str) -> bool:
+    if phase is Phase.STARTING and not is_blameless(reason):
+        return child.slot is SlotState.RUNNING  # the start was asked for, and who asked is told
+    return child.spec.restart == "transient" and is_orderly(reason)
+
+
+def _restart_due(sup: Supervisor, id: str) -> Result:
+    child = sup.table.get(id)
+    if child is None or child.phase is not Phase.WAITING:
+        return sup, ()
+    return _put(sup, replace(child, phase=Phase.STARTING)), (StartChild(id),)
+
+
+# Failures: charge, then restart by strategy, or the answer to excess
+
+
+def _failed(
+    sup: Supervisor, child: Child, event: StartFailed | Exited, now_s: float, jitter: float
+) -> Result:
+    quiet = now_s - child.up_since_s >= sup.flags.period_s
+    child = replace(child, up_since_s=INFINITY, row=0 if quiet else child.row)
+    if sup.flags.on_exceed == "park":
+        if not is_blameless(event.reason):
+            child = replace(child, charges=(*_recent(child.charges, sup.flags, now_s), now_s))
+        if len(child.charges) > sup.flags.intensity:
+            child, effects = _move(child, SlotEvent.EXCEEDED, event.reason)
+            return _put(sup, child), effects
+    else:
+        charges = tuple(charge for charge in sup.charges if now_s - charge[0] <= sup.flags.period_s)
+        if event.batch is None or all(batch != event.batch for _, batch in charges):
+            charges = (*charges, (now_s, event.batch))
+        sup = replace(sup, charges=charges)
+        if len(charges) > sup.flags.intensity:
+            return _close(_put(sup, child), SHUTDOWN)
+    return STRATEGIES[sup.flags.strategy](sup, child, event.reason, jitter)
+
+
+def _recent(charges: tuple[float, ...], flags: Flags, now_s: float) -> tuple[float, ...]:
+    return tuple(at for at in charges if now_s - at <= flags.period_s)
+
+
+def _one_for_one(sup: Supervisor, child: Child, reason: str, jitter: float) -> Result:
+    """Only the child that failed is restarted."""
+    delay_s = _backoff_s(sup.flags, child.row, jitter)
+    child, effects = _move(child, SlotEvent.FAILED, reason)
+    child = replace(child, row=child.row + 1, phase=Phase.WAITING if delay_s else Phase.STARTING)
+    id = child.spec.id
+    return _put(sup, child), (*effects, StartChildAfter(id, delay_s) if delay_s else StartChild(id))
+
+
+Strategy = Callable[[Supervisor, Child, str, float], Result]
+STRATEGIES: dict[StrategyName, Strategy] = {"one_for_one": _one_for_one}
+
+
+def _backoff_s(flags: Flags, row: int, jitter: float) -> float:
+    """0 for the first of a row, then doubling up to the greatest; jitter takes away up to half."""
+    if row == 0:
+        return 0.0
+    doubled = flags.backoff_base_s * 2.0 ** min(row - 1, 64)
+    return min(flags.backoff_max_s, doubled) * (0.5 + 0.5 * jitter)
+
+
+# The end of the whole
+
+
+def _shutdown(sup: Supervisor, reason: str) -> Result:
+    """``killed`` overtakes a shutdown that is under way, as a kill does; nothing else does."""
+    if sup.closing is None:
+        return _close(sup, reason)
+    if reason != KILLED or sup.closing == KILLED:
+        return sup, ()
+    return _close_on(replace(sup, closing=reason), ())
+
+
+def _close(sup: Supervisor, reason: str) -> Result:
+    """Stop the children one after the other in reverse order, then give up."""
+    for child in sup.children:
+        if child.phase is Phase.WAITING:
+            sup = _put(sup, replace(child, phase=Phase.NONE))
+    to_close = tuple(child.spec.id for child in reversed(sup.children) if child.phase is not Phase.NONE)
+    return _close_on(replace(sup, closing=reason, to_close=to_close), ())
+
+
+def _close_on(sup: Supervisor, effects: tuple[Effect, ...]) -> Result:
+    """Go on with closing, if closing: ``effects`` and the next stop, or the end when no child is left."""
+    if sup.closing is None or sup.ended:
+        return sup, effects
+    at = sup.closed
+    while at < len(sup.to_close):
+        child = sup.table.get(sup.to_close[at])
+        if child is not None and child.phase is not Phase.NONE:
+            break
+        at += 1
+    else:
+        return replace(sup, closed=at, ended=True), (*effects, GiveUp(sup.closing))
+    sup = replace(sup, closed=at)
+    if sup.closing == KILLED:
+        stop = StopChild(child.spec.id, KILLED, 0.0)
+    elif child.phase is Phase.STOPPING:
+        return sup, effects
+    else:
+        stop = StopChild(child.spec.id, SHUTDOWN, child.spec.shutdown_s)
+    return _put(sup, replace(child, phase=Phase.STOPPING)), (*effects, stop)
+
+
+# Small parts
+
+
+def _put(sup: Supervisor, child: Child) -> Supervisor:
+    return replace(sup, table=sup.table.set(child.spec.id, child))
+
+
+def _drop(sup: Supervisor, child: Child, why: str) -> Result:
+    return replace(sup, table=sup.table.remove(child.spec.id)), (Dropped(child.spec.id, why),)
+
+
+def _move(child: Child, event: SlotEvent, why: str) -> tuple[Child, tuple[Effect, ...]]:
+    slot = advance(SLOT_TABLE, child.slot, event)
+    if slot is child.slot:
+        return child, ()
+    return replace(child, slot=slot), (SlotChanged(child.spec.id, slot, why),)
+
+
+def _refuse(word: SupervisionWord, what: str, faults: list[str]) -> None:
+    if faults:
+        raise SupervisionError(word, f"{what}: {'; '.join(faults)}")
+
+
+def _refuse_closing(sup: Supervisor) -> None:
+    if sup.closing is not None:
+        raise SupervisionError("shutdown", f"the supervisor is ending ({sup.closing}): try again later")

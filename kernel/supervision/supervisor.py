@@ -1,0 +1,240 @@
+"""What a supervisor is made of: child specs, flags, its state, and the events and effects of its reducer.
+
+Values only; the rules are in kernel/supervision/reducer.py, from where all of this can be imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, get_args
+
+from kernel.errors import AddressError, SupervisionError
+from kernel.model.address import validate_name
+from kernel.model.persistent import PersistentMap
+from kernel.model.states import SHUTDOWN, SlotState
+
+Restart = Literal["permanent", "transient", "temporary"]
+ChildType = Literal["worker", "supervisor"]
+StrategyName = Literal["one_for_one"]
+OnExceed = Literal["shutdown", "park"]
+INFINITY = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSpec:
+    """What a supervisor knows of a child. ``shutdown_s``: 0 kills at once, infinity waits for ever."""
+
+    id: str
+    restart: Restart = "permanent"
+    shutdown_s: float = 5.0
+    type: ChildType = "worker"
+
+    def check(self) -> list[str]:
+        """Every fault at once, in words."""
+        faults = []
+        try:
+            validate_name(self.id)
+        except AddressError as error:
+            faults.append(f"id: {error}")
+        if self.restart not in get_args(Restart):
+            faults.append(f"restart is {self.restart!r}, must be one of {', '.join(get_args(Restart))}")
+        if not self.shutdown_s >= 0:
+            faults.append(f"shutdown_s is {self.shutdown_s}, must be 0 or more")
+        if self.type not in get_args(ChildType):
+            faults.append(f"type is {self.type!r}, must be one of {', '.join(get_args(ChildType))}")
+        return faults
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """How a supervisor restarts: at most ``intensity`` restarts in any ``period_s``."""
+
+    intensity: int = 5
+    period_s: float = 60.0
+    on_exceed: OnExceed = "shutdown"
+    backoff_base_s: float = 0.2
+    backoff_max_s: float = 30.0
+    strategy: StrategyName = "one_for_one"
+
+    def check(self) -> list[str]:
+        """Every fault at once, in words."""
+        faults = []
+        if self.strategy not in get_args(StrategyName):
+            strategies = ", ".join(get_args(StrategyName))
+            faults.append(f"strategy is {self.strategy!r}, must be one of {strategies}")
+        if not 0 <= self.intensity < INFINITY or self.intensity % 1:
+            faults.append(f"intensity is {self.intensity}, must be a whole number, 0 or more")
+        if not 0 < self.period_s < INFINITY:
+            faults.append(f"period_s is {self.period_s}, must be above 0 and finite")
+        if self.on_exceed not in get_args(OnExceed):
+            faults.append(f"on_exceed is {self.on_exceed!r}, must be one of {', '.join(get_args(OnExceed))}")
+        if not 0 < self.backoff_base_s <= self.backoff_max_s < INFINITY:
+            faults.append(
+                f"backoff_base_s is {self.backoff_base_s} and backoff_max_s {self.backoff_max_s}, "
+                "must be above 0, finite, and the first not above the second"
+            )
+        return faults
+
+
+class Phase(StrEnum):
+    """What there is of a child's process just now."""
+
+    NONE = "none"
+    STARTING = "starting"
+    UP = "up"
+    STOPPING = "stopping"
+    WAITING = "waiting"  # for the end of its back-off
+
+
+_ALIVE = frozenset({Phase.STARTING, Phase.UP, Phase.STOPPING})
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One slot. ``pid`` is that of the incarnation reported last by Started and not yet ended.
+
+    ``fresh``: added, and never yet seen to run. ``row``: restarts without quiet between them. ``charges``:
+    times of restarts charged to this child (on_exceed park).
+    """
+
+    spec: ChildSpec
+    order: int
+    slot: SlotState
+    phase: Phase
+    pid: int | None = None
+    fresh: bool = False
+    up_since_s: float = INFINITY
+    row: int = 0
+    charges: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Supervisor:
+    """The whole state. ``closing`` is the reason it is ending with, ``ended`` that it has given up."""
+
+    flags: Flags
+    table: PersistentMap[Child] = field(default_factory=PersistentMap)
+    added: int = 0
+    charges: tuple[tuple[float, str | None], ...] = ()
+    closing: str | None = None
+    ended: bool = False
+    to_close: tuple[str, ...] = ()
+    closed: int = 0
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        """All children in the order in which they were added."""
+        return tuple(sorted(self.table.values(), key=lambda child: child.order))
+
+    def child(self, id: str) -> Child:
+        """The child ``id``; SupervisionError ``not_found``."""
+        child = self.table.get(id)
+        if child is None:
+            raise SupervisionError("not_found", f"there is no child {id!r} under this supervisor")
+        return child
+
+    def counts(self) -> dict[str, int]:
+        """OTP's ``count_children``: specs, active (alive), supervisors, workers."""
+        children = list(self.table.values())
+        supervisors = sum(child.spec.type == "supervisor" for child in children)
+        return {
+            "specs": len(children),
+            "active": sum(child.phase in _ALIVE for child in children),
+            "supervisors": supervisors,
+            "workers": len(children) - supervisors,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    spec: ChildSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    id: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailed:
+    id: str
+    reason: str
+    batch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    id: str
+    pid: int
+    reason: str
+    batch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDue:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    reason: str = SHUTDOWN
+
+
+Event = Add | Started | StartFailed | Exited | RestartDue | Stop | Start | Remove | Shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class StartChild:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartChildAfter:
+    id: str
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopChild:
+    id: str
+    reason: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotChanged:
+    id: str
+    state: SlotState
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    reason: str
+
+
+Effect = StartChild | StartChildAfter | StopChild | SlotChanged | Dropped | GiveUp
+Result = tuple[Supervisor, tuple[Effect, ...]]

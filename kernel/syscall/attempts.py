@@ -1,0 +1,104 @@
+"""Attempts at tool calls that are under way. Lost with the node; then the open intents say what may have been done.
+
+An attempt is **begun** when it is handed to whoever carries it out. Until then it can be **withdrawn**, and has surely
+not been made; from then on only an answer tells what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.state.open_intents import call_id
+
+
+@dataclass(eq=False, slots=True)
+class Attempt:
+    """One attempt. ``withdrawn`` says why it will not be made, empty: it will. ``over``: it is known what came of it,
+    and that is being recorded. ``task`` carries it out, from its first step on: one that is withdrawn before that takes
+    the step and says so itself.
+    """
+
+    begun: bool = False
+    over: bool = False
+    withdrawn: str = ""
+    task: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    def withdraw(self, why: str) -> bool:
+        """See that it is not made. False when it may have been made already, or another outcome is being recorded."""
+        if self.begun or (self.over and not self.withdrawn):
+            return False
+        if not self.withdrawn:
+            self.withdrawn = why
+            if self.task is not None:
+                self.task.cancel()
+        return True
+
+
+class Attempts:
+    """At most one attempt at each call."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Attempt] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def get(self, turn: str, ordinal: str) -> Attempt | None:
+        return self._running.get(call_id(turn, ordinal))
+
+    def run(
+        self,
+        turn: str,
+        ordinal: str,
+        work: Callable[[Attempt], Coroutine[Any, Any, None]],
+        *,
+        begun: bool = False,
+    ) -> None:
+        """Carry out an attempt, in a task of its own."""
+        attempt = self._running[call_id(turn, ordinal)] = Attempt(begun)
+
+        async def guarded() -> None:
+            attempt.task = asyncio.current_task()
+            try:
+                await work(attempt)
+            finally:
+                self._forget(turn, ordinal, attempt)
+
+        task = asyncio.get_running_loop().create_task(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _forget(self, turn: str, ordinal: str, attempt: Attempt) -> None:
+        if self.get(turn, ordinal) is attempt:  # else the next attempt is under way already
+            del self._running[call_id(turn, ordinal)]
+
+    def wait(self, turn: str, ordinal: str, delay_s: float, late: Callable[[], None]) -> None:
+        """An attempt that waits for an answer from elsewhere: ``late`` is called when it has not come in time."""
+        timer = asyncio.get_running_loop().call_later(delay_s, late)
+        self._running[call_id(turn, ordinal)] = Attempt(begun=True, timer=timer)
+
+    def stop_waiting(self, turn: str, ordinal: str) -> None:
+        """The answer has come, or nobody wants it."""
+        attempt = self.get(turn, ordinal)
+        if attempt is not None and attempt.timer is not None:
+            attempt.timer.cancel()
+            self._forget(turn, ordinal, attempt)
+
+    def release(self, turn: str, ordinal: str) -> None:
+        """The attempt is over for whoever asks, though its task has still to end."""
+        self._running.pop(call_id(turn, ordinal), None)
+
+    def not_begun(self) -> list[str]:
+        """The ids of the calls whose attempt has not been handed over."""
+        return [ident for ident, attempt in self._running.items() if not attempt.begun]
+
+    async def close(self) -> None:
+        """Stop waiting, and end the tasks."""
+        for attempt in self._running.values():
+            if attempt.timer is not None:
+                attempt.timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

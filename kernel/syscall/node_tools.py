@@ -1,0 +1,195 @@
+"""Built-in tools that run in the node: pure ones, and those whose whole effect is journal records.
+
+A handler is given the process, its turn, and the sequence number its first record will have. It decides and drafts;
+the tool engine writes, in one unit with the outcome. What a handler refuses it raises as a KernelError, which becomes
+the outcome's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from chain.ledger.ledger import Draft, StateChange
+from kernel.bounds import Bounds
+from kernel.errors import KernelError, Refused
+from kernel.message.mail import Outgoing, Post
+from kernel.model.address import join
+from kernel.model.capability import Rights, child_of
+from kernel.model.causes import would_cycle
+from kernel.model.makers import AGENT
+from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
+from kernel.peer.remote import Remote
+from kernel.process.live import LiveProcess
+from kernel.process.processes import Processes
+from kernel.state.documents import NewDocument, draft_document
+from kernel.state.state import State, Turn
+from kernel.syscall.tool_records import CallSite
+from kernel.toolbox.calculator import CalculationError, calculate
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Finished: outcome status and text, records to write before the outcome, what to do after."""
+
+    status: str
+    text: str
+    records: tuple[Draft | StateChange, ...] = ()
+    after: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Begun: the outcome comes later, or ``timeout`` after ``deadline_s``."""
+
+    records: tuple[Draft, ...]
+    deadline_s: float
+    after: Callable[[], None]
+
+
+class NodeTools:
+    """The handlers, by tool name."""
+
+    def __init__(
+        self,
+        state: State,
+        post: Post,
+        processes: Processes,
+        remote: Remote,
+        bounds: Bounds,
+        now_us: Callable[[], int],
+    ) -> None:
+        self._now_us = now_us
+        self._state = state
+        self._post = post
+        self._processes = processes
+        self._remote = remote
+        self._bounds = bounds
+
+    def run(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Done | Pending:
+        """Run one call. Raises KernelError for a refusal."""
+        match site.tool:
+            case "calculator":
+                return self._calculator(args)
+            case "send_message":
+                return self._send(process, site.turn, args, seq)
+            case "ask":
+                return self._ask(process, site, args, seq)
+            case "spawn_agent":
+                return self._spawn(process, site.turn, args, seq)
+            case "memory_write":
+                return self._remember(process, site.turn, args, seq)
+        raise KernelError(f"{site.tool} is declared to run in the node, but is none of its tools")
+
+    def _calculator(self, args: dict[str, Any]) -> Done:
+        try:
+            return Done("ok", calculate(args["expression"]))
+        except CalculationError as error:
+            return Done("error", str(error))
+
+    def _outgoing(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Outgoing:
+        return Outgoing(
+            sender=process.address,
+            target=str(args["to"]),
+            text=args["text"],
+            session=process.address,
+            trace=turn.mail.trace,
+            cause=seq - 1,
+            rights=process.rights,
+            pid=process.pid,
+        )
+
+    def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
+        draft, ident, address = self._post.draft(self._outgoing(process, turn, args, seq), seq)
+        return Done("ok", f"accepted as {ident} for {address}", (draft,), lambda: self._post.arrived(address))
+
+    def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Pending:
+        target, waiting = self._asked(process, site.turn, str(args["to"]))
+        deadline_s = float(args.get("timeout_s", self._bounds.ask_timeout_s))
+        out = self._outgoing(process, site.turn, args, seq)
+        question = Outgoing(
+            sender=out.sender,
+            target=target,
+            text=out.text,
+            session=out.session,
+            trace=out.trace,
+            cause=out.cause,
+            rights=out.rights,
+            wants_reply=True,
+            reply_to=f"{site.turn.id}:{site.ordinal}",
+            deadline_us=self._now_us() + int(deadline_s * 1e6),
+            pid=out.pid,
+            waiting=waiting,
+        )
+        draft, _, address = self._post.draft(question, seq)
+        return Pending((draft,), deadline_s, lambda: self._post.arrived(address))
+
+    def _asked(self, process: LiveProcess, turn: Turn, to: str) -> tuple[str, tuple[str, ...]]:
+        """Whom an ask goes to, and who waits for its answer over nodes. Raises Refused for one that would wait for
+        itself, as far as the chain of causes tells: two asks that meet without one having led to the other end by
+        their timeouts.
+        """
+        here = self._remote.mesh.origin
+        chain = self._remote.chain(turn)
+        local, peer = self._remote.split(to) if "@" in to else (to, None)
+        if peer is not None:
+            self._remote.must_be_up(peer)
+            there = f"{local}@{peer.origin}"
+            chain = (*chain, f"{process.address}@{here}")
+        else:
+            local = self._post.resolve(local)
+            path = would_cycle(self._waiting(), process.address, local)
+            if path is not None:
+                raise Refused(f"asking {local} would wait for itself: {' -> '.join(path)}")
+            there = f"{local}@{here}"
+        if there in chain:
+            path = [*chain[chain.index(there) :], there]
+            raise Refused(f"asking {there} would wait for itself: {' -> '.join(path)}")
+        return (local, ()) if peer is None else (there, chain)
+
+    def _waiting(self) -> dict[str, list[str]]:
+        """Who waits for whose replies: by each unanswered question, asker to asked."""
+        waiting: dict[str, list[str]] = {}
+        for box in self._state.mail.values():
+            for mail in box.values():
+                if mail.reply_to:
+                    waiting.setdefault(mail.sender, []).append(mail.to)
+        return waiting
+
+    def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
+        wanted = frozenset(args["tools"]) if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights
+        tools = child_of(Rights(process.rights), Rights(wanted)).names() or []
+        config: dict[str, Any] = {
+            key: process.spec.config[key] for key in ("provider", "model") if key in process.spec.config
+        }
+        if "system_prompt" in args:
+            config["system_prompt"] = args["system_prompt"]
+        spec = ProcessSpec(
+            name=args["name"],
+            behaviour=process.spec.behaviour,
+            restart=args.get("restart", "transient"),
+            isolation=process.spec.isolation,
+            tools=tuple(tools),
+            workspace=process.spec.workspace,
+            config=config,
+        )
+        address = join(process.address, spec.name)
+        draft = self._processes.draft_spawn(
+            spec, process.address, process.pid, turn.mail.trace, seq - 1, AGENT
+        )
+        return Done("ok", f"spawned {address}", (draft,), lambda: self._processes.begin(address))
+
+    def _remember(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
+        new = NewDocument(
+            owner=process.address,
+            scope="shared" if args.get("shared") else "own",
+            title=args.get("title", ""),
+            text=args["text"],
+            time_us=self._now_us(),
+            trace=turn.mail.trace,
+            cause=seq - 1,
+            pid=process.pid,
+        )
+        ident, records = draft_document(new, self._state.documents, self._bounds, seq)
+        return Done("ok", f"remembered as {ident}", records)

@@ -1,0 +1,594 @@
+"""The tool engine: propose, validate, judge, intend, execute, record.
+
+One call is four entries: ``tool.proposed`` (what was asked), ``tool.verdict`` (what was decided and why),
+``tool.intent`` (signed and on the disk before anything with effects happens) and ``tool.outcome``. Refusals are data
+for whoever asked, never exceptions. What becomes of an intent without an outcome is in ``doubts.py``; no outcome is a
+guess: that nothing was done is said only of what was not handed over.
+
+Pure built-ins run in the node. Built-ins whose whole effect is journal records (``send_message``, ``ask``,
+``spawn_agent``, ``memory_write``) are written in one unit with their outcome, so they are never in doubt. What reads
+memory is answered by the archive. Everything else runs in a worker, which is handed the receipt of the intent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chain.errors import LedgerUnavailable
+from chain.journal.group import Group
+from chain.ledger.ledger import PREVIOUS, Draft, StateChange, Ticket
+from kernel.abi import OnDoubt, ToolDeclaration
+from kernel.bounds import Bounds
+from kernel.errors import KernelError, fault_of
+from kernel.policy.gates import Proposal, Verdict, judge
+from kernel.process.live import LiveProcess, LiveTable
+from kernel.state.open_intents import OpenIntent, call_id
+from kernel.state.recorder import Recorder
+from kernel.state.state import Call, Mail, Turn
+from kernel.syscall.attempts import Attempt, Attempts
+from kernel.syscall.doubts import Doubts, Resolved, harmless, node_policy, policy_of
+from kernel.syscall.memory_tools import MemoryTools
+from kernel.syscall.node_tools import Done, NodeTools, Pending
+from kernel.syscall.tool_records import CallSite, Outcome, follow_up, for_cell
+from kernel.toolbox.arguments import ArgumentsError, canonical_json, parse_arguments
+from kernel.toolbox.registry import Registry
+from kernel.turn.divergence import shown
+from kernel.turn.turns import Turns
+from kernel.values import call_hash, clean, cut_bytes
+from kernel.worker.workers import (
+    WorkerCall,
+    WorkerLost,
+    WorkerResult,
+    Workers,
+    WorkerUnavailable,
+    WorkerWithdrawn,
+)
+
+log = logging.getLogger(__name__)
+SHOWN_RUBBISH_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A proposal that could be read: the tool, the parsed arguments, and their canonical text."""
+
+    declaration: ToolDeclaration
+    parsed: dict[str, Any]
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolParts:
+    """What the engine works with."""
+
+    workers: Workers
+    node_tools: NodeTools
+    memory_tools: MemoryTools
+    bounds: Bounds
+    boot: str
+
+
+class ToolCalls:
+    """Takes ``tool`` syscalls; answers through :meth:`Turns.answer`."""
+
+    def __init__(
+        self, recorder: Recorder, live: LiveTable, turns: Turns, registry: Registry, parts: ToolParts
+    ) -> None:
+        self._recorder = recorder
+        self._state = recorder.state
+        self._live = live
+        self._turns = turns
+        self.registry = registry
+        self._parts = parts
+        self._bounds = parts.bounds
+        self.doubts = Doubts(recorder, live, self._follow_up, parts.bounds.tool_record_bytes)
+        self._attempts = Attempts()
+        self._closing = False
+
+    # -- the syscall ---------------------------------------------------------------------------------------------
+
+    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
+        """A cell asks for a tool. Everything in ``args`` is hostile."""
+        if self._closing:  # the turn is taken up again at the next boot
+            return
+        name, text = clean(args["name"])[:64], clean(args["arguments"])
+        hashed = call_hash("tool", name, text)
+        call = turn.calls.get(ordinal)
+        if call is None:
+            self._propose(
+                process, CallSite(turn, ordinal, name, process.pid, self._subject(name)), hashed, text
+            )
+        elif call.call_hash != hashed:
+            self._turns.diverge(process, turn, call, shown("tool", name, text))
+        elif call.outcome is not None:
+            self._answer(turn, call)
+        elif call.doubt:
+            self.doubts.suspend(turn)
+        else:
+            self._again(process, turn, call)
+
+    def _subject(self, name: str) -> str:
+        """A tool's name may stand in a leaf only when it is one of ours and not what a model made up."""
+        return name if name in self.registry else "unknown"
+
+    def _site_of(self, turn: Turn, call: Call) -> CallSite:
+        slot = self._state.slots.get(turn.address)
+        pid = slot.pid if slot is not None else 0
+        return CallSite(turn, call.ordinal, call.name, pid, self._subject(call.name))
+
+    def _follow_up(self, intent: OpenIntent, kind: str, body: dict[str, Any], cause: int) -> Draft:
+        slot = self._state.slots.get(intent.address)
+        pid = slot.pid if slot is not None else 0
+        return follow_up(intent, pid, self._subject(intent.call.name), kind, body, cause)
+
+    def _propose(self, process: LiveProcess, site: CallSite, hashed: str, text: str) -> None:
+        examined = self._examine(process, site.tool, text)
+        if isinstance(examined, Examined):
+            verdict, status = self._judge(process, examined), "denied"
+            arguments = examined.arguments
+        else:
+            verdict, status = Verdict("deny", (examined,)), "error"
+            arguments, _ = cut_bytes(text, SHOWN_RUBBISH_BYTES)
+        records = [site.proposed(hashed, arguments), site.verdict(verdict)]
+        if isinstance(examined, Examined) and verdict.decision == "allow":
+            self._execute(process, site, records, examined)
+            return
+        records.append(site.outcome(self._outcome(status, "; ".join(verdict.reasons), 0)))
+        self._recorder.commit(records)
+        self._answer(site.turn, site.turn.calls[site.ordinal])
+
+    def _again(self, process: LiveProcess, turn: Turn, call: Call) -> None:
+        """Run a recorded proposal (again): judged anew, since rights and registry may have changed. Whoever comes
+        second, the cell that asks or the person that resolves, finds it running, settled or in doubt anew.
+        """
+        if self._attempts.get(turn.id, call.ordinal) or call.outcome is not None or call.doubt:
+            return
+        if call.name == "ask" and call.intent_seq >= 0:  # the question was sent, with the intent
+            self._await_asked((turn.id, call.ordinal), self._state.questions())
+            return
+        site = self._site_of(turn, call)
+        examined = self._examine(process, call.name, call.arguments)
+        if isinstance(examined, Examined):
+            verdict, status = self._judge(process, examined), "denied"
+            if verdict.decision == "allow":
+                self._execute(process, site, [], examined)
+                return
+        else:
+            verdict, status = Verdict("deny", (examined,)), "error"
+        draft = self._undone(site, call, status, "; ".join(verdict.reasons), again=True)
+        self._recorder.commit([draft])
+        self._conclude(turn, call)
+
+    def _examine(self, process: LiveProcess, name: str, text: str) -> Examined | str:
+        """Parse once and validate against the tool's schema; a string says why not."""
+        if name not in self.registry:
+            held = ", ".join(sorted(process.rights)) or "none"
+            return f"there is no tool {name!r}; the tools of this turn are: {held}"
+        entry = self.registry[name]
+        try:
+            parsed = parse_arguments(text, self._bounds.tool_arguments_bytes)
+            entry.validator.check(parsed)
+            return Examined(entry.declaration, parsed, canonical_json(parsed))
+        except ArgumentsError as error:
+            return f"arguments of {name} were refused: {error}"
+
+    def _judge(self, process: LiveProcess, examined: Examined) -> Verdict:
+        writable = self._recorder.ledger.read_only is None
+        doubts = self.doubts.too_many(self._bounds.doubts, self._bounds.doubts_bytes)
+        return judge(Proposal(examined.declaration, examined.parsed, process.rights, writable, doubts))
+
+    def _outcome(
+        self, status: str, text: str, attempt: int, full_hash: str = "", truncated: bool = False
+    ) -> Outcome:
+        return Outcome(status, text, attempt, self._bounds.tool_record_bytes, full_hash, truncated)
+
+    def _answer(self, turn: Turn, call: Call) -> None:
+        """Hand a recorded outcome over."""
+        if call.outcome is not None:
+            outcome = for_cell(call.outcome, turn.result_bytes or self._bounds.tool_result_bytes)
+            self._turns.answer(turn, call.ordinal, outcome)
+
+    def _conclude(self, turn: Turn, call: Call) -> None:
+        """What was recorded of a call, told to whoever runs its turn: its outcome, or to wait for a person."""
+        if call.doubt:
+            self.doubts.suspend(turn)
+        elif call.outcome is None and call.intent_seq < 0:  # a person was quicker, and wants another attempt
+            self._attempts.release(turn.id, call.ordinal)
+            self._retry(turn, call)
+        self._answer(turn, call)
+
+    def _undone(self, site: CallSite, call: Call, status: str, text: str, *, again: bool = False) -> Draft:
+        """The outcome of an attempt of which it is known that it was not made; ``again``: the next one after the
+        recorded one. When an earlier one may have been, that is not the outcome of the call: then it is in doubt.
+        """
+        intent = self._state.intents.get(call_id(*site.key))
+        entry = self.registry.get(call.name)
+        declaration = entry.declaration if entry else None
+        if intent is None or harmless(declaration, call) or not (call.unsettled or again):
+            cause = call.intent_seq if call.intent_seq >= 0 else call.seq
+            return site.outcome(self._outcome(status, text, call.attempt), cause)
+        policy = policy_of(declaration, call, turn_open=False)
+        return self.doubts.draft(intent, policy, f"{text}; but an earlier attempt may have been made")
+
+    # -- execution -----------------------------------------------------------------------------------------------
+
+    def _execute(self, process: LiveProcess, site: CallSite, before: list[Draft], examined: Examined) -> None:
+        """Write ``before`` (proposal and verdict; nothing for a further attempt) with an intent, and run the call."""
+        declaration, workspace = examined.declaration, process.spec.workspace
+        call = site.call
+        replaces = "" if call is None else call.replaces
+        if declaration.sandbox == "builtin" and declaration.effects != "none" and not replaces:
+            self._recorder.commit(before)
+            self._attempt(site, lambda attempt: self._look_first(site, examined, workspace, attempt))
+            return
+        cause = PREVIOUS if call is None else call.seq
+        intent = site.intent(examined.arguments, declaration.effects, self._parts.boot, cause, replaces)
+        records = [*before, intent]
+        if declaration.sandbox == "node":
+            self._run_in_node(process, site, records, examined)
+            return
+        if declaration.sandbox == "archive":
+            self._recorder.commit(records)
+            self._attempt(site, lambda _: self._run_in_archive(site, examined, process.address), begun=True)
+            return
+        ticket = self._recorder.commit(records, durable=True)
+        self._attempt(site, lambda attempt: self._run_in_worker(site, examined, ticket, workspace, attempt))
+
+    def _attempt(
+        self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]], *, begun: bool = False
+    ) -> None:
+        """Carry out an attempt. Whatever goes wrong in the node, whoever asked is answered."""
+
+        async def guarded(attempt: Attempt) -> None:
+            try:
+                await work(attempt)
+            except Exception as error:  # the boundary
+                log.error("call %s of %s failed: %s", site.ordinal, site.turn.id, fault_of(error))
+                attempt.over = True
+                await self._node_failed(site, attempt.begun, error)
+
+        self._attempts.run(*site.key, guarded, begun=begun)
+
+    async def _node_failed(self, site: CallSite, begun: bool, error: Exception) -> None:
+        """The node itself failed at a call: in doubt when it was handed over and has effects, else an error."""
+        call, text = site.call, f"the node failed at this call ({type(error).__name__})"
+        if call is None or call.outcome is not None or call.doubt:
+            return
+        entry = self.registry.get(call.name)
+        declaration = entry.declaration if entry is not None else None
+        intent = self._state.intents.get(call_id(*site.key))
+        if begun and intent is not None and (declaration is None or declaration.effects != "none"):
+            draft = self.doubts.draft(intent, node_policy(declaration), text)
+        else:
+            draft = self._undone(site, call, "error", text)
+        await self._recorded(call, draft, durable=True)
+        self._conclude(site.turn, call)
+
+    def failed(
+        self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any], error: Exception
+    ) -> None:
+        """The node failed at a call before it was under way. Raises what the ledger raises."""
+        name, text = clean(args["name"])[:64], clean(args["arguments"])
+        site = CallSite(turn, ordinal, name, process.pid, self._subject(name))
+        if site.call is None:
+            why = f"the node failed at this call ({type(error).__name__})"
+            shown_text, _ = cut_bytes(text, SHOWN_RUBBISH_BYTES)
+            hashed = call_hash("tool", name, text)
+            self._recorder.commit(
+                [
+                    site.proposed(hashed, shown_text),
+                    site.verdict(Verdict("deny", (why,))),
+                    site.outcome(self._outcome("error", why, 0)),
+                ]
+            )
+            self._answer(turn, turn.calls[ordinal])
+        elif site.call.outcome is not None:
+            raise error
+        elif self._attempts.get(*site.key) is None:
+            self._attempt(site, lambda _: self._node_failed(site, True, error), begun=True)
+
+    async def _look_first(self, site: CallSite, examined: Examined, workspace: str, attempt: Attempt) -> None:
+        """A write is recorded with the version that it replaces, so that it can be made again without harm."""
+        call, declaration = site.turn.calls[site.ordinal], examined.declaration
+        look = WorkerCall(
+            declaration.name, examined.arguments, b"", b"", b"", workspace, declaration.timeout_s
+        )
+        try:
+            _check_wanted(attempt)
+            replaces = await self._parts.workers.look(look, lambda: not attempt.withdrawn)
+            boot, effects = self._parts.boot, declaration.effects
+            intent = site.intent(examined.arguments, effects, boot, call.seq, replaces)
+            ticket = await self._committed(intent)
+        except (WorkerUnavailable, WorkerLost) as error:
+            text = f"the tool could not be started, and nothing was done: {error}"
+            draft = self._undone(site, call, "error", text)
+        except (WorkerWithdrawn, asyncio.CancelledError):
+            if self._closing or not attempt.withdrawn:
+                return
+            draft = self._withdrawn(site, call, attempt)
+        else:
+            await self._run_in_worker(site, examined, ticket, workspace, attempt)
+            return
+        attempt.over = True
+        await self._recorded(call, draft, durable=False)
+        self._conclude(site.turn, call)
+
+    async def _run_in_worker(
+        self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str, attempt: Attempt
+    ) -> None:
+        call, declaration = site.turn.calls[site.ordinal], examined.declaration
+        intent = ticket.entries[-1]
+        try:
+            _check_wanted(attempt)
+            group = await self._durable(ticket)
+            work = WorkerCall(
+                tool=declaration.name,
+                arguments=examined.arguments,
+                receipt=group.receipt(intent).encode(),
+                salt=intent.salt,
+                body=intent.body,
+                workspace=workspace,
+                timeout_s=declaration.timeout_s,
+                effects=declaration.effects != "none",
+            )
+            result = await self._parts.workers.run(work, lambda: self._begin(site, attempt))
+        except WorkerUnavailable as error:
+            draft = self._undone(site, call, "error", f"the tool could not be started: {error}")
+        except (WorkerWithdrawn, asyncio.CancelledError):
+            if self._closing or not attempt.withdrawn:
+                return
+            draft = self._withdrawn(site, call, attempt)
+        except WorkerLost as error:
+            await self._in_doubt(site, call, declaration, str(error))
+            return
+        else:
+            draft = self._result(site, call, result)
+        attempt.over = True
+        await self._recorded(call, draft, durable=declaration.effects != "none")
+        self._conclude(site.turn, call)
+
+    def _begin(self, site: CallSite, attempt: Attempt) -> bool:
+        """The last look before a call is handed over; from then on it may have been done."""
+        if site.turn.id not in self._state.turns:
+            attempt.withdraw("its turn has ended")
+        attempt.begun = not (attempt.withdrawn or self._closing)
+        return attempt.begun
+
+    def _withdrawn(self, site: CallSite, call: Call, attempt: Attempt) -> Draft:
+        text = f"{attempt.withdrawn}, and the call had not begun: nothing was done"
+        return self._undone(site, call, "killed", text)
+
+    def _result(self, site: CallSite, call: Call, result: WorkerResult) -> Draft:
+        if result.status == "refused":
+            return self._undone(site, call, "denied", result.text)
+        intent = self._state.intents.get(call_id(*site.key))
+        if result.status == "changed" and intent is not None:
+            return self.doubts.outcome(intent, "in_doubt", result.text)
+        outcome = self._outcome(result.status, result.text, call.attempt, result.full_hash, result.truncated)
+        return site.outcome(outcome, call.intent_seq)
+
+    async def _run_in_archive(self, site: CallSite, examined: Examined, reader: str) -> None:
+        """A built-in that only reads memory. It has no effects, so its intent waits for no disk."""
+        call = site.turn.calls[site.ordinal]
+        done = await self._parts.memory_tools.run(examined.declaration, examined.parsed, reader)
+        outcome = self._outcome(done.status, done.text, call.attempt)
+        await self._recorded(call, site.outcome(outcome, call.intent_seq), durable=False)
+        self._answer(site.turn, call)
+
+    async def _recorded(self, call: Call, draft: Draft, *, durable: bool) -> None:
+        """Write what has happened, however long the disk refuses: it must not be told before it is recorded.
+
+        Committed as soon as the ledger takes it; when it does at once, nothing else runs in between. What has an
+        outcome meanwhile (it was withdrawn, and its turn has ended) keeps that.
+        """
+        while call.outcome is None:
+            with contextlib.suppress(LedgerUnavailable):
+                ticket = self._recorder.commit([draft], durable=durable)
+                if durable:
+                    await self._durable(ticket)
+                return
+            await self._recorder.writable()
+
+    async def _committed(self, intent: Draft) -> Ticket:
+        """Commit an intent as soon as the ledger takes it."""
+        while True:
+            with contextlib.suppress(LedgerUnavailable):
+                return self._recorder.commit([intent], durable=True)
+            await self._recorder.writable()
+
+    async def _durable(self, ticket: Ticket) -> Group:
+        """Wait until it is on the disk, however long that refuses."""
+        while True:
+            with contextlib.suppress(LedgerUnavailable):
+                return await ticket.durable()
+            await self._recorder.writable()
+
+    # -- in the node ---------------------------------------------------------------------------------------------
+
+    def _run_in_node(
+        self, process: LiveProcess, site: CallSite, records: list[Draft], examined: Examined
+    ) -> None:
+        """A pure built-in, or one that is only records: all of it in one unit."""
+        seq = self._recorder.ledger.next_seq + len(records)
+        try:
+            done = self._parts.node_tools.run(process, site, examined.parsed, seq)
+        except KernelError as error:
+            done = Done("error", str(error))
+        if isinstance(done, Pending):
+            self._recorder.commit([*records, *done.records], durable=True)
+            done.after()
+            self._await_reply(site.key, done.deadline_s)
+            return
+        outcome = self._outcome(done.status, done.text, records[-1].body["attempt"])
+        unit: list[Draft | StateChange] = [*records, *done.records, site.outcome(outcome, seq - 1)]
+        ticket = self._recorder.commit(unit, durable=bool(done.records))
+        done.after()
+        call = site.turn.calls[site.ordinal]
+        if not done.records:
+            self._answer(site.turn, call)
+            return
+
+        async def when_durable() -> None:
+            await self._durable(ticket)
+            self._answer(site.turn, call)
+
+        self._attempt(site, lambda _: when_durable(), begun=True)
+
+    def _await_reply(self, key: tuple[str, str], deadline_s: float) -> None:
+        self._attempts.wait(
+            *key, deadline_s, lambda: self._reply_late(key, f"no reply within {deadline_s:g} s")
+        )
+
+    def _await_asked(self, key: tuple[str, str], questions: Mapping[str, Mail]) -> None:
+        """Wait for the reply to an ask that was made before, for what is left of its time."""
+        asked = questions.get(call_id(*key))
+        due_us = 0 if asked is None else asked.answer_by_us or asked.deadline_us
+        left_s = max(0.0, (due_us - self._recorder.ledger.now_us()) / 1e6)
+        self._attempts.wait(
+            *key, left_s, lambda: self._reply_late(key, "no reply in the time that was given")
+        )
+
+    def _reply_late(self, key: tuple[str, str], why: str) -> None:
+        try:
+            records, after = self.replied(call_id(*key), "timeout", why)
+            if records:
+                self._recorder.commit(records)
+        except LedgerUnavailable:
+            self._recorder.when_writable(("late", *key), lambda: self._reply_late(key, why))
+            return
+        after()
+
+    def replied(self, reply_to: str, status: str, reply: str) -> tuple[list[Draft], Callable[[], None]]:
+        """The end of an ``ask``: the records that say so, and what to do once they are written."""
+        ident, _, ordinal = reply_to.partition(":")
+        turn = self._state.turns.get(ident)
+        call = turn.calls.get(ordinal) if turn is not None else None
+        if turn is None or call is None or call.outcome is not None:
+            return [], lambda: None
+        status = status if status in ("ok", "timeout") else "error"
+        outcome = self._outcome(status, reply, call.attempt)
+
+        def after() -> None:
+            self._attempts.stop_waiting(turn.id, ordinal)
+            self._answer(turn, call)
+
+        return [self._site_of(turn, call).outcome(outcome, call.intent_seq)], after
+
+    # -- doubt ---------------------------------------------------------------------------------------------------
+
+    async def _in_doubt(self, site: CallSite, call: Call, declaration: ToolDeclaration, why: str) -> None:
+        """The worker is gone with a call. It counts as under way until that is written: nobody makes it meanwhile."""
+        turn = site.turn
+        turn_open = turn.id in self._state.turns
+        policy = policy_of(declaration, call, turn_open=turn_open)
+        if policy == "retry":
+            self._attempts.release(*site.key)
+            self._retry(turn, call)
+            return
+        intent = self._state.intents.get(call_id(*site.key))
+        if intent is not None:
+            await self._recorded(call, self.doubts.draft(intent, policy, why), durable=True)
+        self._conclude(turn, call)
+
+    def recover(self) -> None:
+        """After a replay, before anything listens: settle every intent without an outcome."""
+        questions = self._state.questions()
+        for intent in self._state.intents:
+            call, turn_open = intent.call, intent.turn in self._state.turns
+            if call.doubt:
+                continue
+            if call.name == "ask" and turn_open:
+                self._await_asked((intent.turn, call.ordinal), questions)
+                continue
+            policy = self._policy(call, turn_open=turn_open)
+            if policy != "retry":
+                draft = self.doubts.draft(intent, policy, f"the node ended while {call.name} was under way")
+                self._recorder.commit([draft], durable=True)
+
+    def _policy(self, call: Call, *, turn_open: bool) -> OnDoubt:
+        entry = self.registry.get(call.name)
+        return policy_of(entry.declaration if entry else None, call, turn_open=turn_open)
+
+    async def resolve(self, ident: str, resolution: str, by: str) -> str:
+        """A person's word on a doubt (``turn:ordinal``). Returns the tool's name. Raises NotFound or Refused."""
+        resolved = await self.doubts.resolve(ident, resolution, by, self._resolved)
+        return resolved.call.name
+
+    def _resolved(self, resolved: Resolved) -> None:
+        if resolved.turn is None:
+            return
+        if resolved.again:
+            self._retry(resolved.turn, resolved.call)
+        else:
+            self._answer(resolved.turn, resolved.call)
+
+    def _retry(self, turn: Turn, call: Call) -> None:
+        """Another attempt, when somebody asks for it now; otherwise it is made when the turn is resumed and asks."""
+        process = self._live.at(turn.address)
+        if process is None or not self._turns.asks(process, turn, call.ordinal):
+            return
+        try:
+            self._again(process, turn, call)
+        except LedgerUnavailable:
+            self._recorder.when_writable(("call", turn.id, call.ordinal), lambda: self._retry(turn, call))
+
+    # -- the end of a turn ---------------------------------------------------------------------------------------
+
+    def settle(self, turn: Turn) -> list[Draft]:
+        """Outcomes for the calls of a turn that ends, as far as they are known.
+
+        What was not handed over is withdrawn. What is under way stays open: its outcome is recorded when it is known.
+        So does what is in doubt, until a person says what became of it.
+        """
+        drafts = [self._settled(turn, call) for call in turn.calls.values()]
+        return [draft for draft in drafts if draft is not None]
+
+    def _settled(self, turn: Turn, call: Call) -> Draft | None:
+        self._attempts.stop_waiting(turn.id, call.ordinal)
+        if call.op != "tool" or call.outcome is not None or call.doubt:
+            return None
+        attempt = self._attempts.get(turn.id, call.ordinal)
+        if attempt is not None:
+            taken_back = attempt.withdraw("the turn has ended")
+            return self._withdrawn(self._site_of(turn, call), call, attempt) if taken_back else None
+        intent = self._state.intents.get(call_id(turn.id, call.ordinal))
+        if intent is None:
+            return None
+        if call.name == "ask":
+            return self.doubts.outcome(intent, "lost", "the turn ended before there was a reply")
+        policy = self._policy(call, turn_open=False)
+        return self.doubts.draft(intent, policy, "the turn ended before this was known")
+
+    def withdraw(self, turn: Turn, why: str) -> None:
+        """Take back the calls of an open turn that were not handed over; their outcome is ``killed``."""
+        for call in turn.calls.values():
+            attempt = self._attempts.get(turn.id, call.ordinal)
+            if attempt is not None and call.outcome is None:
+                attempt.withdraw(why)
+
+    async def close(self) -> None:
+        """Stop waiting for replies. Calls under way end with their workers, and are found open at the next boot; those
+        that were not handed over are made then.
+        """
+        self._closing = True
+        for ident in self._attempts.not_begun():
+            intent = self._state.intents.get(ident)
+            if intent is None or intent.call.unsettled:
+                continue
+            body = {"resolution": "retry", "by": "node: it had not begun when the node stopped"}
+            with contextlib.suppress(LedgerUnavailable):  # then it is in doubt at the next boot
+                self._recorder.commit(
+                    [self._follow_up(intent, "tool.resolved", body, intent.call.intent_seq)]
+                )
+        await self._attempts.close()
+
+
+def _check_wanted(attempt: Attempt) -> None:
+    """An attempt that was withdrawn before its first step goes no further. Raises WorkerWithdrawn."""
+    if attempt.withdrawn:
+        raise WorkerWithdrawn(attempt.withdrawn)

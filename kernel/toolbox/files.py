@@ -1,0 +1,370 @@
+"""Files of a workspace: read, list, write, and nothing outside it.
+
+How a path is kept inside. It is never handed to the operating system as a whole: the workspace is opened
+once, then each component is opened relative to the descriptor of the one before, with ``O_PATH |
+O_NOFOLLOW``, and looked at through that descriptor. ``..``, absolute paths and symbolic links are refused
+(also those that would lead back inside), so a component that is swapped for a link during the call is either
+refused or no longer on our way. A file is opened for reading only after its descriptor said that it is a
+regular file, through that same descriptor: no FIFO blocks us, no device is touched. A file with several names
+(hard links) may lie outside by another of them and is not read; writing replaces the name and leaves the
+other file alone. A directory of weftos' own (:mod:`kernel.toolbox.data_mark`), of this node or another, is entered by
+nobody, wherever below a workspace it lies, and no workspace lies in one but below its ``workspaces``.
+
+A write is complete before it is reported: temporary file, fsync, rename, fsync of the directory. A write that is made
+again, since nobody knows whether it was made, says what it may replace: the **version** that was there before the first
+attempt. What somebody else wrote meanwhile is so never overwritten by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+
+from kernel.toolbox.data_mark import is_ours, lies_in_ours, would_mark
+
+MAX_PATH_BYTES = 4096
+MAX_NAME_BYTES = 255
+MAX_COMPONENTS = 64
+MAX_READ_BYTES = 60 * 2**10  # with its note about the rest it fits in what a cell is given of a result
+MAX_WRITE_BYTES = 2**20
+MAX_LISTED = 1000
+MAX_SCANNED = 20_000
+
+ABSENT = "absent"
+UNKNOWN = "unknown"
+
+_RENAMING = threading.Lock()  # from the look at what is there to the rename
+_DIRECTORY = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+_ANY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link, which is not followed",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class FileError(Exception):
+    """The file cannot be read, listed or written. The message is fit for the model that asked."""
+
+
+class FileChanged(Exception):
+    """There is something else than the write may replace; nothing was written now."""
+
+
+def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_BYTES) -> str:
+    """UTF-8 text of a file: at most ``limit`` bytes from byte ``offset``.
+
+    A last line in brackets says when there is more. Raises :class:`FileError`.
+    """
+    if offset < 0 or not 4 <= limit <= MAX_READ_BYTES:
+        raise FileError(f"offset must be at least 0, and limit between 4 and {MAX_READ_BYTES}")
+    offset, limit = int(offset), int(limit)  # JSON Schema takes 10.0 for an integer
+    parents, name = _split_file(path)
+    with (
+        _told(path),
+        _open_directory(workspace, parents) as directory,
+        _open(name, _ANY, directory) as handle,
+    ):
+        found = os.fstat(handle)
+        _require_regular(path, found)
+        if found.st_nlink > 1:
+            raise FileError(f"{_shown(path)} has {found.st_nlink} names (hard links) and is not read")
+        with _open(f"/proc/self/fd/{handle}", _READ) as file:
+            data = _pread(file, limit, offset)
+            size = os.fstat(file).st_size
+    return _piece(path, data, offset, size)
+
+
+def list_directory(workspace: str, path: str = ".") -> str:
+    """One line for each entry, sorted: ``name/`` for a directory, ``name  N bytes`` for a file. Raises FileError."""
+    components = _components(path)
+    with (
+        _told(path),
+        _open_directory(workspace, components) as handle,
+        _open(".", _READ | os.O_DIRECTORY, handle) as directory,
+        os.scandir(directory) as entries,
+    ):
+        names: list[str] = []
+        more = False
+        for entry in entries:
+            if len(names) == MAX_SCANNED:
+                more = True
+                break
+            names.append(entry.name)
+        lines = [_entry_line(directory, name) for name in sorted(names)[:MAX_LISTED]]
+    if len(names) > MAX_LISTED:
+        lines.append(f"[{len(names)}{' or more' if more else ''} entries, the first {MAX_LISTED} are listed]")
+    return "\n".join(lines) if lines else "[empty directory]"
+
+
+def file_version(workspace: str, path: str) -> str:
+    """What is at ``path``: :data:`ABSENT`, or a digest of the file's first MiB, its size, inode and times.
+
+    :data:`UNKNOWN` when that cannot be found out; so whatever comes of a write there, it is not made again by itself.
+    """
+    try:
+        parents, name = _split_file(path)
+        with _open_directory(workspace, parents) as directory:
+            return _version(name, directory)
+    except FileNotFoundError:
+        return ABSENT
+    except (FileError, OSError, ValueError):
+        return UNKNOWN
+
+
+def _version(name: str, directory: int) -> str:
+    try:
+        with _open(name, _ANY, directory) as handle:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                return UNKNOWN
+            with _open(f"/proc/self/fd/{handle}", _READ) as file:
+                data = _pread(file, MAX_WRITE_BYTES, 0)
+    except FileNotFoundError:
+        return ABSENT
+    facts = (found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+    return sha256(repr(facts).encode() + data).hexdigest()
+
+
+def _check_version(path: str, name: str, directory: int, replaces: str, data: bytes) -> bool:
+    """Whether the file has still to be written; raises :class:`FileChanged` when it must not be."""
+    if replaces != UNKNOWN and _version(name, directory) == replaces:
+        return True
+    with contextlib.suppress(FileNotFoundError), _open(name, _ANY, directory) as handle:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            with _open(f"/proc/self/fd/{handle}", _READ) as file:
+                if _pread(file, len(data) + 1, 0) == data:
+                    return False
+    raise FileChanged(
+        f"{_shown(path)} was changed by somebody else after this write had begun; it was not overwritten now, and "
+        "it is not known whether this write was done before that"
+    )
+
+
+def write_file(workspace: str, path: str, content: str, replaces: str | None = None) -> str:
+    """Create or replace a file, with its missing directories. On disk when this returns.
+
+    With ``replaces``, as of :func:`file_version`, only while that is what is there; nothing is to be done when the
+    file holds just this already. Raises :class:`FileError`, :class:`FileChanged`.
+    """
+    try:
+        data = content.encode()
+    except UnicodeEncodeError:
+        raise FileError("the content holds a lone surrogate, which is not text") from None
+    if len(data) > MAX_WRITE_BYTES:
+        raise FileError(f"the content has {len(data)} bytes, at most {MAX_WRITE_BYTES} are written")
+    parents, name = _split_file(path)
+    if would_mark(parents, name, data):
+        raise FileError(f"{_shown(path)} with this content would mark its directory as one of weftos' own")
+    with _told(path), _open_directory(workspace, parents, create=True) as directory:
+        if replaces is not None and not _check_version(path, name, directory, replaces, data):
+            return f"{_shown(path)} holds these {len(data)} bytes already"
+
+        def check() -> None:
+            if replaces is not None and _version(name, directory) != replaces:
+                raise FileChanged(
+                    f"{_shown(path)} was changed by somebody else just now; it was not overwritten"
+                )
+
+        mode = _mode_to_keep(path, name, directory)
+        _replace(directory, name, data, mode, check)
+    return f"wrote {len(data)} bytes to {_shown(path)}"
+
+
+def _components(path: str) -> list[str]:
+    """The names of ``path`` below the workspace. Pure. Raises :class:`FileError` for what could lead out of it."""
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError:
+        raise FileError("the path holds a lone surrogate, which is not text") from None
+    if size > MAX_PATH_BYTES:
+        raise FileError(f"the path has {size} bytes, at most {MAX_PATH_BYTES} are accepted")
+    if any(ord(character) < 32 or ord(character) == 127 for character in path):
+        raise FileError(f"the path {_shown(path)} holds a control character")
+    if path.startswith("/"):
+        raise FileError(f"{_shown(path)} is absolute; give a path inside the workspace, such as notes.txt")
+    components = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in components:
+        raise FileError(f"{_shown(path)} leads upwards; give a path inside the workspace without ..")
+    if len(components) > MAX_COMPONENTS:
+        raise FileError(f"the path has {len(components)} components, at most {MAX_COMPONENTS} are accepted")
+    for part in components:
+        if len(part.encode()) > MAX_NAME_BYTES:
+            raise FileError(f"the name {_shown(part)} is over {MAX_NAME_BYTES} bytes")
+    return components
+
+
+def _split_file(path: str) -> tuple[list[str], str]:
+    components = _components(path)
+    if not components:
+        raise FileError(f"{_shown(path)} names no file")
+    if path.endswith("/"):
+        raise FileError(f"{_shown(path)} names a directory; give the path of a file")
+    return components[:-1], components[-1]
+
+
+@contextlib.contextmanager
+def _open(name: str, flags: int, directory: int | None = None, mode: int = 0o777) -> Iterator[int]:
+    handle = os.open(name, flags, mode, dir_fd=directory)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _open_directory(workspace: str, components: list[str], *, create: bool = False) -> Iterator[int]:
+    """A descriptor (O_PATH) of the directory below ``workspace``, opened one component at a time."""
+    handle = _open_workspace(workspace)
+    try:
+        if lies_in_ours(handle):
+            raise FileError("the workspace lies in a data directory of weftos; spawn it with another one")
+        for depth, name in enumerate(components, 1):
+            if create:
+                _make_directory(name, handle)
+            shown = "/".join(components[:depth])
+            following = os.open(name, _ANY, dir_fd=handle)
+            os.close(handle)
+            handle = following
+            kind = stat.S_IFMT(os.fstat(handle).st_mode)
+            if kind != stat.S_IFDIR:
+                raise FileError(f"{_shown(shown)} is {_KINDS.get(kind, 'a file')}, not a directory")
+            if is_ours(handle):
+                raise FileError(f"{_shown(shown)} is a data directory of weftos, which no workspace shows")
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _open_workspace(workspace: str) -> int:
+    if not os.path.isabs(workspace):
+        raise FileError("this process has no workspace; spawn it with one")
+    try:
+        return os.open(workspace.rstrip("/") or "/", _DIRECTORY)
+    except (OSError, ValueError) as error:
+        reason = "is a symbolic link" if os.path.islink(workspace.rstrip("/")) else _reason(error)
+        raise FileError(f"the workspace {reason}; it must be an existing directory") from None
+
+
+def _make_directory(name: str, parent: int) -> None:
+    try:
+        os.mkdir(name, 0o777, dir_fd=parent)
+    except FileExistsError:
+        return
+    _sync_directory(parent)
+
+
+def _sync_directory(handle: int) -> None:
+    with _open(".", _READ | os.O_DIRECTORY, handle) as directory:
+        os.fsync(directory)
+
+
+def _pread(file: int, limit: int, offset: int) -> bytes:
+    pieces: list[bytes] = []
+    while limit > 0:
+        piece = os.pread(file, limit, offset)
+        if not piece:
+            break
+        pieces.append(piece)
+        limit -= len(piece)
+        offset += len(piece)
+    return b"".join(pieces)
+
+
+def _piece(path: str, data: bytes, offset: int, size: int) -> str:
+    end = offset + len(data)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        cut_inside_a_character = end < size and error.start > 0 and error.start >= len(data) - 3
+        if not cut_inside_a_character:
+            at = offset + error.start
+            raise FileError(f"{_shown(path)} is not UTF-8 text: byte {at} cannot be decoded") from None
+        text = data[: error.start].decode()
+        end = offset + error.start
+    if offset == 0 and end >= size:
+        return text
+    more = f"go on with offset {end}" if end < size else "the end"
+    return f"{text}\n[bytes {offset} to {end} of {size}; {more}]"
+
+
+def _entry_line(directory: int, name: str) -> str:
+    shown = name.encode("utf-8", "backslashreplace").decode()
+    shown = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in shown)
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return f"{shown}  [gone]"
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFDIR:
+        return f"{shown}/"
+    return (
+        f"{shown}  {found.st_size} bytes"
+        if kind == stat.S_IFREG
+        else f"{shown}  [{_KINDS.get(kind, 'special')}]"
+    )
+
+
+def _require_regular(path: str, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "not a regular file")
+        raise FileError(f"{_shown(path)} is {kind}; only regular files are read and written")
+
+
+def _mode_to_keep(path: str, name: str, directory: int) -> int | None:
+    """Permission bits of the file that will be replaced; None when there is none."""
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    _require_regular(path, found)
+    return stat.S_IMODE(found.st_mode) & 0o777
+
+
+def _replace(directory: int, name: str, data: bytes, mode: int | None, check: Callable[[], None]) -> None:
+    temporary = f".weftos-{secrets.token_hex(8)}.tmp"
+    with _open(temporary, _CREATE, directory, 0o666) as file:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+            if mode is not None:
+                os.fchmod(file, mode)
+            os.fsync(file)
+            with _RENAMING:
+                check()
+                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=directory)
+            raise
+    _sync_directory(directory)
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Translate what the operating system says into a :class:`FileError` about ``path``."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise FileError(f"{_shown(path)}: {_reason(error)}") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "does not exist"
+    return (error.strerror or "failed").lower() if isinstance(error, OSError) else str(error)
+
+
+def _shown(path: str) -> str:
+    return ascii(path) if len(path) <= 100 else ascii(path[:100]) + "..."

@@ -1,0 +1,227 @@
+"""The tools a node knows: the built-in ones, and those named in the configuration."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.abi import ToolDeclaration
+from kernel.errors import Invalid
+from kernel.toolbox.arguments import Validator
+from kernel.toolbox.calculator import MAX_EXPRESSION_CHARS
+from kernel.toolbox.declaration import check_declaration
+from kernel.toolbox.files import MAX_READ_BYTES
+from kernel.toolbox.memory import memory_declarations
+
+BUILTIN_PACKAGE = "builtin"
+
+
+class RegistryError(Invalid):
+    """Tools that cannot be registered. The message names every fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSource:
+    """Where a third-party tool comes from: one ``[tools.NAME]`` of the configuration."""
+
+    name: str
+    import_string: str
+    python_path: tuple[str, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """Names the worker process: tools of one top-level module under one python_path share it."""
+        top = self.import_string.partition(":")[0].partition(".")[0]
+        plain = "".join(
+            character if character.isascii() and character.isalnum() else "_" for character in top
+        )
+        origin = hashlib.sha256("\0".join((top, *self.python_path)).encode("utf-8", "replace")).hexdigest()
+        return f"{plain[:40]}-{origin[:6]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """A registered tool. ``package`` is its worker process, None for one that runs in the node itself or is answered by
+    the archive."""
+
+    declaration: ToolDeclaration
+    validator: Validator
+    package: str | None
+    import_string: str = ""
+    python_path: tuple[str, ...] = ()
+
+
+class Registry(Mapping[str, ToolEntry]):
+    """Tools by name. Immutable. Names rise. ``effects`` holds what each has, as it declares."""
+
+    def __init__(self, declarations: Iterable[ToolDeclaration], sources: Iterable[ToolSource] = ()) -> None:
+        """``sources`` holds the source of each declaration whose sandbox is ``thirdparty``. Raises RegistryError."""
+        by_name = {source.name: source for source in sources}
+        entries: dict[str, ToolEntry] = {}
+        faults: list[str] = []
+        for declaration in declarations:
+            name = declaration.name
+            source = by_name.get(name)
+            found = check_declaration(declaration)
+            if name in entries:
+                found.append("the name is taken by another tool; choose another one")
+            if declaration.sandbox == "thirdparty" and source is None:
+                found.append("it is third-party and has no source to import it from")
+            faults += [f"tool {name[:64]}: {fault}" for fault in found]
+            if not found:
+                entries[name] = _entry(declaration, source)
+        if faults:
+            raise RegistryError("; ".join(faults))
+        self._entries = dict(sorted(entries.items()))
+        self.effects: Mapping[str, str] = {
+            name: entry.declaration.effects for name, entry in self._entries.items()
+        }
+
+    def __getitem__(self, name: str) -> ToolEntry:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def _entry(declaration: ToolDeclaration, source: ToolSource | None) -> ToolEntry:
+    validator = Validator(declaration.parameters)
+    if declaration.sandbox == "thirdparty" and source is not None:
+        return ToolEntry(declaration, validator, source.package, source.import_string, source.python_path)
+    return ToolEntry(declaration, validator, BUILTIN_PACKAGE if declaration.sandbox == "builtin" else None)
+
+
+def builtin_declarations() -> list[ToolDeclaration]:
+    """The built-in tools."""
+    return [*_worker_tools(), *_node_tools(), *memory_declarations()]
+
+
+def _worker_tools() -> list[ToolDeclaration]:
+    path = _text("Path below the workspace, such as notes.txt or reports/may.txt.", 1, 4096)
+    return [
+        ToolDeclaration(
+            name="file_read",
+            description=(
+                "Read a UTF-8 text file of the workspace. A long file is read in pieces: a last line in brackets "
+                "says at which offset to go on."
+            ),
+            parameters=_object(
+                {
+                    "path": path,
+                    "offset": _integer("Byte to begin at, 0 by default.", 0, 2**62),
+                    "limit": _integer("Bytes to read at most.", 4, MAX_READ_BYTES),
+                },
+                ["path"],
+            ),
+            effects="none",
+            on_doubt="retry",
+            sandbox="builtin",
+            timeout_s=30.0,
+        ),
+        ToolDeclaration(
+            name="file_list",
+            description="List a directory of the workspace: one entry a line, directories end in /.",
+            parameters=_object(
+                {"path": _text("Directory below the workspace; the workspace itself by default.", 0, 4096)}
+            ),
+            effects="none",
+            on_doubt="retry",
+            sandbox="builtin",
+            timeout_s=30.0,
+        ),
+        ToolDeclaration(
+            name="file_write",
+            description="Create or replace a text file of the workspace. Missing directories are made.",
+            parameters=_object({"path": path, "content": {"type": "string"}}, ["path", "content"]),
+            effects="local",
+            on_doubt="retry",
+            sandbox="builtin",
+            timeout_s=30.0,
+        ),
+    ]
+
+
+def _node_tools() -> list[ToolDeclaration]:
+    to = _text("Name, address or PID of the receiver; with @NODE behind it on another node.", 1, 1024)
+    text = _text("What to say.", 1, 256 * 2**10)
+    return [
+        ToolDeclaration(
+            name="calculator",
+            description="Evaluate an arithmetic expression, such as (2+3)*4**2 or sqrt(2). Powers are written **.",
+            parameters=_object(
+                {"expression": _text("The expression.", 1, MAX_EXPRESSION_CHARS)}, ["expression"]
+            ),
+            effects="none",
+            on_doubt="retry",
+            sandbox="node",
+        ),
+        ToolDeclaration(
+            name="send_message",
+            description="Send a message to another process. Does not wait for an answer.",
+            parameters=_object({"to": to, "text": text}, ["to", "text"]),
+            effects="local",
+            sandbox="node",
+        ),
+        ToolDeclaration(
+            name="ask",
+            description="Ask another process and wait for its reply.",
+            parameters=_object(
+                {
+                    "to": to,
+                    "text": text,
+                    "timeout_s": {
+                        "type": "number",
+                        "minimum": 1,
+                        "maximum": 600,
+                        "description": "30 by default.",
+                    },
+                },
+                ["to", "text"],
+            ),
+            effects="local",
+            sandbox="node",
+            timeout_s=600.0,
+        ),
+        ToolDeclaration(
+            name="spawn_agent",
+            description="Start an agent below this process. It gets at most the tools that this process has.",
+            parameters=_object(
+                {
+                    "name": {**_text("Its name.", 1, 64), "pattern": "^[a-zA-Z0-9._-]+$"},
+                    "system_prompt": _text("What it is for and how it should work.", 0, 64 * 2**10),
+                    "tools": {
+                        "type": "array",
+                        "items": {"type": "string", "maxLength": 64},
+                        "maxItems": 100,
+                        "description": "Names of its tools; calculator, file_read, file_list by default.",
+                    },
+                    "restart": {"enum": ["permanent", "transient", "temporary"]},
+                },
+                ["name"],
+            ),
+            effects="local",
+            sandbox="node",
+        ),
+    ]
+
+
+def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required or [],
+        "additionalProperties": False,
+    }
+
+
+def _text(description: str, shortest: int, longest: int) -> dict[str, Any]:
+    return {"type": "string", "description": description, "minLength": shortest, "maxLength": longest}
+
+
+def _integer(description: str, smallest: int, largest: int) -> dict[str, Any]:
+    return {"type": "integer", "description": description, "minimum": smallest, "maximum": largest}

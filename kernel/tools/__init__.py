@@ -1,1 +1,0 @@
-"""Tools: what they declare, how their arguments are checked, and the worker processes that run them."""

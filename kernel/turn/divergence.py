@@ -1,0 +1,150 @@
+"""Divergence: a turn that was resumed asks something else than the record says it asked at that place.
+
+Nobody can say from here which of the two is right: a tool or a behaviour was changed, or a prompt. So the turn is
+*parked* with both calls shown, its mailbox waits behind it, and a person decides: ``again`` hands the turn out once
+more (what had changed was put right), ``accept`` lets the new call stand and forgets what was recorded from there on,
+``dead`` makes the message a dead letter. No turn ends of a divergence by itself: what it did so far would be done
+again when its message is replayed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from chain.ledger.ledger import Draft, Ticket
+from kernel.errors import NotFound, Refused
+from kernel.model.states import ProcessEvent, ProcessState
+from kernel.process.live import LiveTable
+from kernel.state.after_durable import AfterDurable
+from kernel.state.recorder import Recorder
+from kernel.state.state import Call, State, Turn, rank
+from kernel.values import canonical, clean, cut_bytes, sha256_hex
+
+DECISIONS = ("again", "accept", "dead")
+SHOWN_BYTES = 4096
+
+
+class Bury(Protocol):
+    def __call__(self, ident: str, why: str, extra: tuple[Draft, ...]) -> Ticket | None: ...
+
+
+def shown(op: str, name: str, arguments: str) -> dict[str, Any]:
+    """A call as a person is shown it, of bounded size."""
+    text, cut = cut_bytes(clean(arguments), SHOWN_BYTES)
+    return {"op": op, "name": cut_bytes(clean(name), SHOWN_BYTES)[0], "arguments": text, "truncated": cut}
+
+
+def shown_question(args: dict[str, Any], messages: list[str]) -> str:
+    """A question to a model, told in few words: how many messages (JSON of each), the first and the last of them, and
+    the rest.
+    """
+    told: dict[str, Any] = {key: args[key] for key in ("provider", "model", "tools")}
+    told["messages"] = len(messages)
+    for name, at in (("first", 0), ("last", -1)):
+        if messages:
+            told[name] = cut_bytes(messages[at], SHOWN_BYTES // 4)[0]
+    return cut_bytes(canonical(told), SHOWN_BYTES)[0]
+
+
+def recorded(call: Call) -> dict[str, Any]:
+    """What the record says was asked, where, and what came of it."""
+    outcome = "in doubt" if call.doubt else "none yet"
+    if call.outcome is not None:
+        outcome = str(call.outcome.get("status", "ok"))
+    return {**shown(call.op, call.name, call.arguments), "seq": call.seq, "outcome": outcome}
+
+
+def draft_divergence(turn: Turn, call: Call, asked: dict[str, Any], pid: int) -> Draft:
+    """The entry that parks the turn. ``asked`` as of :func:`shown`."""
+    body = {
+        "turn": turn.id,
+        "ordinal": call.ordinal,
+        "recorded": canonical(recorded(call)),
+        "asked": canonical(asked),
+    }
+    return Draft("turn.diverged", body, pid, turn.id, turn.mail.trace, call.seq)
+
+
+class Divergences:
+    """Turns that are parked, and a person's word on them.
+
+    ``settle(turn)`` gives the records that close what is open of a turn that ends, ``pump(address)`` goes on with a
+    mailbox.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        live: LiveTable,
+        bury: Bury,
+        settle: Callable[[Turn], list[Draft]],
+        pump: Callable[[str], None],
+    ) -> None:
+        self._recorder = recorder
+        self._state: State = recorder.state
+        self._live = live
+        self._bury = bury
+        self._settle = settle
+        self._pump = pump
+        self._after = AfterDurable(recorder.ledger)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every parked turn, with both calls."""
+        return [
+            {
+                "id": turn.id,
+                "address": turn.address,
+                "message": turn.mail.id,
+                **json.loads(turn.diverged),
+            }
+            for turn in self._state.parked()
+        ]
+
+    async def decide(self, ident: str, decision: str, by: str) -> str:
+        """Record a person's word on the parked turn ``ident`` and act on it. Returns the address of its process.
+
+        Raises NotFound, and Refused for ``accept`` while the outcome of a call that it would forget is not known;
+        LedgerUnavailable when it could not be recorded, or is not on the disk yet: then it acts when it is.
+        """
+        turn = self._state.turns.get(ident)
+        if turn is None or not turn.diverged:
+            raise NotFound(f"no turn {ident} is parked; weftos divergences list shows them")
+        if decision not in DECISIONS:
+            raise Refused(f"decision {decision!r} is none of {', '.join(DECISIONS)}")
+        ordinal = json.loads(turn.diverged)["ordinal"]
+        if decision == "accept":
+            _check_known(turn, ordinal)
+        body = {"turn": turn.id, "ordinal": ordinal, "decision": decision, "by": by}
+        decided = Draft("turn.decided", body, 0, turn.id, turn.mail.trace, turn.started_seq)
+        if decision == "dead":
+            ticket = self._give_up(turn, ordinal, decided)
+        else:
+            ticket = self._recorder.commit([decided], durable=True)
+        self._after.do(lambda: self._go_on(turn.address), ticket)
+        if ticket is not None:
+            await ticket.durable()
+        return turn.address
+
+    def _give_up(self, turn: Turn, ordinal: str, decided: Draft) -> Ticket | None:
+        why = f"diverged at call {ordinal}, and a person gave it up"
+        body = {"turn": turn.id, "status": "diverged", "reply": why, "reply_hash": sha256_hex(why)}
+        ended = Draft("turn.ended", body, 0, turn.id, turn.mail.trace, turn.started_seq)
+        return self._bury(turn.mail.id, why, (decided, *self._settle(turn), ended))
+
+    def _go_on(self, address: str) -> None:
+        process = self._live.at(address)
+        if process is not None and process.state is ProcessState.SUSPENDED and not process.turn:
+            process.on(ProcessEvent.RESUME)
+        self._pump(address)
+
+
+def _check_known(turn: Turn, ordinal: str) -> None:
+    """What is forgotten must have ended: nobody would hear of a call that is under way or in doubt."""
+    for call in turn.calls.values():
+        if rank(call.ordinal) >= rank(ordinal) and call.op == "tool" and call.outcome is None:
+            raise Refused(
+                f"call {call.ordinal} ({call.name}) of {turn.id} has no outcome yet; wait for it, or decide it first "
+                f"(weftos doubts list)"
+            )

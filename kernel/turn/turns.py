@@ -1,0 +1,325 @@
+"""Turns: a message is delivered, its syscalls are answered, its end is written.
+
+One turn at a time per process. A turn belongs to the address: when an incarnation dies, its successor is handed the
+same message as the same turn, and what was recorded is answered from the record. That a turn has ended belongs to the
+address as well: while the disk refuses the end it waits here, and whatever becomes of the process meanwhile, the turn
+is not handed to the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from chain.errors import ChainError, LedgerUnavailable
+from chain.ledger.ledger import Draft, StateChange, Ticket
+from kernel.bounds import Bounds
+from kernel.errors import Invalid, KernelError
+from kernel.message.watch import Watchers
+from kernel.model.capability import Rights, intersect
+from kernel.model.states import ProcessEvent, ProcessState
+from kernel.process.live import LiveProcess, LiveTable
+from kernel.state.after_durable import AfterDurable
+from kernel.state.record_forms import SESSION, remembered
+from kernel.state.recorder import Recorder
+from kernel.state.state import Call, Mail, Turn, turn_id
+from kernel.turn.divergence import draft_divergence
+from kernel.values import cut_bytes, plain, sha256_hex, text_of
+
+STATUSES = ("ok", "error")
+
+
+class CellPort(Protocol):
+    """What turns need of the cells."""
+
+    def deliver(
+        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
+    ) -> None: ...
+
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None: ...
+
+    def end_turn(self, pid: int, turn: str, why: str) -> None: ...
+
+
+Replied = Callable[[Mail, str, str, int], tuple[list[Draft], Callable[[], None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a turn has ended, and in which incarnation."""
+
+    pid: int
+    status: str
+    reply: str
+    remember: list[Any]
+
+
+class Turns:
+    """Opens, answers and ends turns.
+
+    ``bury(message id, why, records before)`` writes a dead letter; ``replied(mail, status, reply, seq)`` gives the
+    records that hand over the answer to ``mail``, the first to be written as sequence ``seq``, and what to do once
+    they are written; ``settle(turn)`` the records that close the open intents of a turn that ends.
+    ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
+    ``on_open(address, session)`` is told of each turn that is handed what its session holds.
+    """
+
+    def __init__(
+        self, recorder: Recorder, live: LiveTable, cells: CellPort, bounds: Bounds, watchers: Watchers
+    ):
+        self._recorder = recorder
+        self._state = recorder.state
+        self._live = live
+        self._cells = cells
+        self._bounds = bounds
+        self._watchers = watchers
+        self._after = AfterDurable(recorder.ledger)
+        self._ends: dict[str, End] = {}  # that the disk has not taken yet
+        self.bury: Callable[[str, str, tuple[Draft, ...]], object]
+        self.replied: Replied
+        self.settle: Callable[[Turn], list[Draft]]
+        self.drained: Callable[[int], None]
+        self.left_to: Callable[[str], frozenset[str] | None] = lambda sender: None
+        self.on_open: Callable[[str, str], None] = lambda address, session: None
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    def pump(self, address: str) -> None:
+        """Hand the next message to the process at ``address``, when it is idle and there is one; while the ledger takes
+        nothing, later.
+        """
+        try:
+            self._pump(address)
+        except LedgerUnavailable:
+            self._recorder.when_writable(("pump", address), lambda: self.pump(address))
+
+    def _pump(self, address: str) -> None:
+        process = self._live.at(address)
+        if process is None or process.turn or process.draining or process.state is not ProcessState.RUNNING:
+            return
+        now_us = self._recorder.ledger.now_us()
+        while box := self._state.mail.get(address):
+            mail = next(iter(box.values()))
+            turn = self._state.turns.get(turn_id(mail.id))
+            if self.has_ended(turn_id(mail.id)):
+                return
+            if mail.deadline_us and mail.deadline_us < now_us and turn is None:
+                self.bury(mail.id, "expired before it was delivered", ())
+                continue
+            if turn is not None and turn.diverged:
+                process.on(ProcessEvent.SUSPEND)
+                return
+            self._open(process, mail)
+            return
+
+    def _open(self, process: LiveProcess, mail: Mail) -> None:
+        ident = turn_id(mail.id)
+        before = self._state.turns.get(ident)
+        body = {
+            "turn": ident,
+            "message": mail.id,
+            "address": process.address,
+            "session": mail.session,
+            "attempt": before.attempt + 1 if before else 1,
+            "config": before.config if before else process.config,
+            "result_bytes": before.result_bytes if before else self._bounds.tool_result_bytes,
+        }
+        started = Draft(
+            "turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq
+        )
+        self._recorder.commit([started])
+        self.on_open(process.address, mail.session)
+        process.turn = ident
+        process.asked = set()
+        self._watch(process)
+        told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
+        process.rights = intersect(told, Rights(self.left_to(mail.sender))).tools or frozenset()
+        session = self._state.sessions.get((process.address, mail.session))
+        message = {
+            "id": mail.id,
+            "sender": mail.sender,
+            "text": mail.text,
+            "session": mail.session,
+            "wants_reply": mail.wants_reply,
+        }
+        self._watchers.emit(
+            mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
+        )
+        history = session.history() if session is not None else []
+        self._cells.deliver(process.pid, ident, message, history, told.names() or [])
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    def answer(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
+        """Hand a recorded outcome to whoever runs the turn now and asked for it; held up while the disk is behind."""
+        self._recorder.ledger.when_room(lambda: self._hand_over(turn, ordinal, outcome))
+
+    def asks(self, process: LiveProcess, turn: Turn, ordinal: str) -> bool:
+        """Whether ``process`` still runs the turn and waits for this call."""
+        if self.has_ended(turn.id) or process.turn != turn.id:
+            return False
+        return self._live.at(turn.address) is process and ordinal in process.asked
+
+    def _hand_over(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
+        self._live.asked.release(turn.id, ordinal)
+        process = self._live.at(turn.address)
+        if process is None or process.turn != turn.id or ordinal not in process.asked:
+            return
+        process.asked.discard(ordinal)
+        round_, index = ordinal.split(".")
+        self._cells.result(process.pid, turn.id, int(round_), int(index), outcome)
+
+    # -- ending --------------------------------------------------------------------------------------------------
+
+    def done(self, pid: int, ident: str, result: dict[str, Any]) -> None:
+        """The behaviour returned. What it returned is checked here; rubbish ends the turn with status error."""
+        process = self._live.get(pid)
+        turn = self._state.turns.get(ident)
+        if process is None or turn is None or process.turn != ident:
+            return
+        remember: list[Any] = []
+        try:
+            status = str(result.get("status", "ok"))
+            if status not in STATUSES:
+                raise Invalid(f"status {status[:20]!r} is none of {', '.join(STATUSES)}")
+            reply = text_of(result.get("reply", ""), "the reply", self._bounds.reply_bytes)
+            remember = self._checked_records(result.get("remember", []))
+        except KernelError as error:
+            status, reply = "error", f"the behaviour's result was refused: {error}"
+        self._end(process, turn, status, reply, remember)
+
+    def _watch(self, process: LiveProcess) -> None:
+        """See that the turn of ``process`` ends, whatever else goes wrong: its mailbox waits behind it."""
+        loop, limit_s = asyncio.get_running_loop(), self._bounds.turn_timeout_s
+        process.overdue = loop.call_later(limit_s, self._overdue, process, process.turn)
+
+    def _overdue(self, process: LiveProcess, ident: str) -> None:
+        if self._live.get(process.pid) is not process or process.turn != ident:
+            return
+        if process.state is ProcessState.SUSPENDED:
+            self._watch(process)
+        else:
+            self.cut_short(process, "error", f"the turn did not end within {self._bounds.turn_timeout_s:g} s")
+
+    def _checked_records(self, records: Any) -> list[Any]:
+        if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+            raise Invalid("remember is not a list of objects")
+        checked: list[Any] = plain(records, "remember", self._bounds.session_bytes)
+        return checked
+
+    def has_ended(self, ident: str) -> bool:
+        """Whether a turn that is open by the record has ended already: the disk has not taken that yet."""
+        return ident in self._ends
+
+    def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
+        if self.has_ended(turn.id):
+            return
+        self._ends[turn.id] = End(process.pid, status, reply, remember)
+        self._write_end(turn)
+
+    def _write_end(self, turn: Turn) -> None:
+        try:
+            self._record_end(turn, self._ends[turn.id])
+        except LedgerUnavailable:
+            if (process := self._runs(turn)) is not None:
+                process.rest()
+            self._recorder.when_writable(("end", turn.id), lambda: self._write_end(turn))
+        except Exception:  # it cannot end so: whoever ended it does it otherwise, or its deadline
+            if self._ends.pop(turn.id, None) is not None and (process := self._runs(turn)) is not None:
+                process.rest()
+                self._watch(process)
+            raise
+
+    def _record_end(self, turn: Turn, end: End) -> None:
+        status, reply = end.status, end.reply
+        records: list[Draft | StateChange] = [*self.settle(turn), self._ended(turn, end.pid, status, reply)]
+        if end.remember:
+            key = f"{turn.address}\n{turn.mail.session}"
+            records.append(StateChange(SESSION, key, remembered(end.remember)))
+        after: Callable[[], None] | None = None
+        if turn.mail.reply_to:
+            seq = self._recorder.ledger.next_seq + sum(isinstance(record, Draft) for record in records)
+            extra, after = self.replied(turn.mail, status, reply, seq)
+            records += extra
+        try:
+            ticket = self._recorder.commit(records, durable=True)
+        except LedgerUnavailable:
+            raise
+        except ChainError as error:
+            if not end.remember:
+                raise
+            why = f"what the behaviour came to cannot be recorded: {error}"
+            self._record_end(turn, End(end.pid, "error", why, []))
+            return
+        del self._ends[turn.id]
+        self._leave(turn)
+        if after is not None:
+            after()
+        self._tell(turn, ticket, status, reply)
+        self._go_on(turn.address)
+
+    def _runs(self, turn: Turn) -> LiveProcess | None:
+        """The process that is in this turn."""
+        process = self._live.at(turn.address)
+        return process if process is not None and process.turn == turn.id else None
+
+    def _leave(self, turn: Turn) -> None:
+        if (process := self._runs(turn)) is not None:
+            process.leave_turn()
+            if process.state is ProcessState.SUSPENDED:
+                process.on(ProcessEvent.RESUME)
+
+    def _go_on(self, address: str) -> None:
+        process = self._live.at(address)
+        if process is not None and process.draining:
+            self.drained(process.pid)
+        else:
+            self.pump(address)
+
+    def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:
+        kept, _ = cut_bytes(reply, self._bounds.reply_bytes)
+        body = {"turn": turn.id, "status": status, "reply": kept, "reply_hash": sha256_hex(reply)}
+        return Draft(
+            "turn.ended", body, pid=pid, subject=turn.id, trace=turn.mail.trace, cause=turn.started_seq
+        )
+
+    def _tell(self, turn: Turn, ticket: Ticket, status: str, reply: str) -> None:
+        """Tell the end to whoever waits for it once it is on the disk, however long that refuses: it is told once."""
+        end = {"status": status, "reply": reply, "turn": turn.id}
+        self._after.do(lambda: self._watchers.ended(turn.mail.id, end), ticket)
+
+    def cut_short(self, process: LiveProcess, status: str, why: str) -> bool:
+        """End the open turn of a process from outside (``cancelled``, ``error``); its message is acknowledged. False
+        when there is none, or it has ended already.
+        """
+        turn = self._state.turns.get(process.turn)
+        if turn is None or self.has_ended(turn.id):
+            return False
+        self._cells.end_turn(process.pid, turn.id, why)
+        self._end(process, turn, status, why, [])
+        return True
+
+    def diverge(self, process: LiveProcess, turn: Turn, call: Call, asked: dict[str, Any]) -> None:
+        """A resumed turn asked something else than ``call``: park it. Raises LedgerUnavailable, and then nothing is
+        changed.
+        """
+        self._recorder.commit([draft_divergence(turn, call, asked, process.pid)], durable=True)
+        why = f"diverged at call {call.ordinal}: a resumed turn must ask what it asked before"
+        self._cells.end_turn(process.pid, turn.id, why)
+        process.leave_turn()
+        self._watchers.emit(turn.mail.id, {"event": "diverged", "turn": turn.id, "ordinal": call.ordinal})
+        if process.draining:
+            self.drained(process.pid)
+        else:
+            self.pump(process.address)
+
+    def poison(self, turn: Turn, pid: int) -> None:
+        """A turn whose process crashed too often: its message becomes a dead letter."""
+        if self.has_ended(turn.id):
+            return
+        self._fail(turn, pid, "poison", f"poison: {turn.crashes} incarnations crashed while handling it")
+
+    def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:
+        self.bury(turn.mail.id, why, (*self.settle(turn), self._ended(turn, pid, status, why)))

@@ -1,0 +1,1 @@
+"""What a node does beside its work: erasing, watching its clock and its loop."""

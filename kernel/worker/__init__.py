@@ -1,0 +1,1 @@
+"""Who runs the tools: a pool of worker processes, and the worker."""

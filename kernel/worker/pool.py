@@ -1,0 +1,410 @@
+"""The worker process of one package: started on first use, restarted after a death, replaced after a deadline.
+
+At most ``calls_at_once`` calls are with the process; each of them has a thread there, so a call that was sent has begun
+and its time runs. Others wait here and have surely not run; before one is sent, its caller is asked once more.
+
+A call *with effects* that exceeds its time is stopped for real: its process is killed at once, with everything it
+started, and what had not been answered by then is lost, the other calls of that process too (each of them follows its
+own policy). A call *without effects* is answered with ``timeout``; its process gets no more calls and is killed when
+its other calls are over, so what hangs can go on that long. In both cases the next process is started at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from kernel.errors import KernelError, Unavailable
+from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from kernel.toolbox.arguments import hash_text
+
+MAX_ANSWER_BYTES = 2**20
+LAST_WORDS_S = 0.5  # what a dead process had sent is still read for so long
+_STOPPING = "the node is stopping, no tool is started"
+Status = Literal["ok", "error", "timeout", "refused", "changed"]
+
+
+class WorkerLost(KernelError):
+    """The worker died with the call: it may have run, or not. In doubt."""
+
+    code = "unavailable"
+
+
+class WorkerUnavailable(Unavailable):
+    """No worker took the call: it has surely not run."""
+
+
+class WorkerWithdrawn(KernelError):
+    """Nobody wants the call any more, and it was not handed over: it has surely not run."""
+
+    code = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """Limits of one worker process. ``calls_at_once`` is also its number of threads."""
+
+    calls_at_once: int = 32
+    waiting_calls: int = 10_000
+    start_timeout_s: float = 30.0
+    backoff_base_s: float = 0.1
+    backoff_max_s: float = 5.0
+    quiet_s: float = 10.0  # a worker that lived so long starts the back-off anew
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCall:
+    """One call. ``arguments`` canonical JSON; ``receipt``, ``salt`` and ``body`` prove its ``tool.intent``.
+    ``effects``: whether its tool has any. ``op``: to run it, or to look at which version of its file there is.
+    """
+
+    tool: str
+    arguments: str
+    receipt: bytes
+    salt: bytes
+    body: bytes
+    workspace: str
+    timeout_s: float
+    effects: bool = True
+    op: Literal["run", "look"] = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerResult:
+    """What came of it. ``text`` is at most 1 MiB; ``full_hash`` (SHA-256, hex) and ``full_bytes`` are of all of it."""
+
+    status: Status
+    text: str
+    truncated: bool
+    full_hash: str
+    full_bytes: int
+
+
+def local_result(status: Status, text: str) -> WorkerResult:
+    """A result that the node gives itself, for a call that no worker answered."""
+    return WorkerResult(status, text, False, hash_text(text), len(text.encode()))
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    call: WorkerCall
+    begin: Callable[[], bool]
+    future: asyncio.Future[WorkerResult]
+    timer: asyncio.TimerHandle | None = None
+    late: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Process:
+    helper: Helper
+    born_s: float
+    pidfd: int = -1
+    jobs: set[_Job] = field(default_factory=set)
+    retired: bool = False
+    gone: bool = False
+    stopped: str = ""  # why, when the node killed it
+
+
+class WorkerPool:
+    """See the module. ``on_process(os_pid)`` tells of each process that takes calls, and None when there is none."""
+
+    def __init__(
+        self,
+        command: Callable[[], HelperCommand],
+        boot: int,
+        setup: dict[str, Any],
+        limits: WorkerLimits,
+        on_process: Callable[[int | None], None],
+    ) -> None:
+        self._command = command
+        self._boot = boot
+        self._setup = setup
+        self._limits = limits
+        self._on_process = on_process
+        self._queue: OrderedDict[_Job, None] = OrderedDict()
+        self._current: _Process | None = None
+        self._processes: set[_Process] = set()
+        self._starting: asyncio.Task[None] | None = None
+        self._answer: dict[str, Any] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._failures = 0
+        self._not_before_s = 0.0
+        self._closed = False
+
+    def submit(self, call: WorkerCall, begin: Callable[[], bool]) -> asyncio.Future[WorkerResult]:
+        """Queue a call. The future fails with :class:`WorkerLost`, :class:`WorkerUnavailable`, or, when ``begin()``
+        said False, :class:`WorkerWithdrawn`; that is asked immediately before the call is sent, and is the last word.
+
+        Cancelling it takes the call out of the queue; one that was sent goes on, and its answer is dropped.
+        """
+        if self._closed:
+            raise WorkerUnavailable(_STOPPING)
+        if len(self._queue) >= self._limits.waiting_calls:
+            raise WorkerUnavailable(f"{len(self._queue)} calls wait for this worker already; try again later")
+        job = _Job(call, begin, asyncio.get_running_loop().create_future())
+        self._queue[job] = None
+        job.future.add_done_callback(lambda _: self._queue.pop(job, None))
+        self._pump()
+        return job.future
+
+    def accept(self, key: str) -> None:
+        """Receipts under this key are the node's too: for the processes there are, and all to come."""
+        self._setup = {**self._setup, "keys": [*self._setup["keys"], key]}
+        for process in self._processes:
+            if process.helper.alive:
+                process.helper.notify("accept", {"key": key})
+
+    async def start(self) -> dict[str, Any]:
+        """Start a process when there is none, and what it answered to ``configure``. Raises WorkerUnavailable."""
+        try:
+            await asyncio.shield(self._begin_start())
+        except asyncio.CancelledError:
+            if self._closed:
+                raise WorkerUnavailable(_STOPPING) from None
+            raise
+        return self._answer
+
+    # -- the way of a call
+
+    def _pump(self) -> None:
+        """Hand over as many waiting calls as the process takes."""
+        process = self._current
+        if process is not None and not process.helper.alive:
+            self._lose(process)
+            process = None
+        if process is None:
+            if self._queue and not self._closed:
+                self._begin_start()
+            return
+        while self._queue and len(process.jobs) < self._limits.calls_at_once:
+            job, _ = self._queue.popitem(last=False)
+            if job.future.done():
+                continue
+            if job.begin():
+                self._hand_over(process, job)
+            elif not job.future.done():
+                job.future.set_exception(WorkerWithdrawn(f"{job.call.tool}: nobody wants it any more"))
+
+    def _hand_over(self, process: _Process, job: _Job) -> None:
+        call = job.call
+        answer = process.helper.request(
+            call.op,
+            {
+                "tool": call.tool,
+                "arguments": call.arguments,
+                "receipt": call.receipt,
+                "salt": call.salt,
+                "body": call.body,
+                "workspace": call.workspace,
+            },
+        )
+        process.jobs.add(job)
+        loop = asyncio.get_running_loop()
+        job.timer = loop.call_later(call.timeout_s, self._time_out, process, job)
+        answer.add_done_callback(partial(self._answered, process, job))
+
+    def _answered(self, process: _Process, job: _Job, answer: asyncio.Future[Any]) -> None:
+        error = None if answer.cancelled() else answer.exception()
+        if job not in process.jobs:
+            return  # its time was over before
+        process.jobs.discard(job)
+        if job.timer is not None:
+            job.timer.cancel()
+        result = None if error else _read_answer(answer.result())
+        if not job.future.done():
+            if result is not None:
+                job.future.set_result(result)
+            else:
+                job.future.set_exception(WorkerLost(_why_lost(process, job, error)))
+        if error is None and result is None:
+            self._lose(process)
+            self._end(process)
+        elif process.retired and not process.jobs:
+            self._end(process)
+        self._pump()
+
+    def _time_out(self, process: _Process, job: _Job) -> None:
+        text = f"{job.call.tool} did not end within {job.call.timeout_s:g} s"
+        process.retired = True
+        if self._current is process:
+            self._vacate()
+        if job.call.effects:  # what it sent before its death is still its answer
+            job.late = True
+            process.stopped = text
+            self._end(process)
+        else:
+            process.jobs.discard(job)
+            if not job.future.done():
+                job.future.set_result(local_result("timeout", text))
+            if not process.jobs:
+                self._end(process)
+        if not self._closed:
+            self._begin_start()
+
+    # -- the life of a process
+
+    def _begin_start(self) -> asyncio.Task[None]:
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._starting
+
+    async def _start(self) -> None:
+        """One attempt, after the back-off. On failure every waiting call fails with the reason."""
+        try:
+            if self._current is None:
+                await asyncio.sleep(max(0.0, self._not_before_s - asyncio.get_running_loop().time()))
+                await self._start_process()
+        finally:
+            self._starting = None
+        self._pump()
+
+    async def _start_process(self) -> None:
+        command = self._command()
+        helper = Helper(command, self._boot, _ignore, lambda status: self._died(process))
+        process = _Process(helper, asyncio.get_running_loop().time())
+        self._processes.add(process)
+        try:
+            await helper.start()
+            self._watch(process)
+            answer = await asyncio.wait_for(
+                helper.request("configure", self._setup), self._limits.start_timeout_s
+            )
+            if not isinstance(answer, dict):
+                raise HelperRefused("its answer is not one")
+        except (OSError, HelperLost, HelperRefused) as error:
+            reason: object = error
+            if isinstance(error, TimeoutError):
+                reason = f"not ready within {self._limits.start_timeout_s:g} s"
+            if not helper.os_pid:
+                self._processes.discard(process)
+            raise self._failed(process, f"{command.name}: {reason}; see {command.log}") from error
+        self._answer = answer
+        self._current = process
+        self._on_process(helper.os_pid)
+
+    def _failed(self, process: _Process, reason: str) -> WorkerUnavailable:
+        self._end(process)
+        self._back_off(0.0)
+        waiting, self._queue = self._queue, OrderedDict()
+        for job in waiting:
+            if not job.future.done():
+                job.future.set_exception(WorkerUnavailable(reason))
+        return WorkerUnavailable(reason)
+
+    def _watch(self, process: _Process) -> None:
+        """Notice the death itself: no end of file comes while something that a tool forked holds the link."""
+        with contextlib.suppress(ProcessLookupError):
+            process.pidfd = os.pidfd_open(process.helper.os_pid)
+            asyncio.get_running_loop().add_reader(process.pidfd, self._exited, process)
+
+    def _exited(self, process: _Process) -> None:
+        self._unwatch(process)
+        self._lose(process)
+        self._end(process)
+        if not self._closed:
+            self._spawn(self._bury(process))
+        self._pump()
+
+    async def _bury(self, process: _Process) -> None:
+        await asyncio.sleep(LAST_WORDS_S)
+        if not process.gone:
+            await process.helper.stop()
+
+    def _unwatch(self, process: _Process) -> None:
+        if process.pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(process.pidfd)
+            os.close(process.pidfd)
+            process.pidfd = -1
+
+    def _end(self, process: _Process) -> None:
+        """Kill a process and what it started. Its calls fail when the link notices."""
+        if not process.gone and process.helper.os_pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.helper.os_pid, signal.SIGKILL)
+            process.helper.kill()
+
+    def _died(self, process: _Process) -> None:
+        process.gone = True
+        self._unwatch(process)
+        self._processes.discard(process)
+        self._lose(process)
+        self._pump()
+
+    def _lose(self, process: _Process) -> None:
+        """The present process is gone though nobody retired it."""
+        if self._current is process:
+            self._vacate()
+            self._back_off(asyncio.get_running_loop().time() - process.born_s)
+
+    def _vacate(self) -> None:
+        self._current = None
+        self._on_process(None)
+
+    def _back_off(self, lived_s: float) -> None:
+        """The first restart after quiet is immediate, then the wait doubles."""
+        if lived_s >= self._limits.quiet_s:
+            self._failures = 0
+        self._failures += 1
+        exponent = min(self._failures - 2, 30)
+        delay_s = 0.0 if exponent < 0 else self._limits.backoff_base_s * 2**exponent
+        self._not_before_s = asyncio.get_running_loop().time() + min(delay_s, self._limits.backoff_max_s)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Kill every process. Waiting calls fail with WorkerUnavailable, those under way with WorkerLost."""
+        self._closed = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        waiting, self._queue = self._queue, OrderedDict()
+        for job in waiting:
+            if not job.future.done():
+                job.future.set_exception(WorkerUnavailable(_STOPPING))
+        if self._current is not None:
+            self._vacate()
+        for task in self._tasks:
+            task.cancel()
+        processes = list(self._processes)
+        for process in processes:
+            self._end(process)
+        await asyncio.gather(*(process.helper.stop() for process in processes), return_exceptions=True)
+
+
+def _why_lost(process: _Process, job: _Job, error: BaseException | None) -> str:
+    if job.late:
+        limit_s = job.call.timeout_s
+        return f"{job.call.tool}: did not end within {limit_s:g} s, and its worker was stopped"
+    if process.stopped:
+        return f"{job.call.tool}: its worker was stopped, since {process.stopped}"
+    return f"{job.call.tool}: {error or 'the answer of its worker is not one'}"
+
+
+def _read_answer(value: Any) -> WorkerResult | None:
+    """A worker's answer; None when it is not one. A third-party worker can send anything."""
+    match value:
+        case {
+            "status": "ok" | "error" | "refused" | "changed" as status,
+            "text": str(text),
+            "truncated": bool(truncated),
+            "hash": str(full_hash),
+            "bytes": int(full_bytes),
+        } if len(text.encode()) <= MAX_ANSWER_BYTES and len(full_hash) == 64 and 0 <= full_bytes < 2**62:
+            return WorkerResult(status, text, truncated, full_hash, full_bytes)
+        case _:
+            return None
+
+
+def _ignore(op: str, args: dict[str, Any]) -> None:
+    """A worker has nothing to tell unasked."""

@@ -1,0 +1,182 @@
+"""A worker process: ``python -P -m kernel.worker.worker --link-fd N --boot B``. Runs tools; nothing without a
+receipt, but a look at which version of a file there is: it has no effects, and gives a digest.
+
+One worker runs the built-in tools, one each the tools of a third-party package. The node says which with the
+first request, ``configure``; then ``run`` requests come, many at once. Synchronous tools run in threads,
+asynchronous ones on the loop. Nothing a tool raises or
+returns ends the worker; what a tool does to its own process is between it and the other tools of its package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from typing import Any, NoReturn
+
+from chain.entry.entry import decode_body
+from chain.notes.note import VerifierKey
+from kernel.helper.helper import die_with_parent, serve_link
+from kernel.toolbox.arguments import canonical_json
+from kernel.toolbox.declaration import declaration_to_data
+from kernel.toolbox.files import (
+    UNKNOWN,
+    FileChanged,
+    FileError,
+    file_version,
+    list_directory,
+    read_file,
+    write_file,
+)
+from kernel.worker.intent import IntentGate, IntentRefused
+from kernel.worker.loader import LoadedTool, LoadError, load_tool, one_line
+from kernel.worker.threads import Threads
+
+MAX_RESULT_BYTES = 2**20
+
+Answer = dict[str, Any]
+
+
+def answer_of(status: str, text: str) -> Answer:
+    """What goes back: at most ``MAX_RESULT_BYTES`` of ``text``, and size and SHA-256 of all of it."""
+    data = text.encode("utf-8", "backslashreplace")
+    kept = data if len(data) <= MAX_RESULT_BYTES else data[:MAX_RESULT_BYTES]
+    return {
+        "status": status,
+        "text": kept.decode("utf-8", "ignore"),
+        "truncated": len(data) > MAX_RESULT_BYTES,
+        "hash": sha256(data).hexdigest(),
+        "bytes": len(data),
+    }
+
+
+def render(value: Any) -> str:
+    """What a tool returned, as text: text itself, nothing for None, otherwise canonical JSON. Raises TypeError."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return str(value)
+    try:
+        return canonical_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = type(value).__name__
+        raise TypeError(f"the tool returned a {kind} that is not text or JSON: {one_line(error)}") from None
+
+
+def call_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Answer:
+    """Call, and turn whatever comes of it into an answer."""
+    try:
+        return answer_of("ok", render(function(**arguments)))
+    except FileError as error:
+        return answer_of("error", str(error))
+    except FileChanged as error:
+        return answer_of("changed", str(error))
+    except BaseException as error:  # a tool's SystemExit or KeyboardInterrupt is its answer, not our end
+        return answer_of("error", one_line(error))
+
+
+async def await_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Answer:
+    """The same for an asynchronous tool."""
+    try:
+        return answer_of("ok", render(await function(**arguments)))
+    except BaseException as error:  # as above; nobody cancels this task but the end of the process
+        return answer_of("error", one_line(error))
+
+
+def may_replace(intent: dict[str, Any]) -> str | None:
+    """What a write may replace, by its proven intent: anything the first time, then only what was there before that."""
+    return str(intent.get("replaces", UNKNOWN)) if intent["attempt"] > 1 else None
+
+
+class Worker:
+    """The requests of one worker process."""
+
+    def __init__(self, boot: int, threads: int) -> None:
+        self._boot = boot
+        self._pool: Threads[Answer] = Threads(threads, "tool")
+        self._gate: IntentGate | None = None
+        self._third_party: dict[str, LoadedTool] = {}
+        self._faults: dict[str, str] = {}
+        self._builtin = False
+
+    async def handle(self, op: str, args: dict[str, Any]) -> Any:
+        """One request."""
+        if op == "run" and self._gate is not None:
+            return await self._run(self._gate, args)
+        if op == "look" and self._builtin:
+            look = partial(file_version, args["workspace"], json.loads(args["arguments"])["path"])
+            return await self._pool.run(partial(call_guarded, look, {}))
+        if op == "accept" and self._gate is not None:
+            self._gate.accept(VerifierKey.parse(args["key"]))
+            return None
+        if op == "configure" and self._gate is None:
+            return self._configure(args)
+        raise ValueError(f"request {op!r} is not expected now")
+
+    def _configure(self, args: dict[str, Any]) -> dict[str, Any]:
+        self._builtin = args["builtin"]
+        for name, import_string, python_path in args["tools"]:
+            try:
+                self._third_party[name] = load_tool(name, import_string, tuple(python_path))
+            except LoadError as error:
+                self._faults[name] = str(error)
+        first, *later = map(VerifierKey.parse, args["keys"])
+        self._gate = IntentGate(first, self._boot)
+        for key in later:
+            self._gate.accept(key)
+        declarations = [declaration_to_data(loaded.declaration) for loaded in self._third_party.values()]
+        return {"declarations": declarations, "faults": self._faults}
+
+    async def _run(self, gate: IntentGate, args: dict[str, Any]) -> Answer:
+        tool, text = args["tool"], args["arguments"]
+        try:
+            gate.admit(tool, text, args["receipt"], args["salt"], args["body"])
+        except IntentRefused as error:
+            return answer_of("refused", str(error))
+        arguments = json.loads(text)
+        loaded = self._third_party.get(tool)
+        if loaded is not None and loaded.is_async:
+            return await await_guarded(loaded.function, arguments)
+        if loaded is not None:
+            function: Callable[..., Any] = loaded.function
+        elif self._builtin and tool in _FILE_TOOLS:
+            function = partial(_FILE_TOOLS[tool], args["workspace"])
+            if tool == "file_write":
+                function = partial(function, replaces=may_replace(decode_body(args["body"])))
+        else:
+            return answer_of("error", self._faults.get(tool, f"this worker has no tool {tool!r}"))
+        return await self._pool.run(partial(call_guarded, function, arguments))
+
+
+_FILE_TOOLS: dict[str, Callable[..., str]] = {
+    "file_read": read_file,
+    "file_list": list_directory,
+    "file_write": write_file,
+}
+
+
+async def _serve(fd: int, boot: int, threads: int) -> NoReturn:
+    await serve_link(fd, boot, Worker(boot, threads).handle)
+    os._exit(0)  # a thread in which a tool hangs would keep an ordinary exit waiting for ever
+
+
+def main() -> None:
+    """Entry point."""
+    die_with_parent()
+    with contextlib.suppress(PermissionError):
+        os.setpgid(0, 0)  # so that what a tool starts can be ended with it
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--link-fd", type=int, required=True)
+    parser.add_argument("--boot", type=int, required=True)
+    options = parser.parse_args()
+    asyncio.run(_serve(options.link_fd, options.boot, options.threads))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Messages delivered once."""

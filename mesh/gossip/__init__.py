@@ -1,0 +1,1 @@
+"""What nodes tell one another unasked: adverts and heads."""

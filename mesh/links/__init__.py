@@ -1,0 +1,1 @@
+"""Encrypted links between nodes: Noise over ZeroMQ."""

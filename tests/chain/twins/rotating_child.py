@@ -1,0 +1,105 @@
+"""A process that changes its keys and is killed by the disk at the n-th operation: ``DIRECTORY keys|ledger N``.
+
+Says ``changed`` once the new keys are in force and in their place. ``N`` is counted from the beginning of the change,
+and counts the operations of one side only: those on the files of keys, which the main thread does one after the other,
+or those of the ledger's threads, which fall differently in each run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from threading import Lock, current_thread, main_thread
+
+from chain.disk import Disk
+from chain.keys.key_change import adopt_keys, load_candidates, prepare_keys
+from chain.keys.rotation import rotation_body
+from chain.ledger.ledger import Ledger
+from tests.chain.twins.ledgers import Clock, draft
+
+
+class DyingDisk(Disk):
+    """Kills its process instead of the operation number ``left`` of its side that changes anything."""
+
+    def __init__(self, side: str) -> None:
+        self.left: int | None = None
+        self._on_main = {"keys": True, "ledger": False}[side]
+        self._lock = Lock()
+
+    def _step(self) -> None:
+        with self._lock:
+            on_main = current_thread() is main_thread()
+            if self.left is not None and on_main == self._on_main:
+                self.left -= 1
+                if self.left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    def make_directory(self, directory: Path) -> None:
+        self._step()
+        super().make_directory(directory)
+
+    def create(self, path: Path) -> int:
+        self._step()
+        return super().create(path)
+
+    def create_new(self, path: Path) -> int:
+        self._step()
+        return super().create_new(path)
+
+    def write(self, handle: int, offset: int, data: bytes) -> None:
+        self._step()
+        super().write(handle, offset, data)
+
+    def sync(self, handle: int) -> None:
+        self._step()
+        super().sync(handle)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        self._step()
+        super().remove(path)
+
+    def remove_directory(self, directory: Path) -> None:
+        self._step()
+        super().remove_directory(directory)
+
+    def sync_directory(self, directory: Path) -> None:
+        self._step()
+        super().sync_directory(directory)
+
+
+def boot(directory: Path, disk: Disk) -> Ledger:
+    """What a node does with its keys at a start."""
+    keys, *others = load_candidates(directory)
+    ledger = Ledger.open(
+        directory, keys, others=others, now_us=Clock(), replay=lambda record: None, disk=disk
+    )
+    adopt_keys(directory, ledger.keys, disk)
+    return ledger
+
+
+async def run(directory: Path, side: str, dies_at: int) -> None:
+    disk = DyingDisk(side)
+    ledger = boot(directory, disk)
+    ledger.start(asyncio.get_running_loop())
+    await ledger.commit([draft(ledger.next_seq)], durable=True).durable()
+    while ledger.full_size < ledger.size:
+        await asyncio.sleep(0.01)
+    disk.left = dies_at
+    new = prepare_keys(directory, ledger.keys, disk)
+    ticket = await ledger.rotate(new, rotation_body(ledger.keys, new, len(ledger.keys.pairs), "a test"))
+    await ticket.durable()
+    adopt_keys(directory, ledger.keys, disk)
+    os.write(1, b"changed\n")
+    await ledger.close()
+    os.write(1, b"closed\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,196 @@
+"""The sceptic's script verifies what is intact and refuses what is not, and agrees with ``weftos chain verify`` on all
+of it; nothing of ours is in its reach.
+"""
+
+import os
+import shutil
+
+import pytest
+
+from tests.chain.twins import damage, published
+from tests.chain.twins.damage import SIZE
+from tests.chain.twins.published import FIRST, SECOND, STRANGER, THIRD
+from tests.chain.twins.sceptic import SCRIPT, ask, isolated_packages, run_isolated
+from tests.chain.twins.verdicts import verify_says
+
+FULL = dict(damage.damaged_bundles(partial=False))
+PARTIAL = dict(damage.damaged_bundles(partial=True))
+FILES = dict(damage.damaged_files())
+SIGNED = dict(damage.signed_anew())
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    return isolated_packages(tmp_path_factory.mktemp("sceptic") / "packages")
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory):
+    return damage.intact().write_tiles(tmp_path_factory.mktemp("intact") / "ledger")
+
+
+@pytest.fixture
+def verified(packages):
+    """Whether a ledger is verified: by the script and by weftos alike."""
+
+    def both(ledger, vkeys, seen=None):
+        verdict = ask(packages, ledger, vkeys, seen)
+        assert verdict.verified is verify_says(ledger, vkeys, seen), verdict.output
+        return verdict.verified
+
+    return both
+
+
+def test_the_script_is_short():
+    assert len(SCRIPT.read_text().splitlines()) <= 400
+
+
+@pytest.mark.parametrize("name", ["msgpack", "chain", "weftos", "numpy"])
+def test_nothing_of_ours_is_in_its_reach(packages, tmp_path, name):
+    (tmp_path / "attempt.py").write_text(f"import {name}\n")
+    assert f"No module named '{name}'" in run_isolated(packages, [str(tmp_path / "attempt.py")]).stderr
+
+
+def test_there_are_at_least_fifty_damaged_ledgers():
+    assert len(FULL) + len(PARTIAL) + len(FILES) + len(SIGNED) >= 50
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 255, 256, 257, 513])
+@pytest.mark.parametrize("signers", [(FIRST,), (FIRST, SECOND, THIRD)], ids=["one key", "rotated"])
+def test_an_intact_ledger_is_verified(verified, tmp_path, size, signers):
+    made = published.ledger(size, signers, [(1, 1), (3, 4)] if size > 20 else [])
+    keys = (*signers[0].vkeys,)
+    folder = made.write_tiles(tmp_path / "ledger", [1, 2, 100, 256, 300])
+    (tmp_path / "full.bundle").write_bytes(made.bundle())
+    (tmp_path / "partial.bundle").write_bytes(
+        made.bundle({0, size // 2, size - 1, size - 2} if size > 2 else [])
+    )
+    for ledger in (folder, tmp_path / "full.bundle", tmp_path / "partial.bundle"):
+        assert verified(ledger, keys)
+
+
+def test_an_erased_body_is_no_finding_when_a_partial_bundle_has_the_erasure(verified, tmp_path):
+    made = damage.intact()
+    for seqs, good in (({41, SIZE - 2}, True), ({41, SIZE - 1}, False)):
+        (tmp_path / "bundle").write_bytes(made.bundle(seqs))
+        assert verified(tmp_path / "bundle", FIRST.vkeys) is good
+
+
+@pytest.mark.parametrize(
+    ("vkeys", "words"),
+    [
+        (FIRST.vkeys, "verified"),
+        (THIRD.vkeys, "verified"),
+        ((*FIRST.vkeys, *THIRD.vkeys), "verified"),
+        (SECOND.vkeys, "verified"),
+        ((*FIRST.vkeys, *STRANGER.vkeys), "is not the ledger's"),
+        (STRANGER.vkeys, "is not the ledger's"),
+        (FIRST.vkeys[:1], "give both keys"),
+        (FIRST.vkeys[1:], "give both keys"),
+        ((FIRST.vkeys[0][:-1],), "a part of the line is missing"),
+        ((FIRST.vkeys[0][:-4],), "copy the whole line"),
+        ((), "UNPINNED"),
+    ],
+)
+def test_the_keys_that_are_given_must_be_the_ledgers(packages, intact, vkeys, words):
+    verdict = ask(packages, intact, vkeys)
+    assert verdict.verified is (words in ("verified", "UNPINNED"))
+    assert words.replace("is not the ledger's", "is not the ledger's") in verdict.output
+
+
+def test_a_head_seen_earlier_must_be_continued(verified, intact, tmp_path):
+    made = damage.intact()
+    other = published.ledger(SIZE, (FIRST, SECOND, THIRD), [(40, 41)])
+    for seen, good in (
+        (made.checkpoint(), True),
+        (made.checkpoint(0), True),
+        (made.checkpoint(1), True),
+        (made.checkpoint(90), True),
+        (made.checkpoint(200), True),
+        (other.checkpoint(), False),
+        (published.ledger(SIZE + 9, (FIRST, SECOND, THIRD)).checkpoint(), False),
+        (published.ledger(50, (STRANGER,)).checkpoint(), False),
+        (published.note(made.head_text(90), STRANGER), False),
+        (b"nothing", False),
+    ):
+        (tmp_path / "seen").write_bytes(seen)
+        assert verified(intact, FIRST.vkeys, tmp_path / "seen") is good
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_folder_is_refused(verified, intact, tmp_path, name):
+    folder = shutil.copytree(intact, tmp_path / "ledger")
+    FILES[name](folder)
+    assert not verified(folder, FIRST.vkeys)
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_what_a_node_must_not_sign_is_refused_although_it_did(verified, tmp_path, name):
+    made = SIGNED[name]
+    assert not verified(made.write_tiles(tmp_path / "ledger"), FIRST.vkeys)
+    (tmp_path / "bundle").write_bytes(made.bundle())
+    assert not verified(tmp_path / "bundle", FIRST.vkeys)
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_a_damaged_full_bundle_is_refused(verified, tmp_path, name):
+    (tmp_path / "bundle").write_bytes(FULL[name])
+    assert not verified(tmp_path / "bundle", FIRST.vkeys)
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_a_damaged_partial_bundle_is_refused(verified, tmp_path, name):
+    (tmp_path / "bundle").write_bytes(PARTIAL[name])
+    assert not verified(tmp_path / "bundle", FIRST.vkeys)
+
+
+def test_a_partial_bundle_is_held_to_what_its_entries_say_of_those_left_out(verified, tmp_path):
+    """A counter may skip as many as are missing, and no more."""
+    made = published.ledger(9)
+    made.add("message.refused", {"to": "", "sender": "", "why": ""}, 1, count=5)
+    for seqs, good in (({0, 9}, True), ({1, 2, 3, 4, 5, 6, 7, 8, 9}, False)):
+        (tmp_path / "bundle").write_bytes(made.bundle(seqs))
+        assert verified(tmp_path / "bundle", FIRST.vkeys) is good
+
+
+def test_a_partial_bundle_cannot_show_that_it_continues_another_head(packages, tmp_path):
+    made = damage.intact()
+    (tmp_path / "bundle").write_bytes(made.bundle([0]))
+    for size, good in ((SIZE, True), (200, False)):
+        (tmp_path / "seen").write_bytes(made.checkpoint(size))
+        assert ask(packages, tmp_path / "bundle", FIRST.vkeys, tmp_path / "seen").verified is good
+
+
+def test_a_folder_that_was_copied_while_the_node_went_on_is_verified(verified, tmp_path):
+    later = published.ledger(600)
+    folder = later.write_tiles(tmp_path / "ledger", [100, 530])
+    for size in (600, 530, 512):
+        (folder / "checkpoint").write_bytes(later.checkpoint(size))
+        assert verified(folder, FIRST.vkeys), size
+    (folder / "checkpoint").write_bytes(later.checkpoint(100))
+    assert verified(folder, FIRST.vkeys)
+
+
+def test_a_folder_that_claims_all_entries_there_can_be_is_refused_at_once(verified, tmp_path):
+    assert not verified(damage.write_huge_claim(tmp_path / "ledger"), FIRST.vkeys)
+
+
+def test_no_file_of_a_folder_makes_it_wait(verified, intact, tmp_path):
+    for name in ("checkpoint", "vkeys", "tile/0/000", "tile/bodies/000", "tile/entries/000"):
+        folder = shutil.copytree(intact, tmp_path / name.replace("/", "-"))
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        assert not verified(folder, FIRST.vkeys)
+
+
+def test_a_folder_may_lie_about_its_sizes(verified, intact, tmp_path):
+    folder = shutil.copytree(intact, tmp_path / "ledger")
+    for name in ("checkpoint", "tile/entries/000", "tile/bodies/000"):
+        with (folder / name).open("r+b") as file:
+            file.truncate(2**40)
+        assert not verified(folder, FIRST.vkeys)
+
+
+def test_what_is_not_there_is_refused(verified, tmp_path):
+    assert not verified(tmp_path, FIRST.vkeys)
+    assert not verified(tmp_path / "nothing", FIRST.vkeys)

@@ -1,0 +1,341 @@
+"""What a cell may say, rule by rule, with plain values and a clock of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kernel.cell.link.frames import FrameError
+from kernel.cells.cell_events import CellCall
+from kernel.cells.cell_port import CellPort
+from kernel.cells.cell_table import CellLimits
+from kernel.errors import StateError
+from tests.kernel.twins.cell_node import Notes, message, placement
+
+TOOL = {"name": "t", "arguments": "{}", "id": ""}
+RESULT = {"reply": "r", "remember": [], "status": "ok"}
+
+
+class Host:
+    """A twin of what surrounds a port."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[Any]] = []
+        self.killed: list[str] = []
+        self.free: list[int] = []
+        self.slot = 0
+        self.now = 0.0
+        self._timers: list[tuple[float, Callable[..., None], tuple[Any, ...]]] = []
+
+    def send(self, frame: list[Any]) -> None:
+        self.sent.append(frame)
+
+    def kill(self, why: str) -> None:
+        self.killed.append(why)
+
+    def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
+        self._timers.append((self.now + delay_s, call, args))
+
+    def running(self) -> int:
+        return self.slot
+
+    def released(self, pid: int) -> None:
+        self.free.append(pid)
+
+    def pass_time(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := sorted((timer for timer in self._timers if timer[0] <= end), key=lambda timer: timer[0]):
+            self._timers.remove(due[0])
+            self.now = due[0][0]
+            due[0][1](*due[0][2])
+        self.now = end
+
+
+class Case:
+    """A connected port with pid 1 running in turn t1, and pid 2 idle."""
+
+    def __init__(self, detail_chars: int = 1000) -> None:
+        self.host = Host()
+        self.notes = Notes()
+        self.port = CellPort("c1", self.notes, CellLimits(open_calls=3, detail_chars=detail_chars), self.host)
+        self.port.connect()
+        for pid in (1, 2):
+            self.port.add(placement(pid, "Echo"))
+            self.port.receive(["started", pid])
+        self.port.deliver(1, "t1", message("hi"), [], [])
+        self.host.sent.clear()
+        self.notes.all.clear()
+
+    def call(self, round_: int, index: int = 0) -> None:
+        self.port.receive(["call", 1, "t1", round_, index, "tool", TOOL])
+
+
+LIES: dict[str, tuple[Any, str]] = {
+    "a pid that is yes": (["log", True, "x"], "yes or no in place of a number"),
+    "a pid of another cell": (["call", 9, "t1", 0, 0, "now", {}], "spoke for pid 9, which is not in cell c1"),
+    "the kernel's pid": (["log", 0, "x"], "pid 0"),
+    "a second hello": (["hello", "x", 1, 1], "no known shape"),
+    "no list": ({"op": "call"}, "no known shape"),
+    "nothing": ([], "no known shape"),
+    "a pid as text": (["started", "1"], "no known shape"),
+}
+
+BREACHES: dict[str, tuple[list[Any], str]] = {
+    "a start that was not asked for": (["started", 2], "pid 2, which is running"),
+    "a failed start of a running one": (["failed", 1, "x"], "pid 1, which is running, in turn t1"),
+    "a death that was not declared": (["stopped", 1], "pid 1, which is running"),
+    "yes in place of a number": (["call", 1, "t1", True, 0, "now", {}], "yes or no in place of a number"),
+    "a call in a turn that is not open": (
+        ["call", 1, "t0", 0, 0, "now", {}],
+        "turn 't0' of pid 1, open is 't1'",
+    ),
+    "a call without a turn": (["call", 2, "t1", 0, 0, "now", {}], "open is None"),
+    "the end of a turn that is not open": (["done", 1, "t2", RESULT], "in turn 't2'"),
+    "a result without a reply": (["done", 1, "t1", {"status": "ok"}], "turn result of the wrong shape"),
+    "a result with more": (["done", 1, "t1", {**RESULT, "sender": "x"}], "turn result of the wrong shape"),
+    "a status of its own": (["done", 1, "t1", {**RESULT, "status": "great"}], "turn result"),
+    "records that are none": (["done", 1, "t1", {**RESULT, "remember": [1]}], "turn result"),
+    "an unwound turn that was open": (["ended", 1, "t1"], "unwound turn t1 of pid 1, which was not ended"),
+    "a crash in another turn": (["crashed", 1, "t9", "x"], "in turn 't9'"),
+    "an exit for a reason of its own": (["exited", 1, "t1", "killed"], "no known shape"),
+    "an unknown syscall": (["call", 1, "t1", 0, 0, "fork", {}], "syscall 'fork'"),
+    "arguments as a value": (
+        ["call", 1, "t1", 0, 0, "tool", {"name": "t", "arguments": {}, "id": ""}],
+        "arguments of the wrong shape",
+    ),
+    "an argument too many": (["call", 1, "t1", 0, 0, "tool", {**TOOL, "pid": 0}], "wrong shape"),
+    "a time with arguments": (["call", 1, "t1", 0, 0, "now", {"x": 1}], "wrong shape"),
+    "messages that are none": (
+        ["call", 1, "t1", 0, 0, "model", {"messages": ["x"], "tools": [], "provider": "", "model": ""}],
+        "wrong shape",
+    ),
+    "a negative ordinal": (["call", 1, "t1", -1, 0, "now", {}], "(-1, 0)"),
+    "a negative index": (["call", 1, "t1", 1, -1, "now", {}], "(1, -1)"),
+    "random bits with arguments": (["call", 1, "t1", 0, 0, "random", {"x": 1}], "wrong shape"),
+    "arguments that are none": (["call", 1, "t1", 0, 0, "now", [1]], "no known shape"),
+}
+
+
+@pytest.mark.parametrize(("frame", "words"), LIES.values(), ids=LIES.keys())
+def test_a_lie_is_refused(frame: Any, words: str) -> None:
+    case = Case()
+    with pytest.raises(FrameError) as refused:
+        case.port.receive(frame)
+    assert words in str(refused.value)
+    assert case.notes.all == []
+
+
+@pytest.mark.parametrize(("frame", "words"), BREACHES.values(), ids=BREACHES.keys())
+def test_who_breaks_a_rule_has_crashed_alone_and_its_neighbours_go_on(frame: list[Any], words: str) -> None:
+    case = Case()
+    pid = frame[1]
+    case.port.receive(frame)
+    [(_, culprit, turn, why)] = case.notes.all
+    assert (culprit, turn, words in why) == (pid, "t1" if pid == 1 else None, True), why
+    assert case.notes.of("crashed") == case.notes.all
+    assert case.host.sent == [["stop", pid, "it broke the rules of the link"]]
+    case.port.receive(frame)  # dead, it has its second to go
+    if frame[0] != "stopped":
+        case.port.receive(["stopped", pid])
+    case.host.pass_time(5)
+    other = 3 - pid
+    case.port.end_turn(1, "t1", "cancelled")
+    case.port.deliver(other, "t2", message(""), [], [])
+    case.port.receive(["call", other, "t2", 0, 0, "now", {}])
+    assert [event[0] for event in case.notes.all] == ["crashed", "syscall"]
+    assert case.host.killed == []
+
+
+def test_who_breaks_a_rule_while_it_starts_has_not_started() -> None:
+    case = Case()
+    case.port.add(placement(3, "Echo"))
+    case.port.receive(["log", 3, b"bytes"])
+    [(event, pid, why)] = case.notes.all
+    assert (event, pid, "no known shape" in why) == ("start_failed", 3, True)
+
+
+def test_a_report_of_a_start_that_crosses_its_stop_is_no_lie() -> None:
+    case = Case()
+    case.port.add(placement(3, "Echo"))
+    case.port.stop(3, "killed")
+    case.port.receive(["started", 3])
+    case.port.receive(["stopped", 3])
+    assert (case.notes.all, case.host.free, case.host.killed) == ([], [3], [])
+
+
+def test_a_start_timer_that_comes_late_does_nothing() -> None:
+    case = Case()
+    for pid in (3, 4):
+        case.port.add(placement(pid, "Echo"))
+    case.port.receive(["started", 3])
+    case.port.stop(4, "killed")
+    case.port.receive(["stopped", 4])
+    case.notes.all.clear()
+    case.host.sent.clear()
+    case.host.pass_time(60)
+    assert (case.notes.all, case.host.sent, case.host.killed) == ([], [], [])
+
+
+def test_a_start_timer_of_a_cell_that_is_gone_does_nothing() -> None:
+    case = Case()
+    case.port.add(placement(3, "Echo"))
+    assert case.port.close() == ([1, 2, 3], [])
+    case.host.pass_time(60)
+    assert (case.notes.all, case.host.killed) == ([], [])
+
+
+@pytest.mark.parametrize("op", ["now", "random"])
+def test_time_and_random_bits_are_asked_for_without_arguments(op: str) -> None:
+    case = Case()
+    case.port.receive(["call", 1, "t1", 0, 0, op, {}])
+    assert [event[0] for event in case.notes.all] == ["syscall"]
+    case.port.receive(["call", 1, "t1", 1, 0, op, {"at": 1}])
+    assert [event[0] for event in case.notes.all] == ["syscall", "crashed"]
+
+
+@pytest.mark.parametrize("ordinal", [(1, 1), (1, 0), (0, 5)])
+def test_ordinals_must_rise(ordinal: tuple[int, int]) -> None:
+    case = Case()
+    case.call(0)
+    case.call(1, 0)
+    case.call(1, 1)
+    case.call(*ordinal)
+    [(_, pid, turn, why)] = case.notes.of("crashed")
+    assert (pid, turn, f"numbered a call of pid 1 {ordinal} after (1, 1)" in why) == (1, "t1", True)
+    assert [(call[2].round, call[2].index) for call in case.notes.of("syscall")] == [(0, 0), (1, 0), (1, 1)]
+
+
+def test_calls_without_number_end_their_process_alone() -> None:
+    case = Case()
+    for round_ in range(3):
+        case.call(round_)
+    case.port.result(1, "t1", 0, 0, {"status": "ok", "text": ""})
+    case.call(3)
+    assert case.notes.of("crashed") == []
+    case.call(4)
+    [(_, pid, turn, why)] = case.notes.of("crashed")
+    assert (pid, turn, "has 3 calls open for pid 1, the limit" in why) == (1, "t1", True)
+    assert len(case.notes.of("syscall")) == 4
+
+
+def test_an_outcome_is_sent_once_and_only_in_its_turn() -> None:
+    case = Case()
+    case.call(0)
+    for turn, ordinal in (("t1", (0, 0)), ("t1", (0, 0)), ("t0", (0, 0)), ("t1", (7, 0))):
+        case.port.result(1, turn, *ordinal, {"text": turn})
+    assert case.host.sent == [["result", 1, "t1", 0, 0, {"text": "t1"}]]
+
+
+def test_a_turn_ends_once_and_the_next_one_numbers_anew() -> None:
+    case = Case()
+    case.call(5)
+    with pytest.raises(StateError, match="turn t2 delivered to pid 1, which is running, in turn t1"):
+        case.port.deliver(1, "t2", message(""), [], [])
+    case.port.receive(["done", 1, "t1", RESULT])
+    case.port.deliver(1, "t2", message(""), [], [])
+    case.port.receive(["call", 1, "t2", 0, 0, "now", {}])
+    assert case.notes.of("turn_done") == [("turn_done", 1, "t1", RESULT)]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ["call", 1, "t1", 0, 0, "now", {}],
+        ["done", 1, "t1", RESULT],
+        ["crashed", 1, "t1", "x"],
+        ["exited", 1, "t1", "normal"],
+        ["ended", 1, "t1"],
+        ["log", 1, "x"],
+    ],
+)
+def test_a_dead_process_is_not_heard_and_is_no_lie_while_it_unwinds(frame: list[Any]) -> None:
+    case = Case()
+    case.port.stop(1, "killed")
+    case.port.receive(frame)
+    assert case.notes.all == []
+    case.port.receive(["stopped", 1])
+    assert case.host.free == [1]
+    with pytest.raises(FrameError, match="not in cell c1"):
+        case.port.receive(frame)
+
+
+def test_a_death_that_is_not_confirmed_costs_the_cell() -> None:
+    case = Case()
+    case.port.stop(1, "killed")
+    case.host.pass_time(0.9)
+    assert case.host.killed == []
+    case.host.pass_time(0.2)
+    assert case.host.killed == ["pid 1 still ran 1 s after its death"]
+    assert case.port.close() == ([2], [])
+
+
+def test_while_a_death_is_not_confirmed_new_processes_wait_and_are_not_lost_with_the_cell() -> None:
+    case = Case()
+    case.port.receive(["crashed", 1, "t1", "boom"])
+    case.port.add(placement(3, "Echo"))
+    assert case.port.waits(3)
+    assert [frame[0] for frame in case.host.sent] == []
+    case.port.receive(["stopped", 1])
+    assert [frame[:2] for frame in case.host.sent] == [["start", 3]]
+    case.port.stop(2, "killed")
+    case.port.add(placement(4, "Echo"))
+    lost, waiting = case.port.close()
+    assert lost == [3]
+    assert [placed.pid for placed in waiting] == [4]
+
+
+def test_one_that_waits_is_stopped_without_a_word_to_the_cell() -> None:
+    case = Case()
+    case.port.stop(2, "killed")
+    case.host.sent.clear()
+    case.port.add(placement(3, "Echo"))
+    case.port.stop(3, "killed")
+    assert case.host.free == [3]
+    assert case.host.sent == []
+
+
+def test_an_ended_turn_is_not_heard_and_its_end_is_confirmed_in_any_way() -> None:
+    case = Case()
+    case.port.end_turn(1, "t1", "cancelled")
+    case.port.deliver(1, "t2", message(""), [], [])
+    case.port.receive(["call", 1, "t1", 0, 0, "now", {}])
+    case.port.receive(["done", 1, "t1", RESULT])
+    case.port.receive(["call", 1, "t2", 0, 0, "now", {}])
+    case.host.pass_time(5)
+    assert [event[0] for event in case.notes.all] == ["syscall"]
+    assert case.notes.all[0][2] == CellCall("t2", 0, 0, "now", {})
+
+
+def test_a_turn_that_is_not_unwound_is_the_crash_of_its_process() -> None:
+    case = Case()
+    case.port.end_turn(1, "t1", "cancelled")
+    case.port.deliver(1, "t2", message(""), [], [])
+    case.host.pass_time(1.5)
+    assert case.notes.of("crashed") == [
+        ("crashed", 1, "t2", "turn t1 went on for 1 s after it had been ended")
+    ]
+    assert case.host.sent[-1] == ["stop", 1, "turn not unwound"]
+    case.host.pass_time(1)
+    assert case.host.killed == ["pid 1 still ran 1 s after its death"]
+
+
+def test_a_crash_while_an_ended_turn_unwinds_names_the_turn_that_is_open() -> None:
+    case = Case(detail_chars=20)
+    case.port.end_turn(1, "t1", "cancelled")
+    case.port.receive(["crashed", 1, "t1", "x" * 100 + "\n"])
+    assert case.notes.of("crashed") == [("crashed", 1, None, "x" * 20)]
+
+
+def test_a_start_that_takes_too_long_fails_unless_another_holds_the_cell() -> None:
+    case = Case()
+    case.port.add(placement(3, "Echo"))
+    case.host.slot = 1
+    case.host.pass_time(15)
+    assert case.notes.all == []
+    case.host.slot = 3
+    case.host.pass_time(1.5)
+    assert case.notes.all == [("start_failed", 3, "timeout: not constructed within 10 s")]
+    case.host.pass_time(1)
+    assert case.host.killed == ["pid 3 still ran 1 s after its death"]

@@ -1,0 +1,133 @@
+"""Where processes go."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernel.cells.cell_table import CellLimits, CellTable
+
+
+def table(**limits: int) -> CellTable:
+    return CellTable(CellLimits(**limits))
+
+
+def test_the_first_process_takes_the_spare_and_a_new_spare_is_started() -> None:
+    cells = table()
+    assert cells.spare() == ["c1"]
+    assert cells.spare() == []
+    assert cells.place(1, "shared", "a") == ("c1", ["c2"])
+    assert cells.place(2, "shared", "a") == ("c1", [])
+    assert cells.place(3, "shared", "b") == ("c2", ["c3"])
+
+
+def test_without_a_spare_a_cell_is_started_for_the_process_and_another_as_spare() -> None:
+    assert table().place(1, "shared", "a") == ("c1", ["c1", "c2"])
+
+
+def test_a_dedicated_cell_takes_nobody_else() -> None:
+    cells = table()
+    assert cells.place(1, "dedicated", "a")[0] == "c1"
+    assert cells.place(2, "shared", "a")[0] == "c2"
+    assert cells.place(3, "dedicated", "a")[0] == "c3"
+    assert cells.release("c1", 1) == ["c1"]
+
+
+def test_a_full_cell_is_left_alone_until_somebody_leaves() -> None:
+    cells = table(processes_per_cell=2)
+    assert [cells.place(pid, "shared", "a")[0] for pid in (1, 2, 3)] == ["c1", "c1", "c2"]
+    assert cells.release("c1", 1) == []
+    assert [cells.place(pid, "shared", "a")[0] for pid in (4, 5, 6)] == ["c2", "c1", "c3"]
+
+
+def test_of_empty_shared_cells_the_one_empty_for_longest_is_closed() -> None:
+    cells = table(idle_cells=1)
+    names = {domain: cells.place(pid, "shared", domain)[0] for pid, domain in enumerate("ab")}
+    assert cells.release(names["b"] or "", 1) == []
+    assert cells.release(names["a"] or "", 0) == [names["b"]]
+    cells.remove(names["b"] or "")
+    assert cells.place(9, "shared", "a")[0] == names["a"]
+
+
+def test_there_are_no_more_cells_than_the_limit() -> None:
+    cells = table(cells=2)
+    assert cells.place(1, "dedicated", "a") == ("c1", ["c1", "c2"])
+    assert cells.place(2, "dedicated", "a") == ("c2", [])
+    assert cells.place(3, "dedicated", "a") == (None, [])
+    cells.remove("c1")
+    assert cells.place(3, "dedicated", "a") == ("c3", ["c3"])
+
+
+def test_what_agents_make_leaves_cells_to_the_operator() -> None:
+    cells = table(cells=4, operator_cells=1)
+    assert [cells.place(pid, "dedicated", "a", "agent")[0] for pid in (1, 2, 3)] == ["c1", "c2", "c3"]
+    assert cells.place(4, "dedicated", "a", "agent") == (None, [])
+    assert cells.place(5, "shared", "b", "agent") == (None, [])
+    assert cells.place(6, "dedicated", "a") == ("c4", [])
+    assert cells.place(7, "dedicated", "a") == (None, [])
+    cells.remove("c4")
+    assert cells.place(8, "shared", "b", "agent") == (None, [])
+    assert cells.place(9, "shared", "b")[0] == "c5"
+    assert (
+        cells.place(10, "shared", "b", "agent")[0] == "c5"
+    )  # room in a cell of its own domain takes no other
+
+
+def test_a_peer_has_a_share_of_the_cells_and_none_of_what_is_the_operators() -> None:
+    cells = table(cells=6, operator_cells=2, peer_cells=2)
+    assert [cells.place(pid, "dedicated", "a", "peer:x")[0] for pid in (1, 2, 3)] == ["c1", "c2", None]
+    assert cells.refusal("peer:x") == "2 cells are taken for peer:x, the limit for one peer"
+    assert [cells.place(pid, "dedicated", "a", "peer:y")[0] for pid in (4, 5)] == ["c3", "c4"]
+    assert cells.refusal("peer:z") == "there are 4 cells, the limit for what agents and peers make"
+    assert [cells.place(pid, "dedicated", "a")[0] for pid in (6, 7)] == ["c5", "c6"]
+    assert cells.refusal("operator") == "there are 6 cells, the limit"
+    assert cells.release("c1", 1) == ["c1"]
+    cells.remove("c1")
+    cells.remove("c6")
+    cells.remove("c5")
+    assert cells.place(8, "dedicated", "a", "peer:x")[0] is not None
+
+
+def test_a_lost_cell_is_nobodys_any_more() -> None:
+    cells = table()
+    name, _ = cells.place(1, "shared", "a")
+    assert name is not None
+    cells.remove(name)
+    assert cells.release(name, 1) == []
+    assert cells.place(2, "shared", "a")[0] != name
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(0, 2))
+def test_whatever_happens_domains_are_apart_and_limits_hold(seed: int, per_cell: int, idle: int) -> None:
+    chance = random.Random(seed)
+    cells = table(processes_per_cell=per_cell, cells=8, idle_cells=idle)
+    here: dict[int, tuple[str, str, str]] = {}
+    names: set[str] = set(cells.spare())
+    for pid in range(60):
+        if here and chance.random() < 0.4:
+            gone = chance.choice(sorted(here))
+            for closed in cells.release(here.pop(gone)[0], gone):
+                assert not any(cell == closed for cell, _, _ in here.values())
+                cells.remove(closed)
+                names.discard(closed)
+        elif here and chance.random() < 0.1:
+            lost = chance.choice(sorted(names))
+            cells.remove(lost)
+            names.discard(lost)
+            here = {pid: where for pid, where in here.items() if where[0] != lost}
+        else:
+            isolation, domain = chance.choice(("shared", "dedicated")), chance.choice("abc")
+            cell, started = cells.place(pid, isolation, domain)  # type: ignore[arg-type]
+            names |= set(started)
+            assert len(names) <= 8
+            if cell is not None:
+                assert cell in names
+                here[pid] = (cell, isolation, domain)
+        for cell in names:
+            inside = [(isolation, domain) for at, isolation, domain in here.values() if at == cell]
+            assert len(set(inside)) <= 1
+            assert len(inside) <= (1 if ("dedicated", "a") in inside else per_cell)
+            assert cells[cell].pids == {pid for pid, where in here.items() if where[0] == cell}

@@ -1,0 +1,420 @@
+"""Cells on the local engine: real child processes, the real link."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgpack
+import pytest
+
+from kernel.abi import OPEN_CALLS
+from kernel.cell.link.frames import VALUE_BYTES
+from kernel.cells.cell_events import CellCall
+from kernel.errors import Invalid, StateError
+from tests.kernel.twins.cell_node import OUTCOMES, Node, local_node, placement
+from tests.patience import HANG_S
+
+
+def with_node(body: Callable[[Node], Awaitable[None]], **limits: Any) -> None:
+    async def run() -> None:
+        async with local_node(**limits) as node:
+            await body(node)
+
+    asyncio.run(run())
+
+
+async def gone(os_pid: int) -> None:
+    """Wait until a process is dead, reaped or not."""
+    async with asyncio.timeout(HANG_S):
+        while True:
+            try:
+                with open(f"/proc/{os_pid}/stat") as file:
+                    if file.read().rpartition(")")[2].split()[0] == "Z":
+                        return
+            except (FileNotFoundError, ProcessLookupError):
+                return
+            await asyncio.sleep(0.005)
+
+
+def test_a_process_handles_its_messages_one_after_the_other() -> None:
+    async def body(node: Node) -> None:
+        await node.start(7, "Echo")
+        assert await node.turn(7, "one", "t1") == {"reply": "p7: one", "remember": [], "status": "ok"}
+        assert (await node.turn(7, "two", "t2"))["reply"] == "p7: two"
+
+    with_node(body)
+
+
+def test_what_is_placed_before_the_cells_are_open_starts_when_they_are() -> None:
+    async def run() -> None:
+        async with local_node(waiting=[placement(7, "Echo")]) as node:
+            await node.notes.wait("started", 7)
+            assert (await node.turn(7, "one", "t1"))["reply"] == "p7: one"
+
+    asyncio.run(run())
+
+
+def test_calls_are_numbered_by_round_and_index_and_outcomes_come_back_as_values() -> None:
+    async def body(node: Node) -> None:
+        await node.start(7, "Caller")
+        result = await node.turn(7, "go")
+        assert result["reply"] == f"three ['id1', 'id2'] hello 12.5 {2**64 - 1}"
+        assert result["remember"] == [{"history": [{"old": 1}], "tools": ["add"]}]
+        calls: list[CellCall] = [event[2] for event in node.notes.of("syscall")]
+        assert [(c.round, c.index, c.op) for c in calls] == [
+            (0, 0, "tool"),
+            (1, 0, "tool"),
+            (1, 1, "tool"),
+            (2, 0, "model"),
+            (3, 0, "now"),
+            (4, 0, "random"),
+        ]
+        assert calls[0].args == {"name": "add", "arguments": '{"a":1,"b":2}', "id": ""}
+        assert calls[2].args == {"name": "y", "arguments": "[1", "id": "id2"}
+        first = ["call", 7, calls[0].turn, 0, 0, "tool", calls[0].args]
+        values = len(first) + 1 + 2 * len(calls[0].args)
+        assert calls[0].cost_bytes == len(msgpack.packb(first)) + VALUE_BYTES * values
+        assert node.notes.of("log") == [("log", 7, "a line")]
+
+    with_node(body)
+
+
+def test_shared_processes_of_one_domain_share_a_cell_and_others_do_not() -> None:
+    async def body(node: Node) -> None:
+        for pid, changes in ((1, {}), (2, {}), (3, {"domain": "other"}), (4, {"isolation": "dedicated"})):
+            await node.start(pid, "Echo", **changes)
+        cells = [node.cells.cell_of(pid) for pid in (1, 2, 3, 4)]
+        assert cells[0] == cells[1]
+        assert len(set(cells)) == 3
+        assert len({node.cells.os_pid_of(pid) for pid in (1, 2, 3, 4)}) == 3
+        spare = [view for view in node.cells.list() if view.domain is None]
+        assert len(spare) == 1
+
+    with_node(body)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "why"),
+    [
+        ("no_such_module_at_all:X", "cannot import no_such_module_at_all:X: ModuleNotFoundError"),
+        ("cell_behaviours:Missing", "AttributeError"),
+        ("broken_import:X", "RuntimeError: this import fails (broken_import.py:"),
+        ("exiting_import:X", "SystemExit: 4"),
+        ("StartRaises", "StartRaises cannot be constructed: RuntimeError: no such start"),
+        ("NotABehaviour", "is not a class with a handle(message, sys) method"),
+        ("cell_behaviours:", "is not module:name"),
+    ],
+)
+def test_a_start_that_fails_says_why_and_harms_nobody_else(behaviour: str, why: str) -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        node.cells.place(placement(2, behaviour))
+        failed = await node.notes.wait("start_failed", 2)
+        assert why in failed[2]
+        assert "\n" not in failed[2]
+        await node.start(3, "Echo")
+        assert node.cells.cell_of(3) == node.cells.cell_of(1)
+        assert (await node.turn(1, "hi"))["reply"] == "p1: hi"
+        assert node.cells.cell_of(2) == ""
+
+    with_node(body)
+
+
+def test_a_start_that_hangs_times_out_and_only_its_cell_dies() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Echo", domain="other")
+        node.cells.place(placement(3, "StartHangs"))
+        failed = await node.notes.wait("start_failed", 3)
+        assert failed[2] == "timeout: not constructed within 1 s"
+        lost = await node.notes.wait("cell_lost")
+        assert lost[2:4] == (0, [1])
+        assert (await node.turn(2, "hi"))["reply"] == "p2: hi"
+        assert len(node.notes.of("cell_lost")) == 1
+
+    with_node(body, start_s=1, confirm_s=0.3)
+
+
+def test_those_that_wait_behind_a_hanging_start_are_not_blamed_for_it() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        for pid, behaviour in ((2, "StartHangs"), (3, "Echo"), (4, "Echo")):
+            node.cells.place(placement(pid, behaviour))
+        assert (await node.notes.wait("start_failed"))[1] == 2
+        assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1, 3, 4])
+        assert len(node.notes.of("start_failed")) == 1
+
+    with_node(body, start_s=1, confirm_s=0.3)
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ("raise", "ValueError: two lines \\x1b[31m (cell_behaviours.py:"),
+        ("exit 3", "SystemExit: 3"),
+        ("nested", "Unspeakable: its text raised RuntimeError"),
+        ("type", "TypeError: handle() returned int, expected TurnResult, str or None"),
+        ("task exit", "RuntimeError: SystemExit raised in a task"),
+        ("surrogate", "its result cannot be sent: UnicodeEncodeError"),
+        ("huge", "its result cannot be sent: FrameError: frame of"),
+    ],
+)
+def test_an_exception_ends_its_process_and_the_cell_goes_on(text: str, detail: str) -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Crashes")
+        node.deliver(2, text, "t9")
+        crashed = await node.notes.wait("crashed", 2)
+        assert crashed[2] == "t9"
+        assert detail in crashed[3]
+        assert (await node.turn(1, "hi"))["reply"] == "p1: hi"
+        await node.start(3, "Echo")
+        assert node.cells.os_pid_of(3) == node.cells.os_pid_of(1)
+        with pytest.raises(StateError, match="pid 2 is in no cell"):
+            node.deliver(2, "again", "t10")
+
+    with_node(body)
+
+
+def test_a_process_may_leave_by_itself() -> None:
+    async def body(node: Node) -> None:
+        await node.start(2, "Crashes")
+        node.deliver(2, "exit 0")
+        assert await node.notes.wait("exited", 2) == ("exited", 2, "normal")
+
+    with_node(body)
+
+
+def test_a_cancelled_turn_ends_at_the_call_that_waits_and_the_next_one_follows() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Waits")
+        node.deliver(1, "call", "t1")
+        await node.notes.wait("syscall", 1)
+        node.cells.end_turn(1, "t1", "cancelled")
+        node.deliver(1, "sleep", "t2")
+        await node.notes.wait("log", 1)
+        node.cells.end_turn(1, "t2", "cancelled")
+        node.notes.answers = lambda pid, call: OUTCOMES[call.op]
+        assert (await node.turn(1, "call", "t3"))["reply"] == "went on"
+        assert not node.notes.of("crashed")
+        assert [event[2] for event in node.notes.of("turn_done")] == ["t3"]
+
+    with_node(body)
+
+
+def test_a_turn_that_does_not_unwind_is_a_crash_and_the_cell_dies_with_it() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Stubborn")
+        node.deliver(2, "x", "t1")
+        await node.notes.wait("log", 2)
+        node.cells.end_turn(2, "t1", "cancelled")
+        crashed = await node.notes.wait("crashed", 2)
+        assert crashed[2:] == (None, "turn t1 went on for 0.2 s after it had been ended")
+        assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1])
+
+    with_node(body, confirm_s=0.2)
+
+
+def test_stopping_a_process_frees_its_place_and_says_nothing_more() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Waits")
+        node.deliver(2, "call")
+        await node.notes.wait("syscall", 2)
+        node.cells.stop(2, "shutdown")
+        heard = len(node.notes.all)
+        await node.start(3, "Echo")
+        assert node.cells.os_pid_of(3) == node.cells.os_pid_of(1)
+        assert [event[0] for event in node.notes.all[heard:]] == ["started"]
+        assert node.cells.os_pid_of(2) == 0
+
+    with_node(body)
+
+
+def test_a_coroutine_that_survives_cancel_costs_its_cell_and_the_others_are_reported_lost_once() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Stubborn")
+        await node.start(3, "Echo")
+        os_pid = node.cells.os_pid_of(1)
+        node.deliver(2, "x")
+        await node.notes.wait("log", 2)
+        node.cells.stop(2, "killed")
+        node.cells.place(placement(4, "Echo"))  # its successor must not die with the cell
+        lost = await node.notes.wait("cell_lost")
+        assert lost[2:] == (0, [1, 3], "pid 2 still ran 0.3 s after its death")
+        await node.notes.wait("started", 4)
+        assert (await node.turn(4, "hi"))["reply"] == "p4: hi"
+        assert len(node.notes.of("cell_lost")) == 1
+        await gone(os_pid)
+
+    with_node(body, confirm_s=0.3)
+
+
+def test_a_task_left_behind_by_a_turn_is_cancelled() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Leaves")
+        assert (await node.turn(1, "x", "t1"))["reply"] == "left"
+        node.cells.stop(1, "shutdown")
+        async with asyncio.timeout(HANG_S):
+            while node.cells.cell_of(1):
+                await asyncio.sleep(0.005)
+        assert not node.notes.of("cell_lost")
+
+    with_node(body)
+
+
+@pytest.mark.parametrize("text", ["", "in a task"])
+def test_a_cell_killed_in_the_middle_of_a_step_names_the_running_pid(text: str) -> None:
+    async def body(node: Node) -> None:
+        for pid in (1, 2, 3):
+            await node.start(pid, "Kills")
+        cell = node.cells.cell_of(2)
+        node.deliver(2, text)
+        assert await node.notes.wait("cell_lost") == ("cell_lost", cell, 2, [1, 2, 3], "end of file")
+        assert node.cells.os_pid_of(1) == 0
+        await node.start(4, "Echo")
+
+    with_node(body)
+
+
+def test_an_idle_cell_killed_from_outside_blames_nobody() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Waits")
+        await node.start(2, "Echo")
+        node.deliver(1, "call")
+        await node.notes.wait("syscall", 1)
+        os.kill(node.cells.os_pid_of(1), signal.SIGKILL)
+        assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1, 2])
+
+    with_node(body)
+
+
+def test_a_cell_that_is_held_by_a_process_is_killed_and_the_holder_named() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Blocks")
+        node.deliver(2, "x")
+        lost = await node.notes.wait("cell_lost")
+        assert lost[2:] == (2, [1, 2], "it did not answer for 1 s")
+
+    with_node(body, hang_s=1)
+
+
+def test_a_call_too_large_for_the_link_is_an_answer_and_no_crash() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Large")
+        assert (await node.turn(1, "x"))["reply"] == "error ok"
+
+    with_node(body)
+
+
+def test_calls_beyond_those_that_may_be_under_way_wait_in_the_cell() -> None:
+    async def body(node: Node) -> None:
+        held: list[CellCall] = []
+
+        def hold(pid: int, call: CellCall) -> dict[str, Any] | None:
+            held.append(call)
+            return None
+
+        node.notes.answers = hold
+        await node.start(7, "Many")
+        node.deliver(7, "go")
+        await node.notes.wait("syscall", 7, OPEN_CALLS)
+        most = 0
+        for answered in range(800):
+            await node.notes.wait("syscall", 7, answered + 1)
+            most = max(most, len(held) - answered)
+            call = held[answered]
+            node.cells.result(7, call.turn, call.round, call.index, OUTCOMES[call.op])
+        result = (await node.notes.wait("turn_done", 7))[3]
+        assert result["reply"] == "400 400 {12.5}"
+        assert most == OPEN_CALLS
+        ordinals = [(call.round, call.index) for call in held]
+        assert ordinals == sorted(ordinals)
+
+    with_node(body)
+
+
+@pytest.mark.parametrize("behaviour", ["Flood", "Foreign"])
+def test_who_breaks_a_rule_of_the_link_is_to_blame_and_its_neighbours_are_not(behaviour: str) -> None:
+    async def body(node: Node) -> None:
+        for pid in (7, 8):
+            await node.start(pid, "Waits")
+            node.deliver(pid, "x")
+        await node.start(9, behaviour)
+        node.deliver(9, "go")
+        if behaviour == "Flood":  # the frames can be read: it crashes alone
+            assert "calls open for pid 9, the limit" in (await node.notes.wait("crashed", 9))[3]
+            await node.start(10, "Echo")  # in the same cell, which goes on
+            assert [sorted(view.pids) for view in node.cells.list() if view.pids] == [[7, 8, 10]]
+        else:  # the link is of no use any more, but whose frame it was can be read
+            _, _, running, lost, _ = await node.notes.wait("cell_lost")
+            assert (running, sorted(lost)) == (9, [7, 8, 9])
+
+    with_node(body)
+
+
+def test_a_turn_too_large_for_the_link_is_refused_to_the_kernel() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        with pytest.raises(Invalid, match="turn t1 cannot be handed to pid 1: frame of"):
+            node.deliver(1, "x" * (17 * 2**20), "t1")
+        assert (await node.turn(1, "hi", "t2"))["reply"] == "p1: hi"
+        node.cells.place(placement(2, "Echo", config={"x": "x" * (17 * 2**20)}))
+        assert "too large" in (await node.notes.wait("start_failed", 2))[2]
+
+    with_node(body)
+
+
+def test_a_dedicated_cell_ends_with_its_process() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo", isolation="dedicated")
+        os_pid = node.cells.os_pid_of(1)
+        node.cells.stop(1, "shutdown")
+        await gone(os_pid)
+        assert not node.notes.of("cell_lost")
+
+    with_node(body)
+
+
+def test_the_last_cell_there_may_be_is_the_last() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo", isolation="dedicated")
+        node.cells.place(placement(2, "Echo", isolation="dedicated"))
+        node.cells.place(placement(3, "Echo", isolation="dedicated"))
+        failed = await node.notes.wait("start_failed", 3)
+        assert failed[2] == "there are 2 cells, the limit"
+
+    with_node(body, cells=2)
+
+
+def test_a_cell_holds_nothing_of_ours_but_the_abi_its_own_shell_and_what_bounds_a_frame() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Modules")
+        loaded = (await node.turn(1, "x"))["reply"].split()
+        allowed = {"kernel", "kernel.abi", "kernel.cell", "mesh", "mesh.bounded"}
+        assert [name for name in loaded if name not in allowed and not name.startswith("kernel.cell.")] == []
+
+    with_node(body)
+
+
+def test_closing_leaves_no_process_and_no_file() -> None:
+    async def body(node: Node) -> None:
+        for pid in (1, 2):
+            await node.start(pid, "Echo", isolation="dedicated")
+        os_pids = [view.os_pid for view in node.cells.list() if view.os_pid]
+        slots = node.cells.slots_dir
+        await node.cells.close()
+        for os_pid in os_pids:
+            await gone(os_pid)
+        assert list(slots.iterdir()) == []
+        assert not node.socket_path.exists()
+        assert not node.notes.of("cell_lost")
+
+    with_node(body)

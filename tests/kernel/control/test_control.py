@@ -1,0 +1,390 @@
+"""What people ask of a node, over a real ledger: recorded with who asked, bounded, refused in words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.bounds import Bounds
+from kernel.control.control import Control, NodeFacts
+from kernel.control.erasure_control import Erasures
+from kernel.errors import Busy, CapabilityError, Invalid, NotFound, Refused, TimedOut, Unavailable
+from kernel.helper.helper import HelperLost
+from kernel.upkeep.erasure import Plan, Selection, plan_erasure
+from kernel.upkeep.loop_lag import LoopLag
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.disks import SlowDisk
+from tests.kernel.twins.journal_entries import JournalEntries
+from tests.kernel.twins.kernel_twin import LIMIT_S, Twin
+from tests.patience import HANG_S
+from weftos.operations.control import SpawnRequest
+
+OP = {"uid": 1000, "os_pid": 77}
+
+
+def erasures_of(twin: Twin) -> Erasures:
+    """Plans from the journal, and nobody who does the rest."""
+
+    async def plan(selection: Selection) -> Plan:
+        await twin.ledger.barrier()
+        return plan_erasure(JournalEntries(twin.directory), selection)
+
+    return Erasures(plan, lambda: None, lambda: {"step": "", "fault": ""})
+
+
+def control_of(twin: Twin, archive: Callable[..., Any] | None = None) -> Control:
+    async def lost(op: str, args: dict[str, Any]) -> Any:
+        raise HelperLost("archive is not running")
+
+    facts = NodeFacts(
+        name="n1",
+        origin="weftos-x",
+        version="0",
+        engine="local",
+        data=twin.directory,
+        runtime=twin.directory / "run",
+        providers=frozenset({"offline"}),
+        config_view=lambda: [{"key": "a", "value": 1, "origin": "default"}],
+        read_logs=lambda address, limit: [{"address": address}],
+        archive=archive or lost,
+        shutdown=lambda why: None,
+        loop_lag=LoopLag(),
+        erasures=erasures_of(twin),
+    )
+    return Control(twin.kernel, facts)
+
+
+def on_control(tmp_path: Path, body: Callable[[Twin, Control], Awaitable[None]], **options: Any) -> None:
+    async def run(twin: Twin) -> None:
+        await body(twin, control_of(twin))
+
+    on_twin(tmp_path, run, **options)
+
+
+def test_who_asked_for_what_is_recorded_before_it_is_done(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada", system_prompt="be secretive"))
+        await control.send(OP, "ada", "a private word", "", None)
+        await control.kill(OP, "ada", "kill")
+        commands = await twin.entries("operator.command")
+        assert [record.body["operation"] for record in commands] == ["spawn", "send", "kill"]
+        assert {(record.body["uid"], record.body["os_pid"]) for record in commands} == {(1000, 77)}
+        assert json.loads(commands[1].body["arguments"])["text"] == "14 characters"
+        accepted = (await twin.entries("message.accepted"))[0]
+        assert accepted.entry.cause == commands[1].entry.seq
+
+    on_control(tmp_path, body)
+
+
+def test_a_message_counts_as_accepted_when_it_is_on_the_disk_and_not_before(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        for number in range(5):
+            answer = await control.send(OP, "ada", f"number {number}", "", None)
+            assert twin.ledger.size > int(answer["message"][1:])
+
+    on_control(tmp_path, body)
+
+
+def test_a_stop_is_told_when_it_is_done_however_much_there_is_to_do_before(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name)
+        recorder, barrier, states = twin.kernel.recorder, twin.kernel.recorder.barrier, []
+
+        async def watched() -> None:
+            states.append(twin.kernel.state.slots["/user/ada"].state)
+            await barrier()
+
+        recorder.barrier = watched  # type: ignore[method-assign]
+        twin.kernel.processes.effects_at_once = 1
+        twin.kernel.processes.kill("/user/bob", "kill")
+        assert twin.kernel.processes.unfinished
+        assert (await control.stop(OP, "ada"))["state"] == "stopped"
+        assert states == ["stopped"]  # what waits for the disk is all of it
+
+    on_control(tmp_path, body)
+
+
+@pytest.mark.parametrize("asked", ["stop", "start", "cancel"])
+def test_what_is_told_to_be_done_is_on_the_disk(tmp_path: Path, asked: str) -> None:
+    disk = SlowDisk()
+
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        if asked == "start":
+            twin.kernel.processes.stop("/user/ada")
+        if asked == "cancel":
+            await twin.send("ada")
+            await twin.delivery()
+        await twin.ledger.barrier()
+        disk.ready.clear()
+        task = asyncio.ensure_future(getattr(control, asked)(OP, "ada"))
+        try:
+            for _ in range(100):  # rounds of the loop: whoever would tell without waiting has told by then
+                await asyncio.sleep(0)
+            assert not task.done()
+        finally:
+            disk.ready.set()
+        await asyncio.wait_for(task, LIMIT_S)
+        assert twin.ledger.size == twin.ledger.next_seq
+
+    on_control(tmp_path, body, disk=disk)
+
+
+def test_an_agent_without_a_workspace_of_its_own_gets_one_below_the_data_directory(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        found = await control.inspect("ada")
+        workspace = Path(found["spec"]["workspace"])
+        assert workspace.is_dir()
+        assert workspace.is_relative_to(tmp_path / "workspaces")
+        assert found["tools"] == ["calculator", "file_read", "file_list"]
+
+    on_control(tmp_path, body)
+
+
+def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        (tmp_path / "file").write_text("")
+        other = tmp_path.parent / f"{tmp_path.name}-cluster" / "n2"
+        (other / "workspaces" / "bob").mkdir(parents=True)
+        (other / "format").write_text("weftos-data 1\n")
+        for error, words, fields in (
+            (Invalid, "behaviour 'nope' is not configured; there are: agent", {"behaviour": "nope"}),
+            (Invalid, "provider 'nope' is not configured; there are: offline", {"provider": "nope"}),
+            (Invalid, "no tool rm_rf; there are:", {"tools": ("calculator", "rm_rf")}),
+            (Invalid, "not an absolute path", {"workspace": "relative"}),
+            (Invalid, "not a directory", {"workspace": "/nowhere/at/all"}),
+            (Refused, "would show the node's own files", {"workspace": str(tmp_path)}),
+            (Refused, "would show the node's own files", {"workspace": str(tmp_path / "keys")}),
+            (Refused, "would show the node's own files", {"workspace": "/"}),
+            (Refused, "would show files of a weftos node", {"workspace": str(other)}),
+            (Refused, "would show files of a weftos node", {"workspace": str(other.parent)}),
+            (Refused, "would show files of a weftos node", {"workspace": str(other / "workspaces" / "bob")}),
+            (Refused, "under /user", {"under": "/kernel"}),
+            (NotFound, "no process at /user/x", {"under": "/user/x"}),
+        ):
+            with pytest.raises(error, match=words):
+                await control.spawn(OP, SpawnRequest(name="ada", **fields))  # type: ignore[arg-type]
+        assert set(twin.kernel.state.slots) == {"/user"}
+        assert not await twin.entries("operator.command")
+
+    on_control(tmp_path, body)
+
+
+def test_below_an_agent_nobody_is_given_a_tool_that_it_lacks(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="boss", tools=("calculator", "file_read")))
+        await control.spawn(OP, SpawnRequest(name="team", under="/user/boss", supervisor=True))
+        for under in ("/user/boss", "/user/boss/team"):
+            greedy = SpawnRequest(name="kid", under=under, tools=("calculator", "file_write"))
+            with pytest.raises(CapabilityError, match="does not have: file_write"):
+                await control.spawn(OP, greedy)
+            await control.spawn(OP, SpawnRequest(name="kid", under=under, tools=("calculator",)))
+
+    on_control(tmp_path, body)
+
+
+def test_the_root_supervisor_is_not_for_people(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for call in (
+            control.inspect("1"),
+            control.kill(OP, "1", "kill"),
+            control.stop(OP, "1"),
+            control.send(OP, "1", "hello", "", None),
+        ):
+            with pytest.raises(NotFound, match="no process 1 below /user"):
+                await call
+
+    on_control(tmp_path, body)
+
+
+def test_waiting_for_a_reply_and_not_waiting_for_ever(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        asked = asyncio.ensure_future(control.send(OP, "ada", "hi", "", 10))
+        twin.finish(await twin.delivery(), "good day")
+        answer = await asked
+        assert (answer["status"], answer["reply"]) == ("ok", "good day")
+        with pytest.raises(TimedOut, match="has not answered"):
+            await control.send(OP, "ada", "hi", "", 0.05)
+        assert (await control.status())["messages"]["in_flight"] == 1
+
+    on_control(tmp_path, body)
+
+
+async def _collect(stream: AsyncIterator[dict[str, Any]], into: list[dict[str, Any]]) -> None:
+    async for event in stream:
+        into.append(event)
+
+
+def test_a_watched_message_tells_its_story_from_the_start(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        events: list[dict[str, Any]] = []
+        watching = asyncio.ensure_future(_collect(control.watch(OP, "ada", "hi", "s"), events))
+        at = await twin.delivery()
+        await twin.call_tool(at, "calculator", {"expression": "1+1"})
+        twin.crash(at)
+        again = await twin.delivery()
+        twin.finish(again, "done")
+        await asyncio.wait_for(watching, HANG_S)
+        kinds = [event["event"] for event in events]
+        assert kinds == ["accepted", "turn", "tool", "exit", "turn", "reply"]
+        assert [event["attempt"] for event in events if event["event"] == "turn"] == [1, 2]
+        assert events[-1]["reply"] == "done"
+        assert twin.kernel.watchers.count == 0
+
+    on_control(tmp_path, body)
+
+
+def test_a_watched_message_that_dies_says_so(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        first, second = [], []
+        one = asyncio.ensure_future(_collect(control.watch(OP, "ada", "1", ""), first))
+        at = await twin.delivery()
+        two = asyncio.ensure_future(_collect(control.watch(OP, "ada", "2", ""), second))
+        async with asyncio.timeout(HANG_S):
+            while not second:
+                await asyncio.sleep(0)
+        await control.stop(OP, "ada")
+        twin.finish(at)
+        await asyncio.wait_for(asyncio.gather(one, two), HANG_S)
+        assert first[-1]["event"] == "reply"
+        assert second[-1] == {"event": "dead", "why": "/user/ada is stopped"}
+
+    on_control(tmp_path, body)
+
+
+def test_there_are_only_so_many_watchers(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        stream = control.watch(OP, "ada", "1", "")
+        await anext(stream)
+        with pytest.raises(Busy, match="1 messages are being watched"):
+            await anext(control.watch(OP, "ada", "2", ""))
+        await stream.aclose()  # type: ignore[attr-defined]
+        assert twin.kernel.watchers.count == 0
+
+    on_control(tmp_path, body, bounds=Bounds(watchers=1))
+
+
+def test_a_session_name_is_bounded_and_printable(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        for session in ("x" * 65, "a\nb", "\x1b[31m"):
+            with pytest.raises(Invalid, match="session"):
+                await control.send(OP, "ada", "hi", session, None)
+
+    on_control(tmp_path, body)
+
+
+def test_a_refused_message_is_an_entry_and_no_dead_letter(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        await control.stop(OP, "ada")
+        with pytest.raises(Refused, match="stopped"):
+            await control.send(OP, "ada", "hi", "", None)
+        assert [record.body["why"] for record in await twin.entries("message.refused")]
+        assert await control.deadletters() == []
+
+    on_control(tmp_path, body)
+
+
+def test_no_archive_is_unavailable_and_an_archive_is_asked(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        with pytest.raises(Unavailable, match="archive"):
+            await control_of(twin).log(None, None, 5)
+
+        async def archive(op: str, args: dict[str, Any]) -> Any:
+            assert (op, args) == ("log", {"limit": 5, "pid": 3, "kind": "tool"})
+            return {"rows": [{"seq": 1}], "loaded": 2}
+
+        assert await control_of(twin, archive).log(3, "tool", 5) == {
+            "rows": [{"seq": 1}],
+            "source": "archive",
+        }
+
+    on_twin(tmp_path, body)
+
+
+def test_cancel_needs_an_open_turn(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        with pytest.raises(NotFound, match="no open turn"):
+            await control.cancel(OP, "ada")
+        await control.send(OP, "ada", "hi", "", None)
+        at = await twin.delivery()
+        assert (await control.cancel(OP, "ada"))["turn"] == at.turn
+        assert (await control.inspect("ada"))["turn"] is None
+
+    on_control(tmp_path, body)
+
+
+def test_a_parked_turn_is_shown_with_both_calls_and_decided_on_the_record(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        await twin.call_tool(at, "pay", {"amount": 5})
+        twin.crash(at)
+        twin.ask_tool(await twin.delivery(), "pay", {"amount": 6})
+        [row] = await control.divergences.list()
+        assert (row["id"], row["recorded"]["arguments"]) == (at.turn, '{"amount":5}')
+        assert (await control.status())["divergences"] == 1
+        assert (await control.inspect("ada"))["turn"]["diverged"]["ordinal"] == "0.0"
+        with pytest.raises(NotFound, match=f"parked; weftos divergences decide {at.turn} --dead"):
+            await control.cancel(OP, "ada")
+        decided = await control.divergences.decide(OP, at.turn, "again")
+        assert decided == {"id": at.turn, "address": "/user/ada", "decision": "again"}
+        assert (await twin.delivery()).turn == at.turn
+        [command] = [r for r in await twin.entries("operator.command") if r.body["operation"] == "decide"]
+        [entry] = await twin.entries("turn.decided")
+        assert entry.body["by"] == f"operator:{OP['uid']}"
+        assert command.entry.seq < entry.entry.seq
+
+    on_control(tmp_path, body)
+
+
+def test_dead_letters_are_bounded_and_the_oldest_is_dropped_on_the_record(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="ada"))
+        for number in range(4):
+            await control.send(OP, "ada", f"{number}", "", None)
+        at = await twin.delivery()
+        await control.stop(OP, "ada")
+        twin.finish(at)
+        letters = await control.deadletters()
+        assert [letter["text"] for letter in letters] == ["2", "3"]
+        assert len(await twin.entries("message.dropped")) == 1
+        counts = (await control.status())["messages"]
+        assert counts["accepted"] == 4 == counts["acknowledged"] + counts["dead"] + counts["dropped"]
+        shown = await control.deadletter(letters[0]["id"])
+        assert shown["text"] == "2"
+        with pytest.raises(NotFound, match="no dead letter m999"):
+            await control.replay(OP, "m999")
+
+    on_control(tmp_path, body, bounds=Bounds(dead_letters=2))
+
+
+def test_ps_shows_the_tree_and_the_helpers(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await control.spawn(OP, SpawnRequest(name="team", supervisor=True, intensity=(3, 9.0)))
+        await control.spawn(OP, SpawnRequest(name="ada", under="/user/team"))
+        rows = {row["address"]: row for row in await control.ps(False)}
+        assert list(rows) == ["/user", "/user/team", "/user/team/ada"]
+        assert rows["/user/team"]["type"] == "supervisor"
+        assert rows["/user/team/ada"]["cell"] == "c1"
+        every = [row["address"] for row in await control.ps(True)]
+        assert every[:2] == ["/", "/kernel"]
+        inspected = await control.inspect("team")
+        assert inspected["supervision"] == {"specs": 1, "active": 1, "supervisors": 0, "workers": 1}
+
+    on_control(tmp_path, body)

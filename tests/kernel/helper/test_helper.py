@@ -1,0 +1,179 @@
+"""Helper processes: requests, notices, and every way in which one can be lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.cell.link.frames import encode_frame
+from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from tests.patience import HANG_S
+from tests.places import ROOT
+
+BOOT = 77
+CHILD = str(ROOT / "tests/kernel/twins/helper_child.py")
+
+
+class Case:
+    """A running helper and what it said."""
+
+    def __init__(self, base: Path, *mode: str) -> None:
+        self.notices: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
+        self.deaths: asyncio.Queue[int | None] = asyncio.Queue()
+        self.log = base / "helper.log"
+        command = HelperCommand(
+            "tester", [sys.executable, "-P", CHILD, *mode], {"ONLY": "this"}, base, self.log
+        )
+        self.helper = Helper(
+            command, BOOT, lambda op, args: self.notices.put_nowait((op, args)), self.deaths.put_nowait
+        )
+
+    async def death(self) -> int | None:
+        return await asyncio.wait_for(self.deaths.get(), HANG_S)
+
+
+def with_helper(base: Path, body: Callable[[Case], Awaitable[None]], *mode: str) -> None:
+    async def run() -> None:
+        case = Case(base, *mode)
+        await case.helper.start()
+        try:
+            await body(case)
+        finally:
+            await case.helper.stop()
+        assert not case.helper.alive
+
+    asyncio.run(run())
+
+
+def test_requests_are_answered_each_with_its_own(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        asked = [case.helper.request("echo", {"n": n}) for n in range(50)]
+        assert await asyncio.gather(*asked) == [{"n": n} for n in range(50)]
+        assert case.helper.alive
+
+    with_helper(tmp_path, body)
+
+
+def test_a_helper_that_answers_an_error_is_not_lost(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        with pytest.raises(HelperRefused, match="ValueError: the helper does not want to"):
+            await case.helper.request("raise", {})
+        with pytest.raises(HelperRefused, match="limit"):
+            await case.helper.request("huge", {})
+        with pytest.raises(HelperRefused, match=r"ValueError: \?"):
+            await case.helper.request("rubbish", {})
+        with pytest.raises(HelperRefused, match="the answer cannot be sent: TypeError"):
+            await case.helper.request("unpackable", {})
+        with pytest.raises(HelperRefused, match=r"the request cannot be sent: frame of 1[0-9]+ bytes, limit"):
+            await case.helper.request("echo", {"text": "\u20ac" * 6_000_000})
+        assert await case.helper.request("echo", {"still": "there"}) == {"still": "there"}
+
+    with_helper(tmp_path, body)
+
+
+def test_a_notice_reaches_the_node(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        case.helper.notify("tell", {"x": 1})
+        assert await asyncio.wait_for(case.notices.get(), HANG_S) == ("told", {"x": 1})
+
+    with_helper(tmp_path, body)
+
+
+def test_a_helper_killed_while_requests_wait_fails_each_of_them(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        asked = [case.helper.request("hang", {}) for _ in range(3)]
+        os.kill(case.helper.os_pid, signal.SIGKILL)
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(answer, HelperLost)
+            assert "tester died" in str(answer)
+        assert await case.death() == -signal.SIGKILL
+        with pytest.raises(HelperLost, match="tester is not running"):
+            await case.helper.request("echo", {})
+        assert case.deaths.empty()
+
+    with_helper(tmp_path, body)
+
+
+def test_a_helper_that_ends_by_itself_is_a_death_with_its_status(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        with pytest.raises(HelperLost):
+            await case.helper.request("echo", {})
+        assert await case.death() == 0
+
+    with_helper(tmp_path, body, "--mode", "exit")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"garbage that is no frame at all",
+        encode_frame(BOOT + 1, [1, "ok", None]),
+        encode_frame(BOOT, {"not": "a list"}),
+        encode_frame(BOOT, ["1", "ok", None]),
+        b"\xff\xff\xff\xff" + bytes(8),
+    ],
+    ids=["garbage", "foreign boot", "no list", "no number", "oversized"],
+)
+def test_a_helper_that_breaks_the_framing_is_killed(tmp_path: Path, raw: bytes) -> None:
+    async def body(case: Case) -> None:
+        waiting = case.helper.request("hang", {})
+        case.helper.notify("unlink", {"raw": raw})
+        with pytest.raises(HelperLost, match="tester died: "):
+            await waiting
+        assert await case.death() == -signal.SIGKILL
+
+    with_helper(tmp_path, body)
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_dropped(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        case.helper.request("echo", {"n": 1}).cancel()
+        assert await case.helper.request("echo", {"n": 2}) == {"n": 2}
+
+    with_helper(tmp_path, body)
+
+
+def test_a_helper_has_the_environment_it_was_given_and_no_other(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        environment = await case.helper.request("env", {})
+        assert set(environment) <= {"ONLY", "LC_CTYPE"}  # Python itself may set the second
+
+    with_helper(tmp_path, body)
+
+
+def test_the_log_is_private(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        assert case.log.stat().st_mode & 0o777 == 0o600
+
+    with_helper(tmp_path, body)
+
+
+def test_stop_ends_the_helper(tmp_path: Path) -> None:
+    async def run() -> None:
+        case = Case(tmp_path)
+        await case.helper.start()
+        assert await case.helper.request("echo", {}) == {}
+        await case.helper.stop()
+        assert await case.death() == 0
+
+    asyncio.run(run())
+
+
+def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
+    async def run() -> None:
+        command = HelperCommand("none", ["/nonexistent/program"], {}, tmp_path, tmp_path / "log")
+        helper = Helper(command, BOOT, lambda op, args: None, lambda status: None)
+        with pytest.raises(FileNotFoundError):
+            await helper.start()
+        assert not helper.alive
+        assert helper.os_pid == 0
+        await helper.stop()
+
+    asyncio.run(run())

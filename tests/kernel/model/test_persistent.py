@@ -1,0 +1,31 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.model.persistent import PersistentMap
+
+keys = st.text("abcdefgh", max_size=2)
+
+
+@given(st.lists(st.tuples(st.booleans(), keys, st.integers())))
+def test_against_a_dict_and_no_version_ever_changes(script: list[tuple[bool, str, int]]) -> None:
+    versions: list[tuple[PersistentMap[int], dict[str, int]]] = [(PersistentMap(), {})]
+    for sets, key, value in script:
+        present, model = versions[-1]
+        if sets:
+            versions.append((present.set(key, value), {**model, key: value}))
+        elif key in model:
+            versions.append((present.remove(key), {k: v for k, v in model.items() if k != key}))
+        else:
+            with pytest.raises(KeyError):
+                present.remove(key)
+    for present, model in versions:
+        assert {key: present.get(key) for key in model} == model
+        assert sorted(present.values()) == sorted(model.values())
+        assert len(present) == len(model)
+        assert all((key in present) == (key in model) for key in "abcdefgh")
+
+
+def test_equal_by_content() -> None:
+    assert PersistentMap[int]().set("a", 1).set("b", 2) == PersistentMap[int]().set("b", 2).set("a", 1)
+    assert PersistentMap[int]().set("a", 1) != PersistentMap[int]().set("a", 2)

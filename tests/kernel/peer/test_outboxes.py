@@ -1,0 +1,105 @@
+"""The outbox against the journal: what goes out when, while the disk and the links have their own pace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chain.journal.group import Group
+from chain.journal.sequencer import Batch
+from chain.ledger.ledger import Ticket
+from kernel.bounds import Bounds
+from kernel.message.mail import Outgoing
+from kernel.peer.mesh_port import NoMesh
+from kernel.peer.outboxes import Outboxes, Way
+from kernel.state.after_durable import AfterDurable
+from mesh.identity.peers import Peer
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.kernel_twin import Twin
+
+BOB = Peer("b", "weftos-" + "b" * 26)
+
+
+class SayingMesh(NoMesh):
+    """Keeps the numbers of the messages that were sent."""
+
+    def __init__(self) -> None:
+        super().__init__("weftos-" + "a" * 26)
+        self.said: list[int] = []
+
+    def send_op(self, origin: str, op: Mapping[str, Any]) -> None:
+        self.said.append(op["n"])
+
+
+class Bench:
+    """Outboxes over a real ledger, and a queue that can be held up as by a slow disk."""
+
+    def __init__(self, twin: Twin) -> None:
+        self.twin = twin
+        self.mesh = SayingMesh()
+        self.after = AfterDurable(twin.ledger)
+        kernel = twin.kernel
+        self.boxes = Outboxes(Way(kernel.recorder, kernel.post, Bounds(), self.after, lambda: self.mesh))
+        self.slow = Ticket(twin.ledger, Batch([], [], 0, (), 0))
+
+    async def send(self) -> int:
+        """One message, on the disk when this returns; its number."""
+        seq = self.twin.ledger.next_seq
+        out = Outgoing("operator", "bob@b", "hi", "main", bytes(16), -1)
+        draft, _, _ = self.boxes.draft(out, "bob", BOB, seq)
+        await self.twin.kernel.recorder.commit([draft], durable=True).durable()
+        return seq
+
+    def hold(self) -> None:
+        self.after.do(lambda: None, self.slow)
+
+    def release(self) -> None:
+        self.slow.group = Group(0, 0, 0, b"", (), (), ())
+        self.after.do(lambda: None)
+
+
+def test_a_message_goes_out_once_it_is_on_the_disk_and_the_link_is_up(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        bench = Bench(twin)
+        first = await bench.send()
+        assert bench.mesh.said == []
+        bench.boxes.up(BOB.origin)
+        assert bench.mesh.said == [first]
+        second = await bench.send()
+        assert bench.mesh.said == [first, second]
+
+    on_twin(tmp_path, body)
+
+
+def test_what_waited_for_an_old_link_does_not_overtake_on_the_new_one(tmp_path: Path) -> None:
+    """A receiver takes a higher number as the word that all lower ones are decided: one too early loses them."""
+
+    async def body(twin: Twin) -> None:
+        bench = Bench(twin)
+        bench.boxes.up(BOB.origin)
+        numbers = [await bench.send(), await bench.send()]
+        bench.mesh.said.clear()
+        bench.hold()
+        numbers.append(await bench.send())
+        bench.boxes.up(BOB.origin)
+        assert bench.mesh.said == []
+        bench.release()
+        assert bench.mesh.said == numbers
+
+    on_twin(tmp_path, body)
+
+
+def test_the_queue_keeps_its_order_behind_what_is_not_on_the_disk(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        bench = Bench(twin)
+        done: list[int] = []
+        bench.hold()
+        for number in range(3):
+            bench.after.do(lambda number=number: done.append(number))
+        assert done == []
+        assert len(bench.after) == 4
+        bench.release()
+        assert done == [0, 1, 2]
+
+    on_twin(tmp_path, body)

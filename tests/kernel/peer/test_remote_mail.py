@@ -1,0 +1,320 @@
+"""Messages between nodes: carried, decided once, answered for; links that break and nodes that reboot between."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.bounds import Bounds
+from kernel.errors import Busy, Invalid, NotFound
+from kernel.peer.outboxes import EFFECTS_AT_ONCE
+from mesh.identity.peers import Peer
+from tests.kernel.twins.kernel_twin import LIMIT_S
+from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
+
+OP = {"uid": 1000, "os_pid": 77}
+SOON = Bounds(carriage_s=0.05)
+
+
+async def send_from_ada(a: NodeTwin, to: str, text: str = "hi", round_: int = 0, at: Any = None) -> Any:
+    """Ada of node a sends by her tool; her delivery and the outcome."""
+    if at is None:
+        await a.twin.spawn("ada")
+        await a.twin.send("ada")
+        at = await a.twin.delivery()
+    return at, await a.twin.call_tool(at, "send_message", {"to": to, "text": text}, round_)
+
+
+def test_a_message_crosses_and_is_counted_once_on_each_side(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob", tools=("calculator", "file_read"))
+        at, outcome = await send_from_ada(a, "bob@b", "are you there")
+        assert outcome["status"] == "ok"
+        assert outcome["text"].endswith(f"for bob@{b.origin}")
+        got = await b.twin.delivery()
+        assert got.message["text"] == "are you there"
+        assert got.message["sender"] == f"/user/ada@{a.origin}"
+        assert got.message["session"] == f"/user/ada@{a.origin}"
+        assert got.tools == ["calculator", "file_read"]
+        await until(lambda: balance(a) == (2, 1, 0, 0, 1))
+        b.twin.finish(got)
+        a.twin.finish(at)
+        assert balance(a) == (2, 2, 0, 0, 0)
+        assert balance(b) == (1, 1, 0, 0, 0)
+        sent = (await a.twin.entries("message.sent"))[0]
+        accepted = (await b.twin.entries("message.accepted"))[0]
+        assert sent.entry.trace == accepted.entry.trace
+        assert (await a.twin.entries("message.acknowledged"))[0].entry.cause == sent.entry.seq
+
+    on_pair(tmp_path, body)
+
+
+@pytest.mark.parametrize("form", ["name", "pid", "address", "origin"])
+def test_a_process_of_another_node_is_named_like_one_of_this(tmp_path: Path, form: str) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        pid = await b.twin.spawn("bob")
+        target = {
+            "name": "bob@b",
+            "pid": f"{pid}@b",
+            "address": "/user/bob@b",
+            "origin": f"bob@{b.origin}",
+        }[form]
+        await a.control.send(OP, target, "hi", "", None)
+        assert (await b.twin.delivery()).pid == pid
+
+    on_pair(tmp_path, body)
+
+
+def test_a_target_on_this_very_node_stays_on_it(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await a.twin.spawn("ada")
+        for node in ("a", a.origin):
+            answer = await a.control.send(OP, f"ada@{node}", "hi", "", None)
+            assert answer["address"] == "/user/ada"
+        assert a.mesh.said == []
+
+    on_pair(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "words"),
+    [
+        ("bob@nobody", NotFound, "no peer 'nobody'"),
+        ("-@b", Invalid, "is not allowed"),
+        ("@b", Invalid, "name"),
+    ],
+)
+def test_what_cannot_be_a_target_is_refused_at_once(
+    tmp_path: Path, target: str, error: Any, words: str
+) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        with pytest.raises(error, match=words):
+            await a.control.send(OP, target, "hi", "", None)
+        assert balance(a) == (0, 0, 0, 0, 0)
+
+    on_pair(tmp_path, body)
+
+
+def test_order_is_kept_over_a_link_that_breaks_again_and_again(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        for number in range(60):
+            await a.control.send(OP, "bob@b", str(number), "", None)
+            if number % 7 == 3:
+                unlink(a.mesh, b.mesh)
+                link(a.mesh, b.mesh)
+            if number % 11 == 5:  # a new link in the old one's place, without a word
+                link(a.mesh, b.mesh)
+        for number in range(60):
+            got = await b.twin.delivery()
+            assert got.message["text"] == str(number)
+            b.twin.finish(got)
+        await until(lambda: balance(a) == (60, 60, 0, 0, 0))
+        assert balance(b) == (60, 60, 0, 0, 0)
+
+    on_pair(tmp_path, body)
+
+
+def test_a_message_waits_for_the_link(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        unlink(a.mesh, b.mesh)
+        await a.control.send(OP, "bob@b", "later", "", None)
+        assert balance(a) == (1, 0, 0, 0, 1)
+        link(a.mesh, b.mesh)
+        assert (await b.twin.delivery()).message["text"] == "later"
+        await until(lambda: balance(a) == (1, 1, 0, 0, 0))
+
+    on_pair(tmp_path, body)
+
+
+def test_a_lost_answer_does_not_double_the_message(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        b.mesh.lose = lambda op: op["op"] == "ack"
+        await a.control.send(OP, "bob@b", "once", "", None)
+        await b.twin.delivery()
+        assert balance(a) == (1, 0, 0, 0, 1)
+        b.mesh.lose = lambda op: False
+        link(a.mesh, b.mesh)
+        await until(lambda: balance(a) == (1, 1, 0, 0, 0))
+        assert balance(b) == (1, 0, 0, 0, 1)
+
+    on_pair(tmp_path, body)
+
+
+def test_a_receiver_that_reboots_before_its_answer_arrives_accepts_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1))
+            async with node_twin(tmp_path / "b", "b", 2) as b:
+                befriend(a, b)
+                await b.twin.spawn("bob")
+                b.mesh.lose = lambda op: op["op"] == "ack"
+                await a.control.send(OP, "bob@b", "once", "", None)
+                await b.twin.delivery()
+                unlink(a.mesh, b.mesh)
+            async with node_twin(tmp_path / "b", "b", 2) as b:
+                b.mesh.add_peer(Peer("a", a.origin))
+                link(a.mesh, b.mesh)
+                await until(lambda: balance(a) == (1, 1, 0, 0, 0))
+                assert balance(b) == (1, 0, 0, 0, 1)
+                got = await b.twin.delivery()
+                b.twin.finish(got)
+                assert balance(b) == (1, 1, 0, 0, 0)
+
+    asyncio.run(run())
+
+
+def test_a_sender_that_reboots_sends_again_and_the_receiver_knows_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
+            async with node_twin(tmp_path / "a", "a", 1) as a:
+                befriend(a, b)
+                await b.twin.spawn("bob")
+                b.mesh.lose = lambda op: op["op"] == "ack"
+                await a.control.send(OP, "bob@b", "once", "", None)
+                await b.twin.delivery()
+                unlink(a.mesh, b.mesh)
+            b.mesh.lose = lambda op: False
+            async with node_twin(tmp_path / "a", "a", 1) as a:
+                assert balance(a) == (1, 0, 0, 0, 1)
+                a.mesh.add_peer(Peer("b", b.origin))
+                link(a.mesh, b.mesh)
+                await until(lambda: balance(a) == (1, 1, 0, 0, 0))
+                await a.control.send(OP, "bob@b", "twice", "", None)
+                await until(lambda: balance(a) == (2, 2, 0, 0, 0))
+            assert balance(b)[0] == 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("went_out", [False, True])
+def test_what_is_not_taken_within_the_deadline_is_a_dead_letter_that_can_be_replayed(
+    tmp_path: Path, went_out: bool
+) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        a.mesh.lose = lambda op: op["op"] == "message"
+        if not went_out:
+            unlink(a.mesh, b.mesh)
+        answer = await a.control.send(OP, "bob@b", "hello", "", None)
+        await until(lambda: bool(a.twin.kernel.state.dead))
+        letter = (await a.control.deadletters())[0]
+        assert letter["id"] == answer["message"]
+        assert letter["why"] == ("deadline passed (maybe delivered)" if went_out else "deadline passed")
+        assert balance(a) == (1, 0, 1, 0, 0)
+        a.mesh.lose = lambda op: False
+        if not went_out:
+            link(a.mesh, b.mesh)
+        await a.control.replay(OP, letter["id"])
+        assert (await b.twin.delivery()).message["text"] == "hello"
+        assert await a.control.deadletters() == []
+
+    on_pair(tmp_path, body, bounds=SOON)
+
+
+def test_what_the_other_node_refuses_is_a_dead_letter_with_its_words(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        for target in ("nobody@b", "/user@b", "/kernel@b"):
+            answer = await a.control.send(OP, target, "hi", "", 10.0)
+            assert answer["status"] == "dead"
+            assert answer["reply"].startswith("refused by b: ")
+            assert "maybe" not in answer["reply"]
+        refused = await b.twin.entries("message.refused")
+        assert [record.body["sender"] for record in refused] == [f"@{a.origin}"] * 3
+        assert balance(b) == (0, 0, 0, 0, 0)
+        assert balance(a) == (3, 0, 3, 0, 0)
+
+    on_pair(tmp_path, body)
+
+
+def test_a_removed_peer_leaves_dead_letters(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        unlink(a.mesh, b.mesh)
+        await a.control.send(OP, "bob@b", "hi", "", None)
+        await a.control.cluster.peer_remove(OP, "b")
+        assert (await a.control.deadletters())[0]["why"] == "b is no longer a peer"
+        assert balance(a) == (1, 0, 1, 0, 0)
+        with pytest.raises(NotFound, match="no peer 'b'"):
+            await a.control.send(OP, "bob@b", "hi", "", None)
+
+    on_pair(tmp_path, body)
+
+
+def test_a_full_outbox_is_given_up_in_its_order_and_the_loop_goes_round_meanwhile(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        unlink(a.mesh, b.mesh)
+        sent = [
+            (await a.control.send(OP, "bob@b", "hi", "", None))["message"]
+            for _ in range(2 * EFFECTS_AT_ONCE + 1)
+        ]
+        left = a.twin.kernel.state.crossings
+        a.twin.kernel.remote.outboxes.clear(b.origin, "the test said so")
+        assert len(left) == EFFECTS_AT_ONCE + 1
+        await until(lambda: not len(left))
+        assert [record.body["id"] for record in await a.twin.entries("message.dead")] == sent
+
+    on_pair(tmp_path, body)
+
+
+def test_the_outbox_is_bounded(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        unlink(a.mesh, b.mesh)
+        for _ in range(3):
+            await a.control.send(OP, "bob@b", "hi", "", None)
+        with pytest.raises(Busy, match="3 messages wait for b"):
+            await a.control.send(OP, "bob@b", "hi", "", None)
+
+    on_pair(tmp_path, body, bounds=Bounds(outbox_messages=3))
+
+
+def test_a_person_waits_for_the_reply_of_another_node(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "what is it", "", LIMIT_S))
+        got = await b.twin.delivery()
+        assert got.message["sender"] == f"operator@{a.origin}"
+        assert got.message["session"] == f"main@{a.origin}"
+        b.twin.finish(got, "it is this")
+        answer = await waiting
+        assert (answer["status"], answer["reply"]) == ("ok", "it is this")
+        await until(lambda: balance(b) == (2, 2, 0, 0, 0))
+        assert balance(a) == (1, 1, 0, 0, 0)
+        replied = (await a.twin.entries("message.replied"))[0]
+        assert replied.body["reply"] == "it is this"
+
+    on_pair(tmp_path, body)
+
+
+def test_sessions_of_a_peer_are_apart_and_bounded(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        for session in ("one", "two", "one"):
+            await a.control.send(OP, "bob@b", "hi", session, None)
+        answer = await a.control.send(OP, "bob@b", "hi", "three", 10.0)
+        assert answer["status"] == "dead"
+        assert "2 sessions" in answer["reply"]
+
+    on_pair(tmp_path, body, bounds=Bounds(peer_sessions=2))
+
+
+def test_sessions_that_are_gone_take_no_place_of_a_peers(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        for session in ("one", "two"):
+            waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "hi", session, LIMIT_S))
+            b.twin.finish(await b.twin.delivery(), "hello")
+            assert (await waiting)["status"] == "ok"
+        for key in list(b.twin.kernel.state.sessions):
+            b.twin.kernel.state.sessions.forget(key)  # as erasure and eviction do
+        waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "hi", "three", LIMIT_S))
+        b.twin.finish(await b.twin.delivery(), "hello again")
+        assert (await waiting)["reply"] == "hello again"
+
+    on_pair(tmp_path, body, bounds=Bounds(peer_sessions=2))

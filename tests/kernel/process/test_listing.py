@@ -1,0 +1,75 @@
+"""Long listings: all of them, parents first, and the loop goes on in between."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from kernel.model.spec import ProcessSpec
+from kernel.process.listing import SLICE_ROWS, SORTED_AT_ONCE, Listing
+from kernel.process.live import LiveTable
+from kernel.state.state import Slot, State
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.kernel_twin import Twin
+
+COUNT = 2 * SORTED_AT_ONCE + 7
+
+
+def full_state() -> State:
+    state = State(10, 1000)
+    state.place(Slot("/user", "/", ProcessSpec("user", type="supervisor", tools=()), 0))
+    for number in range(COUNT):
+        state.place(Slot(f"/user/p{number}", "/user", ProcessSpec(f"p{number}"), number))
+    return state
+
+
+def test_a_long_listing_lets_the_loop_go_on_and_misses_none() -> None:
+    async def run() -> None:
+        state, turns, listed = full_state(), 0, False
+
+        def count() -> None:
+            nonlocal turns
+            turns += 1
+            if not listed:
+                asyncio.get_running_loop().call_soon(count)
+
+        count()
+        rows = [row["address"] async for row in Listing(state, LiveTable(), lambda: 0.0).rows()]
+        listed = True
+        assert rows == sorted(state.slots)
+        assert turns >= COUNT // SLICE_ROWS
+
+    asyncio.run(run())
+
+
+def test_what_goes_while_it_is_listed_is_left_out() -> None:
+    async def run() -> None:
+        state = full_state()
+        rows = []
+        async for row in Listing(state, LiveTable(), lambda: 0.0).rows():
+            rows.append(row["address"])
+            if len(rows) == SLICE_ROWS:
+                del state.slots[f"/user/p{COUNT - 1}"]
+        assert len(rows) == len(set(rows))
+        assert set(state.slots) <= set(rows) <= {*state.slots, f"/user/p{COUNT - 1}"}
+
+    asyncio.run(run())
+
+
+def test_the_first_ones_are_those_spawned_first_whatever_happens_meanwhile() -> None:
+    state = full_state()
+    listing = Listing(state, LiveTable(), lambda: 0.0)
+    shown = listing.first(5)
+    del state.slots["/user/p1"]
+    assert len(listing) == COUNT
+    assert [address for _, address, *_ in shown] == ["/user", "/user/p0", *(f"/user/p{n}" for n in (2, 3, 4))]
+
+
+def test_children_follow_their_parent_and_those_of_one_parent_their_names(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        for name, parent in (("b", "/user"), ("a", "/user"), ("x", "/user/a"), ("a-b", "/user")):
+            await twin.spawn(name, parent)
+        rows = [row["address"] async for row in twin.kernel.processes.listing.rows()]
+        assert rows == ["/user", "/user/a", "/user/a/x", "/user/a-b", "/user/b"]
+
+    on_twin(tmp_path, body)

@@ -1,0 +1,784 @@
+"""The process tree on a real ledger: starts, exits, restarts, parked and stopped slots, across reboots too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from chain.ledger.ledger import Draft
+from kernel.bounds import Bounds
+from kernel.errors import (
+    Busy,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+    StateError,
+    SupervisionError,
+    Unavailable,
+)
+from kernel.message.mail import BURIED_AT_ONCE, Outgoing
+from kernel.model.spec import ProcessSpec
+from kernel.model.states import KILLED
+from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.processes import EFFECTS_AT_ONCE, REMOVED_AT_ONCE
+from kernel.state.state import Mail
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.disks import FullDisk
+from tests.kernel.twins.kernel_twin import Twin
+from tests.kernel.twins.tree_twin import Tree
+from tests.patience import HANG_S
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(HANG_S):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def placed(twin: Twin) -> int:
+    """The PID of the next process that is placed in a cell, once it runs."""
+    placement = await asyncio.wait_for(twin.cells.placements.get(), HANG_S)
+    await asyncio.sleep(0)
+    return placement.pid
+
+
+def test_a_permanent_process_is_restarted_whatever_the_reason_with_a_new_pid(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        pids = [await twin.spawn("ada", intensity=(50, 60.0))]
+        await placed(twin)
+        for reason in ("normal", "shutdown", "crash", "killed"):
+            twin.kernel.processes.exit(pids[-1], reason)
+            pids.append(await placed(twin))
+        assert pids == sorted(set(pids))
+
+    on_twin(tmp_path, body)
+
+
+def test_a_transient_process_is_not_restarted_after_shutdown(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        pid = await twin.spawn("ada", restart="transient")
+        twin.kernel.processes.exit(pid, "crash")
+        process = twin.kernel.live.at("/user/ada")
+        assert process is not None
+        await asyncio.sleep(0)
+        twin.kernel.processes.exit(process.pid, "shutdown")
+        assert twin.kernel.live.at("/user/ada") is None
+        assert twin.kernel.state.slots["/user/ada"].state == "stopped"
+
+    on_twin(tmp_path, body)
+
+
+def test_a_temporary_process_is_gone_after_its_exit_and_its_name_is_free(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        pid = await twin.spawn("ada", restart="temporary")
+        mail = await twin.send("ada")
+        twin.kernel.processes.exit(pid, "crash")
+        assert "/user/ada" not in twin.kernel.state.slots
+        assert (await twin.end_of(mail))["status"] == "dead"
+        assert await twin.spawn("ada") > pid
+
+    on_twin(tmp_path, body)
+
+
+def test_what_goes_while_the_disk_is_full_goes_after_its_mail_and_what_is_below(tmp_path: Path) -> None:
+    """A node that is killed anywhere in between has no mail of an address that is no more."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada", restart="temporary")
+        await twin.spawn("bob", parent="/user/ada")
+        mails = [await twin.send(name) for name in ("/user/ada", "/user/ada/bob")]
+        at_of = {at.message["id"]: at for at in (await twin.delivery(), await twin.delivery())}
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("/user/ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        twin.crash(at_of[mails[0].id])
+        disk.full = False
+        await until(lambda: "/user/ada" not in twin.kernel.state.slots)
+        ends = [
+            record.body["address"] if record.entry.kind == "process.slot" else record.body["id"]
+            for record in await twin.entries("message.dead", "process.slot")
+            if record.body.get("state", "removed") == "removed"
+        ]
+        assert {mail.id for mail in mails} < set(ends[:-2])
+        assert ends[-2:] == ["/user/ada/bob", "/user/ada"]
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_full_mailbox_is_buried_a_few_messages_at_a_time_and_its_address_waits_for_that(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        processes, mail = twin.kernel.processes, twin.kernel.state.mail
+        await twin.spawn("ada")
+        sent = [(await twin.send("ada")).id for _ in range(2 * BURIED_AT_ONCE + 1)]
+        at = await twin.delivery()
+        processes.stop("/user/ada")
+        twin.finish(at)
+        assert len(mail["/user/ada"]) == BURIED_AT_ONCE
+        for words in (processes.start, lambda address: processes.removal(address, True)):
+            with pytest.raises(Busy, match="dead letters"):
+                words("/user/ada")
+        await until(lambda: not mail)
+        assert [record.body["id"] for record in await twin.entries("message.dead")] == sent[1:]
+        processes.start("/user/ada")
+        await processes.when_started("/user/ada")
+
+    on_twin(tmp_path, body)
+
+
+def test_a_temporary_process_goes_after_its_full_mailbox(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada", restart="temporary")
+        for _ in range(2 * BURIED_AT_ONCE + 1):
+            await twin.send("ada")
+        twin.crash(await twin.delivery())
+        await until(lambda: "/user/ada" not in twin.kernel.state.slots)
+        assert not twin.kernel.state.mail
+        ends = [
+            record.entry.kind
+            for record in await twin.entries("message.dead", "process.slot")
+            if record.body.get("address") != "/user"
+        ]
+        assert ends == ["message.dead"] * (2 * BURIED_AT_ONCE + 1) + ["process.slot"]
+        await twin.spawn("ada", restart="temporary")
+
+    on_twin(tmp_path, body)
+
+
+def test_what_is_stopped_while_the_disk_is_full_has_its_mail_buried_and_can_be_started(
+    tmp_path: Path,
+) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        processes, mail = twin.kernel.processes, twin.kernel.state.mail
+        await twin.spawn("ada")
+        sent = [(await twin.send("ada")).id for _ in range(2)]
+        at = await twin.delivery()
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        processes.stop("/user/ada")
+        twin.crash(at)
+        disk.full = False
+        await until(lambda: not mail)
+        dead = await twin.entries("message.dead")
+        assert [record.body["id"] for record in dead][:2] == sent
+        assert {record.body["why"] for record in dead} == {"/user/ada is stopped"}
+        processes.start("/user/ada")
+        await processes.when_started("/user/ada")
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_message_that_cannot_be_buried_holds_up_no_other_mailbox(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        post, mail, failed = twin.kernel.post, twin.kernel.state.mail, []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
+        for name, count in (("carl", BURIED_AT_ONCE), ("ada", 1), ("bob", 1)):
+            pid = await twin.spawn(name)
+            for _ in range(count):
+                await twin.send(name)
+            twin.kernel.live.remove(pid)
+        settle = post.settle
+
+        def fails(ident: str) -> Sequence[Draft]:
+            if ident in mail.get("/user/ada", {}):
+                raise RuntimeError("a fault")
+            return settle(ident)
+
+        post.settle = fails
+        for name in ("carl", "ada", "bob"):
+            post.bury_all(f"/user/{name}", "the test said so")
+        await until(lambda: "/user/bob" not in mail)
+        assert len(failed) == 1 and list(mail) == ["/user/ada"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_child_of_user_that_fails_too_often_is_parked_and_started_by_hand(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss", intensity=(1, 60.0))
+        await twin.spawn("kid", parent="/user/boss")
+        mail = await twin.send("kid")
+        for _ in range(2):
+            process = twin.kernel.live.at("/user/boss/kid")
+            assert process is not None
+            await asyncio.sleep(0)
+            twin.kernel.processes.exit(process.pid, "crash", "on purpose")
+        slot = twin.kernel.state.slots["/user/boss/kid"]
+        assert slot.state == "parked"
+        assert slot.last_exit == f"PID {slot.pid}: crash: on purpose"
+        assert (await twin.end_of(mail))["status"] == "dead"
+        with pytest.raises(Refused, match="parked"):
+            await twin.send("kid")
+        twin.kernel.processes.start("/user/boss/kid")
+        assert slot.state == "running"
+        assert twin.kernel.live.at("/user/boss") is not None
+
+    on_twin(tmp_path, body)
+
+
+def test_a_supervisor_that_exceeds_gives_up_and_comes_back_with_its_children(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        supervisor = await twin.spawn("team", type="supervisor", intensity=(0, 60.0), tools=())
+        first = await twin.spawn("ada", parent="/user/team")
+        other = await twin.spawn("bob", parent="/user/team")
+        twin.kernel.processes.exit(first, "crash")
+        await asyncio.sleep(0)
+        for address, old in (
+            ("/user/team", supervisor),
+            ("/user/team/ada", first),
+            ("/user/team/bob", other),
+        ):
+            process = twin.kernel.live.at(address)
+            assert process is not None
+            assert process.pid > old
+
+    on_twin(tmp_path, body)
+
+
+def test_one_cells_death_counts_once_for_its_supervisor(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        supervisor = await twin.spawn("team", type="supervisor", intensity=(1, 60.0), tools=())
+        pids = [await twin.spawn(f"a{number}", parent="/user/team") for number in range(5)]
+        twin.kernel.cell_lost("c1", pids[2], pids, "killed")
+        await asyncio.sleep(0)
+        reasons = {r.body["pid"]: r.body["reason"] for r in await twin.entries("process.exited")}
+        assert reasons == {pid: "crash" if pid == pids[2] else "cell_lost" for pid in pids}
+        team = twin.kernel.live.at("/user/team")
+        assert team is not None
+        assert team.pid == supervisor
+
+    on_twin(tmp_path, body)
+
+
+def test_children_stop_with_their_agent_and_return_with_it(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        twin.kernel.processes.stop("/user/boss")
+        assert twin.kernel.live.at("/user/boss") is None
+        assert twin.kernel.live.at("/user/boss/kid") is None
+        with pytest.raises(Refused, match="/user/boss is stopped"):
+            await twin.spawn("other", parent="/user/boss")
+        twin.kernel.processes.start("/user/boss")
+        await twin.kernel.processes.when_started("/user/boss/kid")
+
+    on_twin(tmp_path, body)
+
+
+def test_the_tree_is_the_same_after_a_reboot_with_new_pids(tmp_path: Path) -> None:
+    before_pids: dict[str, int] = {}
+
+    async def before(twin: Twin) -> None:
+        await twin.spawn("team", type="supervisor", tools=())
+        before_pids["/user/team/ada"] = await twin.spawn("ada", parent="/user/team")
+        await twin.spawn("gone", restart="temporary")
+        await twin.spawn("off")
+        twin.kernel.processes.stop("/user/off")
+        await twin.ledger.barrier()
+
+    async def after(twin: Twin) -> None:
+        pid = await twin.kernel.processes.when_started("/user/team/ada")
+        assert pid > before_pids["/user/team/ada"]
+        assert twin.kernel.state.slots["/user/off"].state == "stopped"
+        assert twin.kernel.live.at("/user/off") is None
+        assert "/user/gone" not in twin.kernel.state.slots
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_a_spawn_whose_start_fails_says_so_and_leaves_no_slot(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        twin.cells.refuse = lambda placement: "ModuleNotFoundError: no module named nowhere"
+        with pytest.raises(Refused, match="no module named nowhere"):
+            await twin.spawn("ada")
+        assert "/user/ada" not in twin.kernel.state.slots
+        twin.cells.refuse = lambda placement: ""
+        await twin.spawn("ada")
+
+    on_twin(tmp_path, body)
+
+
+def test_a_start_that_hangs_exits_with_timeout(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        twin.cells.refuse = lambda placement: "timeout: not constructed within 10 s"
+        with pytest.raises(Refused, match="10 s"):
+            await twin.spawn("ada")
+        assert [r.body["reason"] for r in await twin.entries("process.exited")] == ["timeout"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_behaviour_that_is_configured_no_more_fails_by_name(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        with pytest.raises(Refused, match="behaviour 'other' is not configured"):
+            await twin.spawn("ada", behaviour="other")
+
+    on_twin(tmp_path, body)
+
+
+def test_what_a_spawn_may_not_be(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        for error, words, fields in (
+            (Conflict, "exists and is running", {"name": "ada"}),
+            (Invalid, "all digits", {"name": "42"}),
+            (Invalid, "not allowed", {"name": "../x"}),
+            (NotFound, "no process at /user/nobody", {"name": "x", "parent": "/user/nobody"}),
+            (Refused, "under /user", {"name": "x", "parent": "/"}),
+            (Invalid, "restart 'always'", {"name": "x", "restart": "always"}),
+            (Invalid, "intensity", {"name": "x", "intensity": (1, 0.0)}),
+        ):
+            with pytest.raises(error, match=words):
+                await twin.spawn(**fields)  # type: ignore[arg-type]
+        await twin.spawn("bob")
+        with pytest.raises(Busy, match="3 slots"):
+            await twin.spawn("carl")
+
+    on_twin(tmp_path, body, bounds=Bounds(processes=3))
+
+
+def test_stop_lets_the_open_turn_end_and_kill_does_not(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        pid = await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        twin.kernel.processes.kill("/user/ada", "term")
+        assert twin.kernel.live.get(pid) is not None
+        twin.finish(at, "finished properly")
+        assert (await twin.end_of(mail))["reply"] == "finished properly"
+        assert twin.kernel.live.get(pid) is None
+        await twin.send("ada")
+        at = await twin.delivery()
+        twin.kernel.processes.kill("/user/ada", "kill")
+        again = await twin.delivery()
+        assert again.turn == at.turn
+        reasons = [r.body["reason"] for r in await twin.entries("process.exited")]
+        assert reasons == ["shutdown", "killed"]
+
+    on_twin(tmp_path, body)
+
+
+async def up(twin: Twin, address: str) -> int:
+    return await asyncio.wait_for(twin.kernel.processes.when_started(address), HANG_S)
+
+
+def test_a_spawn_below_a_supervisor_in_back_off_is_refused_and_nothing_runs_twice(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        processes = twin.kernel.processes
+        await twin.spawn("team", type="supervisor", tools=())
+        await twin.spawn("ada", parent="/user/team")
+        for _ in range(2):  # the second restart waits
+            processes.kill("/user/team", "kill")
+        assert twin.kernel.live.at("/user/team") is None
+        with pytest.raises(Busy, match="/user/team is being restarted; try again"):
+            await twin.spawn("bob", parent="/user/team")
+        with pytest.raises(Busy, match="/user/team is being restarted; try again"):
+            processes.start("/user/team/ada")
+        await up(twin, "/user/team/ada")
+        await twin.spawn("bob", parent="/user/team")
+        live = [process.address for process in twin.kernel.live.all()]
+        assert sorted(live) == ["/", "/user", "/user/team", "/user/team/ada", "/user/team/bob"]
+
+    on_twin(tmp_path, body)
+
+
+def test_one_address_takes_one_process_and_no_second() -> None:
+    live, spec = LiveTable(), ProcessSpec("ada")
+    live.add(LiveProcess(7, "/user/ada", spec, 0.0))
+    for pid, address in ((8, "/user/ada"), (7, "/user/bob")):
+        with pytest.raises(StateError, match="where PID 7 runs: a fault in weftos"):
+            live.add(LiveProcess(pid, address, spec, 0.0))
+    assert [process.pid for process in live.all()] == [7]
+
+
+def test_a_stop_reaches_the_grandchild_in_the_middle_of_its_turn_and_it_begins_no_other(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        last = await twin.spawn("grandkid", parent="/user/boss/kid")
+        first, second = await twin.send("grandkid", "one"), await twin.send("grandkid", "two")
+        at = await twin.delivery()
+        twin.kernel.processes.stop("/user/boss")
+        assert (twin.kernel.state.slots["/user/boss"].state, at.pid) == ("stopped", last)
+        twin.finish(at)
+        assert (await twin.end_of(first))["status"] == "ok"
+        assert (await twin.end_of(second))["reply"] == "/user/boss is stopped"
+        exits = [r.body["address"] for r in await twin.entries("process.exited")]
+        assert exits == ["/user/boss/kid/grandkid", "/user/boss/kid", "/user/boss"]
+        assert [process.address for process in twin.kernel.live.all()] == ["/", "/user"]
+        twin.kernel.processes.start("/user/boss")
+        assert await up(twin, "/user/boss/kid/grandkid") > last
+
+    on_twin(tmp_path, body)
+
+
+def test_a_kill_reaches_the_grandchild_and_all_come_back(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        last = await twin.spawn("grandkid", parent="/user/boss/kid")
+        await twin.send("grandkid")
+        at = await twin.delivery()
+        twin.kernel.processes.kill("/user/boss", "kill")
+        again = await twin.delivery()
+        assert (again.turn, again.pid > last) == (at.turn, True)
+        exits = [(r.body["address"], r.body["reason"]) for r in await twin.entries("process.exited")]
+        assert exits == [
+            ("/user/boss/kid/grandkid", "killed"),
+            ("/user/boss/kid", "killed"),
+            ("/user/boss", "killed"),
+        ]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_first_child_that_is_temporary_runs_like_any_other(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        pid = await twin.spawn("kid", parent="/user/boss", restart="temporary")
+        assert twin.kernel.live.get(pid) is not None
+
+    on_twin(tmp_path, body)
+
+
+def test_a_first_child_whose_start_fails_leaves_no_slot_like_any_other(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        twin.cells.refuse = lambda placement: "no module named nowhere" if placement.name == "kid" else ""
+        with pytest.raises(Refused, match="no module named nowhere"):
+            await twin.spawn("kid", parent="/user/boss")
+        assert "/user/boss/kid" not in twin.kernel.state.slots
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize("restart", ["permanent", "transient"])
+def test_a_child_that_spawn_agent_said_was_spawned_outlives_the_loss_of_its_cell(
+    tmp_path: Path, restart: str
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("other", parent="/user/boss")
+        await twin.send("boss")
+        at = await twin.delivery()
+        placed, place = [], twin.kernel.cells.place
+        twin.kernel.cells.place = placed.append  # type: ignore[method-assign, assignment]  # it stays on its way
+        said = await twin.call_tool(at, "spawn_agent", {"name": "kid", "restart": restart})
+        assert said["text"] == "spawned /user/boss/kid"
+        twin.kernel.cells.place = place  # type: ignore[method-assign]
+        twin.kernel.cell_lost("c1", 0, [placed[0].pid], "its machine is gone")
+        assert await up(twin, "/user/boss/kid") > placed[0].pid
+
+    on_twin(tmp_path, body)
+
+
+def test_who_waits_for_a_start_waits_on_when_the_cell_is_lost_and_is_told_when_it_does_not_come(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        twin.kernel.cells.place = lambda placement: None  # type: ignore[method-assign, assignment]
+        spawning = asyncio.create_task(twin.spawn("ada"))
+        await asyncio.sleep(0)
+        first = twin.kernel.live.at("/user/ada")
+        assert first is not None
+        twin.kernel.cell_lost("c1", 0, [first.pid], "its machine is gone")
+        second = twin.kernel.live.at("/user/ada")
+        assert second is not None and second.pid > first.pid
+        twin.kernel.processes.started(second.pid, "c1")
+        assert await asyncio.wait_for(spawning, HANG_S) == second.pid
+        lost = asyncio.create_task(twin.spawn("bob"))
+        await asyncio.sleep(0)
+        twin.kernel.processes.stop("/user/bob")
+        with pytest.raises(Refused, match="/user/bob did not start"):
+            await asyncio.wait_for(lost, HANG_S)
+
+    on_twin(tmp_path, body)
+
+
+def test_nothing_starts_and_no_timer_fires_once_the_tree_is_closed() -> None:
+    async def body() -> None:
+        tree = Tree()
+        ada, bob = tree.spawn("ada"), tree.spawn("bob")
+        tree.open_turn(bob)
+        tree.processes.stop(bob)  # a timer that would kill it
+        for _ in range(2):  # and one that would start it
+            tree.up()
+            tree.crash(ada)
+        waits = tree.processes.when_started(ada)
+        carl = tree.spawn("carl")
+        assert tree.clock.waiting == 2
+        entries = len(tree.journal.drafts)
+        await tree.processes.close()
+        assert waits.cancelled()
+        assert tree.clock.waiting == 0
+        tree.clock.wind(100.0)
+        assert (tree.live.at(ada), len(tree.journal.drafts)) == (None, entries)
+        tree.crash(carl)
+        assert (tree.live.at(carl), tree.placed, tree.clock.waiting) == (None, [], 0)
+        tree.processes.cell_lost("c1", 0, [tree.pid(bob)], "the node stops")
+        assert tree.clock.waiting == 0
+        with pytest.raises(Unavailable, match="stopping"):
+            tree.spawn("dora")
+
+    asyncio.run(body())
+
+
+def test_a_slot_is_removed_when_it_is_down_and_its_name_is_free(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        processes, state = twin.kernel.processes, twin.kernel.state
+        await twin.spawn("ada")
+        await twin.send("ada")
+        twin.finish(await twin.delivery(), remember=[{"role": "user", "content": "a secret"}])
+        with pytest.raises(Refused, match="/user/ada is running; weftos stop /user/ada stops it"):
+            await processes.remove("/user/ada", True)
+        processes.stop("/user/ada")
+        assert await processes.remove("/user/ada", False) == 1
+        assert (state.named("ada"), state.children("/user"), state.below("/user")) == ([], [], 0)
+        assert (state.beginning("a"), state.sessions) == ([], {})
+        with pytest.raises(NotFound):
+            await twin.send("ada")
+        await twin.spawn("ada")
+        await twin.send("ada")
+        assert (await twin.delivery()).history == []
+
+    async def after(twin: Twin) -> None:
+        assert sorted(twin.kernel.state.slots) == ["/user", "/user/ada"]
+        assert twin.kernel.state.named("ada") == ["/user/ada"]
+
+    on_twin(tmp_path, body)
+    on_twin(tmp_path, after)
+
+
+def test_a_removal_takes_what_is_below_only_when_told_to_and_when_all_has_ended(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        processes, state = twin.kernel.processes, twin.kernel.state
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        for number in range(REMOVED_AT_ONCE + 5):
+            await twin.spawn(f"k{number}", parent="/user/boss/kid")
+        await twin.send("k0")
+        at = await twin.delivery()
+        processes.stop("/user/boss")
+        with pytest.raises(Busy, match="/user/boss/kid/k0 has not ended yet"):
+            await processes.remove("/user/boss", True)
+        twin.finish(at)
+        with pytest.raises(Refused, match="26 are below /user/boss; weftos rm -r"):
+            await processes.remove("/user/boss", False)
+        removing = asyncio.create_task(processes.remove("/user/boss", True))
+        await asyncio.sleep(0)
+        assert "/user/boss" in state.slots
+        with pytest.raises(Busy, match="/user/boss is being removed"):
+            processes.start("/user/boss")
+        assert await removing == REMOVED_AT_ONCE + 7
+        assert (sorted(state.slots), state.below("/user")) == (["/user"], 0)
+        gone = [r.body["address"] for r in await twin.entries("process.slot") if r.body["state"] == "removed"]
+        assert (gone[-2:], len(gone)) == (["/user/boss/kid", "/user/boss"], REMOVED_AT_ONCE + 7)
+
+    on_twin(tmp_path, body)
+
+
+def test_while_something_is_removed_nothing_above_it_starts_and_nothing_else_takes_it_away() -> None:
+    async def body() -> None:
+        tree = Tree()
+        tree.processes.removed_at_once = REMOVED_AT_ONCE
+        for name, parent in (("top", "/user"), ("a", "/user/top"), ("b", "/user/top/a")):
+            tree.spawn(name, parent)
+        for number in range(2 * REMOVED_AT_ONCE):
+            tree.spawn(f"k{number}", "/user/top/a/b")
+        tree.processes.stop("/user/top")
+        removing = asyncio.create_task(tree.processes.remove("/user/top/a", True))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="/user/top/a is being removed"):
+            tree.processes.start("/user/top")
+        for address in ("/user/top", "/user/top/a/b"):
+            with pytest.raises(Busy, match="/user/top/a is being removed"):
+                await tree.processes.remove(address, True)
+        assert await removing == 2 * REMOVED_AT_ONCE + 2
+        tree.processes.start("/user/top")
+        tree.up()
+        assert tree.running() == ["/", "/user", "/user/top"]
+        assert sorted(tree.state.slots) == ["/user", "/user/top"]
+
+    asyncio.run(body())
+
+
+def test_a_slot_whose_start_waits_for_its_round_is_not_removed() -> None:
+    async def body() -> None:
+        tree = Tree()
+        tree.spawn("busy")
+        ada = tree.spawn("ada")
+        tree.processes.stop(ada)
+        tree.processes.effects_at_once = 1
+        tree.processes.kill("/user/busy", "kill")
+        tree.processes.start(ada)
+        assert (tree.processes.unfinished, tree.state.slots[ada].state) == (True, "stopped")
+        with pytest.raises(Busy, match="/user/ada has not ended yet"):
+            await tree.processes.remove(ada, False)
+        tree.finish()
+        tree.up()
+        assert ada in tree.running()
+
+    asyncio.run(body())
+
+
+def test_a_supervisor_that_is_ended_gives_the_turns_below_it_their_time() -> None:
+    tree = Tree()
+    tree.spawn("team", type="supervisor")
+    ada = tree.spawn("ada", "/user/team")
+    tree.open_turn(ada)
+    pid = tree.pid(ada)
+    tree.processes.kill("/user/team", "term")
+    tree.clock.wind(4.9)
+    assert tree.live.get(pid) is not None
+    tree.processes.kill("/user/team", "term")  # counted from the first
+    tree.clock.wind(0.2)
+    assert tree.ended[0] == (ada, pid, KILLED)
+    tree.up()
+    assert ada in tree.running()
+
+
+def test_mail_of_a_process_that_is_stopped_before_it_runs_is_dead(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        kernel = twin.kernel
+        pids = [await twin.spawn("boss"), await twin.spawn("kid", parent="/user/boss")]
+        for pid in reversed(pids):
+            kernel.processes.exit(pid, "crash")
+        mails = [
+            kernel.post.accept(Outgoing("operator", name, "hi", "main", bytes(16), -1))[0]
+            for name in ("boss", "kid")
+        ]
+        assert [str(process.state) for process in kernel.live.all()[-2:]] == ["starting", "starting"]
+        kernel.processes.stop("/user/boss")
+        assert [kernel.state.dead[mail.id].why for mail in mails] == ["/user/boss is stopped"] * 2
+        assert kernel.state.in_flight == 0
+
+    on_twin(tmp_path, body)
+
+
+def test_mail_of_a_process_that_was_still_ending_when_the_node_ended_is_dead_after_the_next_start(
+    tmp_path: Path,
+) -> None:
+    mails: list[Mail] = []
+
+    async def before(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        for name in ("boss", "kid"):
+            mails.extend([await twin.send(name, "one"), await twin.send(name, "two")])
+            await twin.delivery()
+        twin.kernel.processes.stop("/user/boss")
+        await twin.ledger.barrier()
+
+    async def after(twin: Twin) -> None:
+        assert {mail.id for mail in mails} == set(twin.kernel.state.dead)
+        assert (twin.kernel.state.in_flight, twin.kernel.state.turns) == (0, {})
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_what_is_below_a_stopped_process_can_be_removed_by_itself(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("team", type="supervisor")
+        await twin.spawn("ada", parent="/user/team")
+        await twin.spawn("bob", parent="/user/team")
+        twin.kernel.processes.stop("/user/team")
+        assert await twin.kernel.processes.remove("/user/team/ada", False) == 1
+        twin.kernel.processes.start("/user/team")
+        await up(twin, "/user/team/bob")
+        assert "/user/team/ada" not in twin.kernel.state.slots
+        for address in ("/user", "/user/nobody"):
+            with pytest.raises(NotFound):
+                await twin.kernel.processes.remove(address, True)
+
+    on_twin(tmp_path, body)
+
+
+def test_a_process_that_is_lost_on_its_way_to_a_stop_takes_its_children_along() -> None:
+    tree = Tree()
+    boss = tree.spawn("boss")
+    kid = tree.spawn("kid", boss)
+    tree.crash(boss)
+    tree.processes.effects_at_once = 1
+    tree.processes.stop(boss)  # its slot is stopped; what tells it so waits for the next round
+    assert tree.processes.unfinished
+    tree.cell_lost([boss])
+    tree.finish()
+    assert tree.live.at(kid) is None
+
+
+def test_the_mail_of_a_child_that_never_ran_is_dead_when_its_parent_is_stopped(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss")
+        await twin.spawn("kid", parent="/user/boss")
+        twin.kernel.cells.place = lambda placement: None  # type: ignore[method-assign, assignment]
+        twin.kernel.processes.exit(twin.kernel.state.slots["/user/boss/kid"].pid, "crash")
+        mail = await twin.send("kid")
+        twin.kernel.processes.stop("/user/boss")
+        assert (await twin.end_of(mail))["reply"] == "/user/boss is stopped"
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize("rounds", range(6))
+def test_a_child_that_is_removed_before_its_start_comes_to_its_turn_holds_nothing_up(rounds: int) -> None:
+    tree = Tree()
+    team = tree.spawn("team", type="supervisor")
+    kid = tree.spawn_only("kid", team, begin=False, restart="temporary")
+    tree.processes.effects_at_once = 1
+    tree.processes.kill(team, "kill")  # what comes back has no place for a temporary child
+    for _ in range(rounds):
+        if tree.processes.unfinished:
+            tree.clock.fire()
+    tree.begin()
+    tree.finish()
+    assert kid not in tree.state.slots
+    tree.processes.stop(team)
+    tree.finish()
+    assert tree.live.at(team) is None
+
+
+def test_the_end_of_a_large_tree_lets_the_loop_in_between() -> None:
+    tree = Tree(at_once=EFFECTS_AT_ONCE)
+    tree.spawn("team", type="supervisor")
+    kids = [tree.spawn(f"a{number}", "/user/team") for number in range(2 * EFFECTS_AT_ONCE)]
+    tree.processes.kill("/user/team", "kill")
+    assert tree.processes.unfinished
+    assert 0 < len(tree.ended) <= EFFECTS_AT_ONCE
+    assert tree.spawn_only("meanwhile") == "/user/meanwhile"
+    tree.finish()
+    tree.up()
+    assert [address for address, *_ in tree.ended] == [*reversed(kids), "/user/team"]
+    assert len(tree.running()) == 4 + len(kids)
+
+
+def test_the_administration_of_slots_refuses_in_otps_words(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        with pytest.raises(SupervisionError, match="is up"):
+            twin.kernel.processes.start("/user/ada")
+        twin.kernel.processes.stop("/user/ada")
+        twin.kernel.processes.stop("/user/ada")
+        for call in (twin.kernel.processes.stop, twin.kernel.processes.start):
+            with pytest.raises(NotFound):
+                call("/user")
+            with pytest.raises(NotFound):
+                call("/user/nobody")
+
+    on_twin(tmp_path, body)

@@ -1,0 +1,442 @@
+"""What others can make the node keep: bounded in all, with an eviction that a replay repeats, and told by status."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kernel.message.watch
+from chain.ledger.ledger import Draft
+from kernel.bounds import Bounds
+from kernel.cells.cell_events import CellCall
+from kernel.control.totals import log_bytes, totals
+from kernel.message.watch import Watchers
+from kernel.process.asked import Asked
+from kernel.state.sessions import Sessions
+from kernel.state.state import State
+from kernel.syscall.model_request import SLICE_BYTES
+from tests.kernel.state.test_state_snapshot import message
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.disks import FullDisk
+from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of
+from tests.patience import HANG_S
+
+Key = tuple[str, str]
+
+
+def kept(state: State) -> list[Key]:
+    return list(state.sessions)
+
+
+def remember(state: State, address: str, name: str, size: int = 10) -> None:
+    state.apply_change("session", f"{address}\n{name}", msgpack.packb([{"x": "y" * (size - 6)}]))
+
+
+def test_the_session_that_was_added_to_longest_ago_goes_first() -> None:
+    state = State(10, 1000, sessions=3, sessions_bytes=1000)
+    for name in "abca":
+        remember(state, "/p", name)
+    remember(state, "/q", "d")
+    assert kept(state) == [("/p", "c"), ("/p", "a"), ("/q", "d")] and state.sessions.evicted == 1
+
+
+def test_sessions_go_by_bytes_too_but_not_the_newest() -> None:
+    state = State(10, 1000, sessions=100, sessions_bytes=250)
+    for name in "abc":
+        remember(state, "/p", name, 100)
+    assert kept(state) == [("/p", "b"), ("/p", "c")]
+    remember(state, "/p", "d", 251)
+    assert kept(state) == [("/p", "d")] and state.sessions.bytes > 250
+
+
+def test_a_session_whose_turn_is_open_stays() -> None:
+    """A resumed turn must be handed the history that it was handed before."""
+    state = State(10, 1000, sessions=1, sessions_bytes=1000)
+    remember(state, "/a", "main")
+    state.apply_entry("message.accepted", message(1, "/a"), 1, 1, b"")
+    state.apply_entry(
+        "turn.started", {"turn": "t1", "message": "m1", "address": "/a", "attempt": 1}, 2, 1, b""
+    )
+    remember(state, "/b", "main")
+    assert kept(state) == [("/a", "main"), ("/b", "main")]
+    state.apply_entry("turn.ended", {"turn": "t1", "status": "ok"}, 3, 1, b"")
+    remember(state, "/b", "main")
+    assert kept(state) == [("/b", "main")]
+
+
+STEPS = st.tuples(st.sampled_from("abcdef"), st.sampled_from("xyz"), st.integers(0, 40), st.integers(0, 9))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(STEPS, max_size=60), st.sets(st.tuples(st.sampled_from("abcdef"), st.sampled_from("xyz"))))
+def test_sessions_are_what_a_plain_list_of_them_would_be(
+    steps: list[tuple[str, str, int, int]], open_: set[Key]
+) -> None:
+    sessions = Sessions((3, 50), 5, 120)
+    plain: dict[Key, list[tuple[int, int]]] = {}
+    for address, name, size, what in steps:
+        key = address, name
+        if what == 0:
+            sessions.forget_all(address)
+            plain = {other: turns for other, turns in plain.items() if other[0] != address}
+            continue
+        sessions.add(key, [{}] * (what % 3), size, open_.__contains__)
+        turns = [*plain.pop(key, []), (what % 3, size)]
+        while len(turns) > 1 and (sum(n for n, _ in turns) > 3 or sum(s for _, s in turns) > 50):
+            del turns[0]
+        plain[key] = turns
+        for other in list(plain):
+            held = sum(s for turns in plain.values() for _, s in turns)
+            if other == key or (len(plain) <= 5 and held <= 120):
+                break
+            if other not in open_:
+                del plain[other]
+    assert list(sessions) == list(plain)
+    assert sessions.bytes == sum(size for turns in plain.values() for _, size in turns)
+
+
+# -- on a kernel -----------------------------------------------------------------------------------------------------
+
+
+def test_dead_letters_are_bounded_by_bytes_and_drops_are_on_the_record(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        letters = [await twin.send("ada", "x" * 400) for _ in range(4)]
+        at = await twin.delivery()
+        for letter in letters[1:]:
+            twin.kernel.post.bury(letter.id, "the test said so")
+        assert list(twin.kernel.state.dead) == [letter.id for letter in letters[2:]]
+        assert twin.kernel.state.dead_bytes == 800
+        dropped = [record.body for record in await twin.entries("message.dropped")]
+        assert dropped == [{"id": letters[1].id, "why": "more than 1000 bytes of dead letters"}]
+        tally = twin.kernel.state.tally
+        assert tally.accepted == tally.acknowledged + tally.dead + tally.dropped + twin.kernel.state.in_flight
+        twin.finish(at)
+
+    on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))
+
+
+def test_a_message_is_buried_though_what_its_letter_drops_has_to_wait(tmp_path: Path) -> None:
+    """Somebody waits for the disk, and the end of the ask goes behind that, and the drop behind the end."""
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.spawn("eve")
+        await twin.send("eve")
+        at = await twin.delivery()
+        first = await twin.send("ada")
+        await twin.delivery()
+        twin.ask_tool(at, "ask", {"to": "ada", "text": "well"})
+        asked = list(twin.kernel.state.mail["/user/ada"])[1]
+        twin.kernel.post.bury(first.id, "the test said so")
+        twin.kernel.recorder.when_writable("somebody", lambda: None)
+        assert twin.kernel.post.bury(asked, "the test said so") is not None
+        assert (await twin.result())["status"] == "error"
+        await twin.kernel.recorder.writable()
+        assert list(twin.kernel.state.dead) == [asked]
+
+    on_twin(tmp_path, body, bounds=Bounds(dead_letters=1))
+
+
+def test_one_large_dead_letter_makes_room_for_itself(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        letters = [await twin.send("ada", "x" * size) for size in (1, 300, 300, 300, 900)]
+        for letter in letters[1:]:
+            twin.kernel.post.bury(letter.id, "the test said so")
+        assert list(twin.kernel.state.dead) == [letters[4].id]
+
+    on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(turn_bytes=3000), "the calls of this turn hold 3"),
+        (Bounds(turns_bytes=3000), "the calls of all open turns hold 3"),
+    ],
+)
+def test_a_turn_that_holds_too_much_is_ended_in_words(tmp_path: Path, bounds: Bounds, said: str) -> None:
+    async def body(twin: Twin) -> None:
+        twin.gateway.answer = lambda request: answer_of("x" * 1500)
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        for round_ in range(2):
+            twin.ask_model(at, [{"role": "user", "content": f"{round_}"}], round_)
+            await twin.result()
+        assert twin.kernel.state.kept_bytes == twin.kernel.state.kept[at.turn] > 3000
+        twin.ask_model(at, [{"role": "user", "content": "more"}], 2)
+        end = await twin.end_of(mail)
+        assert end["status"] == "error" and said in end["reply"]
+        assert (twin.kernel.state.kept, twin.kernel.state.kept_bytes) == ({}, 0)
+
+    on_twin(tmp_path, body, bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(asked_bytes=200_000, model_request_bytes=1000), "the calls of this turn without an answer"),
+        (
+            Bounds(all_asked_bytes=200_000, asked_bytes=200_000, model_request_bytes=1000),
+            "the calls of all turns without an answer",
+        ),
+    ],
+)
+@pytest.mark.parametrize("parts", [1, 1000])
+def test_a_turn_whose_calls_without_an_answer_are_too_much_is_ended(
+    tmp_path: Path, bounds: Bounds, said: str, parts: int
+) -> None:
+    """Many small calls are as much as one large one."""
+    bounds = replace(bounds, syscalls_per_turn=3 * parts)
+
+    async def body(twin: Twin) -> None:
+        twin.gateway.answer = never_answered
+        for name in ("ada", "bob"):
+            await twin.spawn(name)
+        mails = [await twin.send(name) for name in ("ada", "bob")]
+        ats = [await twin.delivery() for _ in mails]
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+
+        def ask(at: Delivery, round_: int) -> None:
+            for index in range(parts):
+                twin.kernel.syscall(at.pid, CellCall(at.turn, round_, index, "model", args, 80_000 // parts))
+
+        ask(ats[0], 0)
+        ask(ats[0], 1)
+        assert totals(twin.kernel)["asked_bytes"] == f"160000 of {bounds.all_asked_bytes}"
+        last, mail = (ats[0], mails[0]) if "this turn" in said else (ats[1], mails[1])
+        ask(last, 2)
+        end = await twin.end_of(mail)
+        assert end["status"] == "error"
+        assert f"{said} have {200_000 + 80_000 // parts if parts > 1 else 240_000} bytes" in end["reply"]
+        assert twin.kernel.live.asked.bytes == (0 if last is ats[0] else 160_000)
+
+    on_twin(tmp_path, body, bounds=bounds)
+
+
+async def never_answered_later() -> Any:
+    return await asyncio.get_running_loop().create_future()
+
+
+def never_answered(request: dict[str, Any]) -> Any:
+    """A model that says nothing."""
+    return never_answered_later()
+
+
+def test_a_question_counts_until_it_is_answered_though_who_asked_has_crashed(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def wait() -> Any:
+            return await answer
+
+        twin.gateway.answer = lambda request: wait()
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        asked = twin.kernel.live.asked
+        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        twin.crash(at)
+        assert asked.bytes == 80_000
+        at = await twin.delivery()
+        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        assert asked.bytes == 80_000 and not twin.gateway.cancelled
+        answer.set_result(answer_of("hello"))
+        assert (await twin.result())["text"] == "hello"
+        assert asked.bytes == 0
+        twin.finish(at)
+        assert (await twin.end_of(mail))["status"] == "ok"
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize("how", ["answered", "stop", "kill", "cancel", "poison"])
+def test_what_was_counted_is_given_back(tmp_path: Path, how: str) -> None:
+    async def body(twin: Twin) -> None:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def wait() -> Any:
+            return await answer
+
+        twin.gateway.answer = lambda request: wait()
+        twin.workers.free.clear()
+        await twin.spawn("ada", restart="temporary" if how == "kill" else "permanent")
+        mail = await twin.send("ada")
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        tool = {"name": "pay", "arguments": "{}", "id": ""}
+        asked, processes = twin.kernel.live.asked, twin.kernel.processes
+        for _ in range(1 + (how == "poison")):
+            at = await twin.delivery()
+            twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+            twin.kernel.syscall(at.pid, CellCall(at.turn, 1, 0, "tool", tool, 1_000))
+            assert asked.bytes == asked.of(at.turn) == 81_000
+            if how == "poison":
+                twin.crash(at)
+        if how == "answered":
+            answer.set_result(answer_of("hello"))
+            twin.workers.free.set()
+            for _ in range(2):
+                await twin.result()
+        elif how == "cancel":
+            ada = twin.kernel.live.at("/user/ada")
+            assert ada is not None and twin.kernel.turns.cut_short(ada, "cancelled", "the test said so")
+        elif how in ("stop", "kill"):
+            processes.stop("/user/ada") if how == "stop" else processes.exit(at.pid, "killed", "")
+            if how == "stop":
+                twin.finish(at)
+        if how != "answered":
+            await twin.end_of(mail)
+        assert asked.bytes == 0
+
+    on_twin(tmp_path, body, bounds=Bounds(turn_attempts=2))
+
+
+def test_a_call_that_is_held_back_is_given_up_with_its_process(tmp_path: Path) -> None:
+    """It has megabytes, and the disk may refuse for hours."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        await twin.ledger.barrier()
+        disk.full = True
+        twin.ledger.commit([Draft("message.refused", {"to": "", "sender": "", "why": ""})], durable=True)
+        async with asyncio.timeout(HANG_S):
+            while twin.ledger.read_only is None:
+                await asyncio.sleep(0.01)
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        key = ("call", at.turn, "0.0")
+        assert key in twin.kernel.recorder._waiting and twin.kernel.live.asked.bytes == 80_000
+        twin.crash(at)
+        assert key not in twin.kernel.recorder._waiting and twin.kernel.live.asked.bytes == 0
+        disk.full = False
+        await twin.delivery()
+        assert twin.gateway.asked == []
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_long_request_is_not_read_to_its_end_when_its_turn_has_ended(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        twin.ask_model(at, [{"role": "user", "content": "x" * SLICE_BYTES} for _ in range(1000)])
+        (task,) = twin.kernel.model_calls._preparing
+        twin.finish(at)
+        for _ in range(5):  # rounds of the loop, where its slices take a thousand
+            await asyncio.sleep(0)
+        assert task.done() and not twin.kernel.model_calls._preparing
+        assert (await twin.end_of(mail))["status"] == "ok"
+
+    on_twin(tmp_path, body)
+
+
+SIZES = st.tuples(
+    st.sampled_from("hhhrk"), st.sampled_from("xyz"), st.sampled_from("0123"), st.integers(0, 9)
+)
+
+
+@given(st.lists(SIZES, max_size=40))
+def test_what_is_counted_is_what_a_plain_table_would_say(steps: list[tuple[str, str, str, int]]) -> None:
+    asked, plain = Asked(), dict[tuple[str, str], int]()
+    for what, turn, ordinal, size in steps:
+        if what == "h":
+            asked.hold(turn, ordinal, size)
+            plain[turn, ordinal] = size
+        elif what == "r":
+            asked.release(turn, ordinal)
+            plain.pop((turn, ordinal), None)
+        else:
+            gone = {number for key, number in plain if key == turn and number != ordinal}
+            assert set(asked.keep(turn, [ordinal])) == gone
+            plain = {key: held for key, held in plain.items() if key[0] != turn or key[1] == ordinal}
+        assert asked.bytes == sum(plain.values())
+        assert asked.size(turn, ordinal) == plain.get((turn, ordinal), 0)
+        assert all(asked.of(one) == sum(s for (t, _), s in plain.items() if t == one) for one in "xyz")
+
+
+def test_an_answer_makes_room_for_the_next_call(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        for round_ in range(4):
+            twin.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, "model", args, 80_000))
+            assert (await twin.result())["status"] == "ok"
+        twin.finish(at)
+        assert (await twin.end_of(mail))["status"] == "ok"
+
+    on_twin(tmp_path, body, bounds=Bounds(asked_bytes=100_000, model_request_bytes=1000))
+
+
+def test_of_a_result_no_more_is_kept_than_is_ever_handed_over(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        result = twin.workers.answer(None)  # type: ignore[arg-type]
+        twin.workers.answer = lambda call: type(result)("ok", "é" * 5000, False, "", 10_000)
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        told = await twin.call_tool(at, "pay", {})
+        assert (len(told["text"]), told["truncated"]) == (500, True)
+        outcome = twin.kernel.state.turns[at.turn].calls["0.0"].outcome
+        assert outcome is not None and outcome["result"] == told["text"]
+
+    async def after(twin: Twin) -> None:
+        at = await twin.delivery()
+        told = await twin.call_tool(at, "pay", {})
+        assert (told["text"], told["truncated"]) == ("é" * 500, True)
+
+    bounds = Bounds(tool_result_bytes=1000)
+    on_twin(tmp_path, before, bounds=bounds)
+    on_twin(tmp_path, after, bounds=bounds)
+
+
+def test_status_says_what_is_kept_and_of_how_much(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        twin.finish(await twin.delivery(), "done", [{"role": "user", "content": "hi"}])
+        await twin.end_of(mail)
+        found = totals(twin.kernel)
+        assert found["sessions"] == "1 of 10000" and found["ends_bytes"] == f"4 of {64 * 2**20}"
+        assert found["counters"] == len(twin.ledger._sequencer.counts) > 0
+        assert set(found) == {
+            "sessions", "sessions_bytes", "sessions_evicted", "dead_letters", "dead_letters_bytes", "ends",
+            "ends_bytes", "open_turns_bytes", "asked_bytes", "doubts", "doubts_bytes", "counters",
+        }  # fmt: skip
+
+    on_twin(tmp_path, body)
+
+
+def test_the_newest_ends_are_remembered_within_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel.message.watch, "REMEMBERED_BYTES", 100)
+    watchers = Watchers()
+    for number in range(5):
+        watchers.ended(f"m{number}", {"status": "ok", "reply": "é" * 20})
+    assert (watchers.ends, watchers.ends_bytes) == (2, 80)
+    watchers.ended("m4", {"status": "ok", "reply": "x"})
+    assert (watchers.ends, watchers.ends_bytes) == (2, 41)
+    watchers.ended("m5", {"status": "ok", "reply": "x" * 1000})
+    assert (watchers.ends, watchers.ends_bytes) == (1, 1000)
+
+
+def test_the_bytes_of_logs_are_those_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"x" * 10)
+    (tmp_path / "b.log").write_bytes(b"x" * 5)
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "folder").mkdir()
+    assert log_bytes(tmp_path) == 15

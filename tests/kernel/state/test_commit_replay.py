@@ -1,0 +1,184 @@
+"""Whatever commit takes, a replay and the snapshot's reader take; what cannot be taken back is refused first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from chain.entry.draft import Draft, StateChange
+from chain.entry.kinds import KINDS
+from chain.entry.record import encode_state_record
+from chain.errors import EntryError, ReplayError
+from kernel.errors import Invalid
+from kernel.state.record_forms import DEEPEST, FORMS, SESSION, read_change
+from kernel.state.recorder import Recorder
+from kernel.state.state import State
+from kernel.values import MAX_DEPTH, plain
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.committed import LIMITS, RUNS, MemoryLedger, check_run
+from tests.kernel.twins.kernel_twin import Twin
+
+
+@settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(RUNS)
+def test_what_commit_takes_replay_and_snapshot_take(run: list[list[Draft | StateChange]]) -> None:
+    check_run(run)
+
+
+def test_every_kind_that_the_state_applies_has_a_form_of_fields_that_it_has() -> None:
+    assert set(FORMS) == set(State(*LIMITS)._handlers)
+    for kind, fields in FORMS.items():
+        assert set(fields) <= set(KINDS[kind].fields), kind
+
+
+def recorder() -> Recorder:
+    return Recorder(MemoryLedger(), State(*LIMITS))  # type: ignore[arg-type]  # a twin
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"turn": "t1"}, "the field 'status' is missing"),
+        ({"turn": ["t1"], "status": "ok"}, r"turn is \['t1'\]"),
+        ({"turn": "t1", "status": None}, "status is None"),
+    ],
+)
+def test_an_entry_that_cannot_be_applied_is_refused_in_words(body: dict[str, Any], said: str) -> None:
+    with pytest.raises(EntryError, match=f"turn.ended cannot be applied: {said}"):
+        recorder().commit([Draft("turn.ended", body)])
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "said"),
+    [
+        ("pids", "-1", b"", "no number below"),
+        ("pids", "9" * 19, b"", "no number below"),
+        ("session", "/a", b"\x90", "cannot be applied"),
+        ("session", "/a\nmain", b"\xc1", "cannot be applied"),
+        ("session", "/a\nmain", b"\x91\x01", "no list of maps"),
+        ("inbox", "o\n1", b"\x92\x01\x02", "an id and a reason"),
+        ("erasing", "x", b"\x90", "no number"),
+        ("doc", "d1", b"\x80", "not of the form"),
+        ("other", "k", b"", "no table 'other'"),
+    ],
+)
+def test_a_state_record_that_cannot_be_applied_is_refused_in_words(
+    table: str, key: str, value: bytes, said: str
+) -> None:
+    with pytest.raises(EntryError, match=said):
+        recorder().commit([StateChange(table, key, value)])
+
+
+@pytest.mark.parametrize("key", ["\ud800", 7, None])
+def test_a_state_record_that_the_journal_would_not_give_back_is_refused(key: Any) -> None:
+    with pytest.raises(EntryError, match="no state record"):
+        encode_state_record("session", key, b"")
+
+
+def test_what_is_kept_is_what_canonical_json_says() -> None:
+    assert plain([{1: "x"}, {"a": (1, 2)}], "it", 100) == [{"1": "x"}, {"a": [1, 2]}]
+    deep: Any = 0
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    assert plain(deep, "it", 1000) == deep
+    with pytest.raises(Invalid, match="it is nested deeper than 64"):
+        plain([deep], "it", 1000)
+    with pytest.raises(Invalid, match="it of 7 bytes, limit 6"):
+        plain("é" * 2 + "a", "it", 6)
+    for never in ({1: "x", "1": "y"}, float("nan"), b"x", "\ud800", {(1, 2): 3}):
+        with pytest.raises(Invalid, match="not expressible as JSON"):
+            plain(never, "it", 100)
+
+
+def nested(levels: int) -> bytes:
+    """A record of table session whose lists and maps are ``levels`` deep."""
+    return b"\x91\x81\xa1a" + b"\x91" * (levels - 3) + b"\x90"
+
+
+def test_as_deep_as_msgpack_writes_and_no_deeper() -> None:
+    change = read_change(SESSION, "/a\nmain", nested(DEEPEST))
+    assert change is not None
+    assert msgpack.packb([change.value[0]])
+    with pytest.raises(EntryError, match="nested deeper than 510"):
+        read_change(SESSION, "/a\nmain", nested(DEEPEST + 1))
+
+
+# -- on a kernel -----------------------------------------------------------------------------------------------------
+
+REMEMBERED = [[{1: "x"}], [{"role": "user", "n": {2: [{3: (4, {True: None})}]}}], [{1.5: {None: 1}}]]
+
+
+@pytest.mark.parametrize("remember", REMEMBERED)
+def test_a_behaviour_may_remember_keys_that_are_not_text_and_the_node_boots_again(
+    tmp_path: Path, remember: list[Any]
+) -> None:
+    async def before(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        twin.finish(await twin.delivery(), "done", remember)
+        assert (await twin.end_of(mail))["status"] == "ok"
+
+    async def after(twin: Twin) -> None:
+        await twin.send("ada")
+        assert (await twin.delivery()).history == plain(remember, "it", 1000)
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_what_cannot_be_kept_ends_the_turn_with_an_error_and_the_process_goes_on(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        deep: Any = {}
+        for _ in range(MAX_DEPTH):
+            deep = {"a": deep}
+        for remember in ([deep], [{1: "x", "1": "y"}], [{"a": b"bytes"}]):
+            mail = await twin.send("ada")
+            twin.finish(await twin.delivery(), "done", remember)
+            end = await twin.end_of(mail)
+            assert (end["status"], "result was refused" in end["reply"]) == ("error", True)
+
+    on_twin(tmp_path, body)
+
+
+def _write_as_before(twin: Twin, key: str, value: bytes) -> None:
+    """A state record as version 0.1 wrote it: nobody asked whether it can be read."""
+    twin.ledger.commit([StateChange(SESSION, key, value)], durable=True)
+
+
+def test_a_journal_that_was_broken_this_way_heals(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        await twin.spawn("ada")
+        _write_as_before(twin, "/user/ada\nmain", msgpack.packb([{1: "x"}, {"y": {2.5: None}}]))
+
+    async def after(twin: Twin) -> None:
+        await twin.send("ada")
+        assert (await twin.delivery()).history == [{"1": "x"}, {"y": {"2.5": None}}]
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_a_replay_that_fails_names_the_record_its_segment_and_what_to_do(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        await twin.spawn("ada")
+        _write_as_before(twin, "/user/ada\nmain", b"\xc1")
+
+    async def after(twin: Twin) -> None:
+        raise AssertionError("it must not boot")
+
+    on_twin(tmp_path, before)
+    with pytest.raises(ReplayError) as refused:
+        on_twin(tmp_path, after)
+    assert refused.value.file == "0000000000000000.wj"
+    said = str(refused.value)
+    assert f"record {refused.value.place} of group {refused.value.group} (0000000000000000.wj, byte " in said
+    assert "a state record of table 'session', cannot be taken into the node's state" in said
+    assert "The ledger itself is whole" in said
+    assert "copy of the data directory" in said

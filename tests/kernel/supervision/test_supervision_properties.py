@@ -1,0 +1,295 @@
+"""What holds for every sequence of events: a supervisor against a shell that reports late, twice, or nonsense."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernel.errors import SupervisionError
+from kernel.model.states import is_blameless, is_orderly
+from kernel.supervision.reducer import (
+    Add,
+    ChildSpec,
+    Dropped,
+    Effect,
+    Event,
+    Exited,
+    Flags,
+    GiveUp,
+    Phase,
+    Remove,
+    RestartDue,
+    Shutdown,
+    SlotChanged,
+    SlotState,
+    Start,
+    StartChild,
+    StartChildAfter,
+    Started,
+    StartFailed,
+    Stop,
+    StopChild,
+    begin,
+    step,
+)
+
+IDS = ["a", "b", "c"]
+REASONS = ["normal", "shutdown", "shutdown:x", "killed", "crash", "cell_lost", "timeout"]
+BATCHES = [None, None, "cell 1", "cell 2"]
+
+specs = st.builds(ChildSpec, st.sampled_from(IDS), st.sampled_from(["permanent", "transient", "temporary"]))
+ids = st.sampled_from(IDS)
+reasons = st.sampled_from(REASONS)
+batches = st.sampled_from(BATCHES)
+
+# An action either is an event as it stands, or needs the world's word for which incarnation is meant.
+Action = Event | tuple[str, ...]
+History = list[tuple[Action, float, float]]
+actions = st.one_of(
+    specs.map(Add),
+    ids.map(Start),
+    ids.map(Stop),
+    ids.map(Remove),
+    ids.map(RestartDue),
+    st.builds(
+        Exited, ids, st.integers(1, 40), reasons, batches
+    ),  # perhaps of another incarnation, or of none
+    st.tuples(st.just("starts"), ids),
+    st.tuples(st.just("comes up and exits"), ids, reasons),
+    st.tuples(st.just("comes up and exits"), ids, st.just("crash")),
+    st.tuples(st.just("starts not"), ids, reasons),
+    st.tuples(st.just("exits"), ids, reasons),
+    st.tuples(st.just("cell dies"), st.sampled_from(["cell 3", "cell 4", "cell 5"])),
+    st.tuples(st.just("timer fires"), ids),
+)
+pauses = st.sampled_from([0.0, 0.0, 0.5, 2.0, 5.0, 5.1])
+histories = st.lists(st.tuples(actions, pauses, st.floats(0, 1, exclude_max=True)), max_size=50)
+families = st.lists(specs, max_size=3, unique_by=lambda spec: spec.id)
+flag_sets = st.builds(
+    Flags,
+    intensity=st.integers(0, 3),
+    period_s=st.just(5.0),
+    on_exceed=st.sampled_from(["shutdown", "park"]),
+)
+
+
+@dataclass
+class World:
+    """What truly runs, from the effects alone; checks each effect against the rules as it comes."""
+
+    flags: Flags
+    now_s: float = 0.0
+    next_pid: int = 100
+    starting: set[str] = field(default_factory=set)
+    running: dict[str, int] = field(default_factory=dict)
+    timers: set[str] = field(default_factory=set)
+    slots: dict[str, SlotState] = field(default_factory=dict)
+    restarts: list[tuple[float, str, str, str | None]] = field(default_factory=list)  # at, id, reason, batch
+    asked: dict[str, float] = field(default_factory=dict)  # when a start was last asked for
+    given_up: bool = False
+
+    def __post_init__(self) -> None:
+        self.sup, _ = begin(self.flags)
+
+    def alive(self) -> set[str]:
+        return self.starting | set(self.running)
+
+    def happen(self, event: Event, jitter: float = 0.0) -> None:
+        before = self.sup
+        try:
+            self.sup, effects = step(self.sup, event, self.now_s, jitter)
+        except SupervisionError:
+            assert self.sup is before
+            return
+        if isinstance(event, Add):
+            self.slots[event.spec.id] = SlotState.RUNNING
+        if isinstance(event, Start | Stop):
+            self.timers.discard(event.id)
+        up = isinstance(event, Exited) and self.running.get(event.id) == event.pid
+        ended = self._note_report(event)
+        if up and isinstance(event, Exited) and is_orderly(event.reason) and self._is_transient(event.id):
+            assert not [effect for effect in effects if isinstance(effect, StartChild | StartChildAfter)]
+        for effect in effects:
+            self._check(effect, event, ended)
+        self._check_state()
+
+    def _note_report(self, event: Event) -> bool:
+        """Take what the event says into the world; whether it ended the present incarnation."""
+        match event:
+            case Started(id, pid) if id in self.starting:
+                self.starting.remove(id)
+                self.running[id] = pid
+            case StartFailed(id) if id in self.starting:
+                self.starting.remove(id)
+                return True
+            case Exited(id, pid) if self.running.get(id) == pid or id in self.starting:
+                self.running.pop(id, None)
+                self.starting.discard(id)
+                return True
+        return False
+
+    def _check(self, effect: Effect, event: Event, ended: bool) -> None:
+        match effect:
+            case StartChild(id):
+                assert not self.sup.closing, "started while ending"
+                assert id not in self.alive(), "two incarnations at once"
+                assert self.slots[id] not in (SlotState.STOPPED, SlotState.PARKED)
+                if ended:
+                    self._restarted(id, event)
+                self.starting.add(id)
+            case StartChildAfter(id, delay_s):
+                assert ended and 0 < delay_s <= self.flags.backoff_max_s
+                assert not self.sup.closing and id not in self.alive()
+                self._restarted(id, event)
+                self.timers.add(id)
+            case StopChild(id):
+                assert id in self.alive(), "stopped what does not run"
+                if not isinstance(event, Stop):
+                    self._check_turn(id)
+            case SlotChanged(id, state, _):
+                assert self.slots[id] is not state
+                self.slots[id] = state
+            case Dropped(id):
+                assert id not in self.alive()
+                del self.slots[id]
+            case GiveUp():
+                assert not self.given_up and not self.alive()
+                self.given_up = True
+
+    def _check_turn(self, id: str) -> None:
+        """Reverse order: whoever was added later is gone already."""
+        assert self.sup.closing is not None
+        order = [child.spec.id for child in self.sup.children]
+        assert not self.alive() & set(order[order.index(id) + 1 :])
+
+    def _restarted(self, id: str, event: Event) -> None:
+        """Intensity: what it allows, counted anew over all restarts there ever were."""
+        assert isinstance(event, Exited | StartFailed)
+        assert self.sup.child(id).spec.restart != "temporary"
+        self.restarts.append((self.now_s, id, event.reason, event.batch))
+        recent = [r for r in self.restarts if self.now_s - r[0] <= self.flags.period_s]
+        if self.flags.on_exceed == "park":
+            mine = [r for r in recent if r[1] == id and not is_blameless(r[2])]
+            assert len(mine) <= self.flags.intensity or self._asked_since(id, mine[0][0])
+        else:
+            batches = {batch for *_, batch in recent if batch is not None}
+            assert len(batches) + sum(batch is None for *_, batch in recent) <= self.flags.intensity
+
+    def _is_transient(self, id: str) -> bool:
+        child = self.sup.table.get(id)
+        return child is not None and child.spec.restart == "transient"
+
+    def _asked_since(self, id: str, at_s: float) -> bool:
+        return self.asked.get(id, -1.0) >= at_s
+
+    def _check_state(self) -> None:
+        assert {child.spec.id: child.slot for child in self.sup.children} == self.slots
+        assert len(self.sup.table) == len(self.slots)
+        for child in self.sup.children:
+            id = child.spec.id
+            assert child.pid == self.running.get(id)
+            if self.sup.closing is None:
+                wanted = child.slot in (SlotState.RUNNING, SlotState.RESTARTING)
+                assert not wanted or id in self.alive() | self.timers, "a child that nobody brings back"
+                assert wanted or child.phase in (Phase.NONE, Phase.STOPPING)
+            if child.spec.restart == "temporary":
+                assert id in self.alive(), "a temporary child outlived its process"
+
+
+def act(world: World, action: Action, jitter: float) -> None:
+    """Make an event of ``action``, where the present state of the world has one."""
+    match action:
+        case ("starts", id) if id in world.starting:
+            world.next_pid += 1
+            world.happen(Started(id, world.next_pid))
+        case ("comes up and exits", id, reason):
+            for part in (("timer fires", id), ("starts", id), ("exits", id, reason)):
+                act(world, part, jitter)
+        case ("starts not", id, reason) if id in world.starting:
+            world.happen(StartFailed(id, reason), jitter)
+        case ("exits", id, reason) if id in world.running:
+            world.happen(Exited(id, world.running[id], reason), jitter)
+        case ("cell dies", cell):
+            for id, pid in list(world.running.items()):
+                if world.running.get(id) == pid:
+                    world.happen(Exited(id, pid, "crash", f"{cell} at {world.now_s}"), jitter)
+        case ("timer fires", id) if id in world.timers:
+            world.timers.remove(id)
+            world.happen(RestartDue(id), jitter)
+        case RestartDue(id) if id in world.timers:
+            pass  # a timer that fires is the action above; this one stands for those that come too late
+        case Start(id) | Add(ChildSpec(id)):
+            world.asked[id] = world.now_s
+            world.happen(action, jitter)
+        case tuple():
+            pass
+        case _:
+            world.happen(action, jitter)
+
+
+def play(flags: Flags, family: list[ChildSpec], history: History) -> World:
+    """``family`` runs when ``history`` begins."""
+    world = World(flags)
+    for spec in family:
+        world.happen(Add(spec))
+        act(world, ("starts", spec.id), 0)
+    for action, pause_s, jitter in history:
+        world.now_s += pause_s
+        act(world, action, jitter)
+    return world
+
+
+@settings(max_examples=400, deadline=None)
+@given(flag_sets, families, histories)
+def test_every_effect_keeps_the_rules_whatever_happens(
+    flags: Flags, family: list[ChildSpec], history: History
+) -> None:
+    play(flags, family, history)
+
+
+@settings(max_examples=200, deadline=None)
+@given(flag_sets, families, histories)
+def test_a_shutdown_always_comes_to_its_end(flags: Flags, family: list[ChildSpec], history: History) -> None:
+    world = play(flags, family, history)
+    world.happen(Shutdown())
+    for id in world.alive():
+        world.happen(Exited(id, world.running.get(id, 0), "killed"))
+    assert world.given_up and world.sup.ended
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40))
+def test_children_that_were_stopped_or_parked_start_only_when_asked(moves: list[tuple[int, bool]]) -> None:
+    """Every way out of a stopped or parked slot but Start is shut, however often it is tried."""
+    world = World(Flags(intensity=0, on_exceed="park"))
+    world.happen(Add(ChildSpec("stopped")))
+    world.happen(Add(ChildSpec("parked")))
+    for id in ("stopped", "parked"):
+        act(world, ("starts", id), 0)
+    world.happen(Stop("stopped"))
+    for id in ("stopped", "parked"):
+        act(world, ("exits", id, "crash"), 0)
+    tries: list[Callable[[str], Event]] = [
+        lambda id: Exited(id, 1, "crash"),
+        lambda id: StartFailed(id, "crash"),
+        lambda id: Started(id, 9),
+        RestartDue,
+    ]
+    for which, first in moves:
+        world.happen(tries[which]("stopped" if first else "parked"))
+    assert world.slots == {"stopped": SlotState.STOPPED, "parked": SlotState.PARKED}
+    assert not world.alive()
+
+
+@pytest.mark.parametrize("on_exceed", ["shutdown", "park"])
+def test_the_world_itself_sees_restarts(on_exceed: str) -> None:
+    """Guards the properties against holding because nothing ever happens."""
+    world = World(Flags(intensity=2, on_exceed=on_exceed))  # type: ignore[arg-type]
+    world.happen(Add(ChildSpec("a")))
+    for _ in range(2):
+        act(world, ("starts", "a"), 0)
+        act(world, ("exits", "a", "crash"), 0)
+        act(world, ("timer fires", "a"), 0)
+    assert len(world.restarts) == 2

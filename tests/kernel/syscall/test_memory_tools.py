@@ -1,0 +1,442 @@
+"""Memory as agents and people use it: written in the journal, searched through a twin of the archive, kept apart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chain.disk import Disk
+from chain.entry.reader import StateRecord, read_records
+from kernel.bounds import Bounds
+from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
+from kernel.memory.memory import document_text, hits_text
+from kernel.state.documents import Documents
+from tests.kernel.control.test_control import OP, control_of
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
+from tests.patience import HANG_S
+
+QUICK = replace(Bounds(), memory_timeout_s=0.05)
+
+
+async def at_work(twin: Twin, name: str, parent: str = "/user") -> Delivery:
+    await twin.spawn(name, parent, tools=MEMORY)
+    await twin.send(f"{parent}/{name}")
+    return await twin.delivery()
+
+
+async def search(twin: Twin, at: Delivery, query: str, round_: int) -> list[str]:
+    """Texts that a process finds."""
+    outcome = await twin.call_tool(at, "memory_search", {"query": query}, round_)
+    assert outcome["status"] == "ok", outcome
+    return [hit["text"] for hit in json.loads(outcome["text"])]
+
+
+def test_what_an_agent_writes_it_finds(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        outcome = await twin.call_tool(ada, "memory_write", {"text": "the gate code is 4711"})
+        written = (await twin.entries("memory.written"))[0]
+        assert outcome == {
+            "status": "ok",
+            "text": f"remembered as d{written.entry.seq}",
+            "truncated": False,
+        }
+        assert await search(twin, ada, "gate code", 1) == ["the gate code is 4711"]
+        outcome = await twin.call_tool(ada, "knowledge_base", {"query": "gate", "k": 1}, 2)
+        hit = json.loads(outcome["text"])[0]
+        assert (hit["seq"], hit["owner"], hit["scope"]) == (written.entry.seq, "/user/ada", "own")
+        assert hit["parts"]["bm25"]["rank"] == 1
+        outcome = await twin.call_tool(ada, "memory_read", {"id": hit["id"]}, 3)
+        assert json.loads(outcome["text"])["text"] == "the gate code is 4711"
+
+    on_twin(tmp_path, body)
+
+
+def test_writing_is_one_unit_with_its_outcome_and_the_text_stands_beside_the_entry(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        text = "Alpha is open.\nUntil six."
+        await twin.call_tool(ada, "memory_write", {"text": text, "shared": True})
+        intent, written, outcome = await twin.entries("tool.intent", "memory.written", "tool.outcome")
+        assert written.entry.cause == outcome.entry.cause == intent.entry.seq
+        assert intent.group == written.group == outcome.group
+        assert written.body["title"] == "Alpha is open."
+        assert (written.body["owner"], written.body["scope"]) == ("/user/ada", "shared")
+        assert written.body["bytes"] == len(text)
+        assert text not in str(written.body)
+        states = [
+            record
+            for record in read_records(twin.directory / "journal", Disk())
+            if isinstance(record, StateRecord) and record.table == "doc"
+        ]
+        assert [record.key for record in states] == [written.body["id"]]
+        assert b"Until six" in (states[0].value or b"")
+
+    on_twin(tmp_path, body)
+
+
+def test_an_agent_sees_what_is_shared_its_own_and_what_is_above_it_and_nothing_else(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        boss = await at_work(twin, "boss")
+        worker = await at_work(twin, "worker", "/user/boss")
+        bob = await at_work(twin, "bob")
+        for at, text, shared in (
+            (boss, "red plan of boss", False),
+            (worker, "red note of worker", False),
+            (bob, "red secret of bob", False),
+            (bob, "red news of bob", True),
+        ):
+            await twin.call_tool(at, "memory_write", {"text": text, "shared": shared}, len(text))
+        seen = {at.pid: sorted(await search(twin, at, "red", 90)) for at in (boss, worker, bob)}
+        assert seen[boss.pid] == ["red news of bob", "red plan of boss"]
+        assert seen[worker.pid] == ["red news of bob", "red note of worker", "red plan of boss"]
+        assert seen[bob.pid] == ["red news of bob", "red secret of bob"]
+        everything = await twin.kernel.memory.search("red", 10, None)
+        assert len(everything["results"]) == 4
+
+    on_twin(tmp_path, body)
+
+
+def test_what_an_index_shows_too_much_the_node_withholds(tmp_path: Path) -> None:
+    """A foreign or stale index cannot show what is another's, or forgotten, or was never written."""
+
+    async def body(twin: Twin) -> None:
+        bob = await at_work(twin, "bob")
+        ada = await at_work(twin, "ada")
+        await twin.call_tool(bob, "memory_write", {"text": "blue secret of bob"})
+        ident = (await twin.entries("memory.written"))[0].body["id"]
+        hit = {"title": "", "score": 9.0, "parts": {}, "seq": 1, "owner": "/user/ada", "scope": "shared"}
+        twin.archive.extra = [
+            {**hit, "id": ident, "text": "blue secret of bob"},
+            {**hit, "id": "d9", "text": "x"},
+        ]
+        twin.archive.extra += [{"id": ident}, {**hit, "id": ident, "text": 7}]
+        assert await search(twin, ada, "blue", 1) == []
+        denied = await twin.call_tool(ada, "memory_read", {"id": ident}, 2)
+        unknown = await twin.call_tool(ada, "memory_read", {"id": "d9"}, 3)
+        assert (denied["status"], denied["text"]) == ("error", f"no document '{ident}' in memory")
+        assert unknown["text"] == "no document 'd9' in memory"
+        assert [op for op, _ in twin.archive.asked] == ["search"]
+
+    on_twin(tmp_path, body)
+
+
+def test_an_archive_that_is_absent_is_an_outcome_that_says_so(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        twin.archive.down = True
+        outcome = await twin.call_tool(ada, "memory_search", {"query": "x"})
+        assert outcome["status"] == "error"
+        assert "memory cannot be searched now: archive is not running" in outcome["text"]
+        written = await twin.call_tool(ada, "memory_write", {"text": "written all the same"}, 1)
+        assert written["status"] == "ok"
+        twin.archive.down = False
+        assert await search(twin, ada, "written", 2) == ["written all the same"]
+
+    on_twin(tmp_path, body)
+
+
+def test_an_archive_that_does_not_answer_is_a_timeout(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        twin.archive.hold.clear()
+        outcome = await twin.call_tool(ada, "memory_search", {"query": "x"})
+        assert outcome["status"] == "timeout"
+        assert "within 0.05 s" in outcome["text"]
+
+    on_twin(tmp_path, body, bounds=QUICK)
+
+
+def test_a_search_is_recorded_like_every_call_and_its_intent_waits_for_nobody(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        await search(twin, ada, "anything", 0)
+        found = await twin.entries("tool.proposed", "tool.verdict", "tool.intent", "tool.outcome")
+        assert [record.entry.kind for record in found] == [
+            "tool.proposed",
+            "tool.verdict",
+            "tool.intent",
+            "tool.outcome",
+        ]
+        assert found[2].body["effects"] == "none"
+        assert found[3].entry.cause == found[2].entry.seq
+
+    on_twin(tmp_path, body)
+
+
+def test_a_resumed_turn_gets_the_search_it_got_before(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        await twin.call_tool(ada, "memory_write", {"text": "green one"})
+        before = await twin.call_tool(ada, "memory_search", {"query": "green"}, 1)
+        await control_of(twin).memory.add(OP, "green two", "", "shared")
+        twin.crash(ada)
+        again = await twin.delivery()
+        await twin.call_tool(again, "memory_write", {"text": "green one"})
+        assert await twin.call_tool(again, "memory_search", {"query": "green"}, 1) == before
+        assert len(await twin.entries("memory.written")) == 2
+        assert [op for op, _ in twin.archive.asked] == ["search"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_search_that_the_node_stopped_in_is_done_again_after_the_next_boot(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        await twin.call_tool(ada, "memory_write", {"text": "the lake is deep"})
+        twin.archive.hold.clear()
+        twin.ask_tool(ada, "memory_search", {"query": "lake"}, 1)
+        async with asyncio.timeout(HANG_S):
+            while not twin.archive.asked:
+                await asyncio.sleep(0)
+
+    async def after(twin: Twin) -> None:
+        at = await twin.delivery()
+        await twin.call_tool(at, "memory_write", {"text": "the lake is deep"})
+        assert await search(twin, at, "lake", 1) == ["the lake is deep"]
+        assert len(twin.kernel.state.documents) == 1
+        assert not twin.kernel.state.doubts()
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("memory_write", {"text": ""}, "text"),
+        ("memory_write", {"text": " \n"}, "without text"),
+        ("memory_write", {"text": "x", "title": "t" * 300}, "title"),
+        ("memory_write", {"text": "x", "owner": "/user/bob"}, "owner"),
+        ("memory_write", {"text": "é" * 130_000}, "262144"),
+        ("memory_search", {"query": ""}, "query"),
+        ("memory_search", {"query": "  "}, "empty"),
+        ("memory_search", {"query": "é" * 3000}, "query of 6000 bytes, limit 4096"),
+        ("memory_search", {"query": "x" * 5000}, "query"),
+        ("memory_search", {"query": "x", "k": 0}, "k"),
+        ("memory_search", {"query": "x", "k": 51}, "k"),
+        ("memory_read", {"id": "x" * 100}, "id"),
+    ],
+)
+def test_what_is_too_large_or_empty_is_refused_by_name(
+    tmp_path: Path, name: str, arguments: dict[str, Any], words: str
+) -> None:
+    async def body(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        outcome = await twin.call_tool(ada, name, arguments)
+        assert outcome["status"] == "error"
+        assert words in outcome["text"]
+        assert not await twin.entries("memory.written")
+        assert not twin.archive.asked
+
+    on_twin(tmp_path, body)
+
+
+def test_an_owner_and_the_node_have_a_bound(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        control = control_of(twin)
+        first = await control.memory.add(OP, "text 1", "", "shared")
+        second = await control.memory.add(OP, "text 2", "", "shared")
+        with pytest.raises(Busy, match="3 documents of operator, limit 2; forget some first"):
+            await control.memory.add(OP, "text 3", "", "shared")
+        await control.memory.add(OP, "text 3", "", "own", "/user/ada")
+        with pytest.raises(Busy, match="documents of this node, limit 3"):
+            await control.memory.add(OP, "text 4", "", "own", "/user/ada")
+        await control.memory.forget(OP, first["id"])
+        await control.memory.add(OP, "text 4", "", "own", "/user/ada")
+        await control.memory.forget(OP, second["id"])
+        with pytest.raises(Busy, match="bytes of all documents"):
+            await control.memory.add(OP, "x" * 90, "", "own", "/user/bob")
+
+    bounds = replace(Bounds(), documents_per_owner=2, documents=3, documents_bytes=100)
+    on_twin(tmp_path, body, bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(documents=20), "19 documents of this node, limit 20 less 2 that are kept for persons"),
+        (
+            Bounds(documents_bytes=200),
+            "190 bytes of all documents, limit 200 less 20 that are kept for persons",
+        ),
+    ],
+)
+def test_what_agents_remember_leaves_room_for_what_a_person_adds(
+    tmp_path: Path, bounds: Bounds, said: str
+) -> None:
+    async def fill(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        for round_ in range(18):
+            assert (await twin.call_tool(ada, "memory_write", {"text": "x" * 10}, round_))["status"] == "ok"
+
+    async def body(twin: Twin) -> None:  # in another boot: what is held decides, not what was counted
+        ada = await twin.delivery()
+        outcome = await twin.call_tool(ada, "memory_write", {"text": "y" * 10}, 18)
+        assert outcome["status"] == "error" and said in outcome["text"]
+        for text in ("a person's", "and one mor"[:10]):
+            await control_of(twin).memory.add(OP, text, "", "shared")
+        with pytest.raises(Busy, match="limit"):
+            await control_of(twin).memory.add(OP, "too many..", "", "shared")
+
+    on_twin(tmp_path, fill, bounds=bounds)
+    on_twin(tmp_path, body, bounds=bounds)
+
+
+def test_a_person_adds_finds_shows_and_forgets(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        memory = control_of(twin).memory
+        added = await memory.add(OP, "the ferry leaves at nine", "Ferry", "shared")
+        ident = added["id"]
+        assert added == {
+            "id": ident,
+            "seq": int(ident[1:]),
+            "owner": "operator",
+            "scope": "shared",
+            "bytes": 24,
+        }
+        found = await memory.search("ferry", 5, "hybrid")
+        assert [hit["id"] for hit in found["results"]] == [ident]
+        assert (await memory.show(ident))["title"] == "Ferry"
+        stats = await memory.stats()
+        assert (stats["documents"], stats["bytes"], stats["index"]) == (1, 24, {"documents": 1})
+        assert stats["owners"] == [{"owner": "operator", "documents": 1, "bytes": 24}]
+        ada = await at_work(twin, "ada")
+        assert await search(twin, ada, "ferry", 0) == ["the ferry leaves at nine"]
+        assert (await memory.forget(OP, ident))["id"] == ident
+        assert await search(twin, ada, "ferry", 1) == []
+        with pytest.raises(NotFound, match=ident):
+            await memory.show(ident)
+        with pytest.raises(NotFound, match=ident):
+            await memory.forget(OP, ident)
+        assert await memory.reindex(OP) == {"documents": 0}
+
+    on_twin(tmp_path, body)
+
+
+def test_who_typed_what_is_recorded_and_the_text_is_not_in_the_command(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        memory = control_of(twin).memory
+        ident = (await memory.add(OP, "a private word", "", "own", "/user/ada"))["id"]
+        await memory.forget(OP, ident)
+        await memory.reindex(OP)
+        commands = await twin.entries("operator.command")
+        assert [record.body["operation"] for record in commands] == [
+            "memory_add",
+            "memory_forget",
+            "memory_reindex",
+        ]
+        arguments = json.loads(commands[0].body["arguments"])
+        assert (arguments["text"], arguments["owner"]) == ("14 characters", "/user/ada")
+        written, forgotten = await twin.entries("memory.written", "memory.forgotten")
+        assert (written.entry.cause, forgotten.entry.cause) == tuple(r.entry.seq for r in commands[:2])
+        assert forgotten.body == {"id": ident, "by": "operator:1000"}
+
+    on_twin(tmp_path, body)
+
+
+def test_a_person_is_refused_in_words_and_nothing_is_recorded(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        memory = control_of(twin).memory
+        for words, call in (
+            ("262145 bytes, limit 262144", lambda: memory.add(OP, "x" * 262_145, "", "shared")),
+            ("without text", lambda: memory.add(OP, "\n", "", "shared")),
+            ("scope is 'mine'", lambda: memory.add(OP, "x", "", "mine")),
+            ("does not begin with '/'", lambda: memory.add(OP, "x", "", "own", "ada")),
+            ("k is 0", lambda: memory.search("x", 0, "hybrid")),
+        ):
+            with pytest.raises(Invalid, match=words):
+                await call()
+        assert not await twin.entries("operator.command", "memory.written")
+
+    on_twin(tmp_path, body)
+
+
+def test_without_an_archive_a_person_hears_it_and_still_sees_the_counts(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        memory = control_of(twin).memory
+        ident = (await memory.add(OP, "still here", "", "shared"))["id"]
+        twin.archive.down = True
+        calls: list[Callable[[], Awaitable[Any]]] = [
+            lambda: memory.search("x", 1, "bm25"),
+            lambda: memory.show(ident),
+            lambda: memory.reindex(OP),
+        ]
+        for call in calls:
+            with pytest.raises(Unavailable, match="memory cannot be searched now"):
+                await call()
+        stats = await memory.stats()
+        assert stats["documents"] == 1
+        assert "archive is not running" in stats["index"]["fault"]
+        twin.archive.down = False
+        twin.archive.hold.clear()
+        with pytest.raises(TimedOut, match=r"within 0\.05 s"):
+            await memory.search("x", 1, "bm25")
+
+    on_twin(tmp_path, body, bounds=QUICK)
+
+
+def test_every_agent_is_told_what_it_may_recall_unless_its_spawn_says_otherwise(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada", config={"model": "m"})
+        await twin.spawn("bob", config={"recall_tokens": 5})
+        configs = [placement.config for placement in twin.cells.placed]
+        assert configs == [{"recall_tokens": 700, "model": "m"}, {"recall_tokens": 5}]
+
+    on_twin(tmp_path, body)
+
+
+def test_the_facts_come_back_with_the_journal(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        memory = control_of(twin).memory
+        ident = (await memory.add(OP, "forgotten", "", "shared"))["id"]
+        await memory.add(OP, "kept", "", "own", "/user/ada")
+        await memory.forget(OP, ident)
+
+    async def after(twin: Twin) -> None:
+        documents = twin.kernel.state.documents
+        assert (len(documents), documents.bytes) == (1, 4)
+        assert documents.owners(5) == [{"owner": "/user/ada", "documents": 1, "bytes": 4}]
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_the_node_holds_no_text_of_a_document() -> None:
+    documents = Documents()
+    body = {"id": "d1", "owner": "/user/ada", "scope": "own", "text_hash": "", "bytes": 9, "title": "secret"}
+    documents.written(body, 1)
+    assert "secret" not in repr(documents.readable("d1", "/user/ada"))
+    documents.written({**body, "owner": "/user/bob"}, 1)
+    assert documents.owners(5) == [{"owner": "/user/bob", "documents": 1, "bytes": 9}]
+    documents.forgotten("d1")
+    documents.forgotten("d1")
+    assert (len(documents), documents.bytes, documents.owners(5)) == (0, 0, [])
+
+
+def test_many_long_results_stay_within_the_limit_and_are_whole_json() -> None:
+    hit = {"id": "d1", "title": "t" * 200, "score": 1.0, "parts": {}, "seq": 1, "owner": "o", "scope": "own"}
+    text = hits_text([{**hit, "text": '"\n\\' * 20_000} for _ in range(50)], 48 * 1024)
+    assert len(text.encode()) <= 48 * 1024
+    assert len(json.loads(text)) > 20
+
+
+def test_a_long_document_is_read_in_pieces_that_make_the_whole() -> None:
+    whole = 'é"\n' * 9_000
+    document = {"id": "d1", "title": "t", "owner": "o", "scope": "own", "seq": 1, "text": whole}
+    offset, pieces = 0, []
+    while offset is not None:
+        text = document_text(document, offset, 4096)
+        assert len(text.encode()) <= 4096
+        piece = json.loads(text)
+        pieces.append(piece["text"])
+        offset = piece.get("next_offset")
+    assert "".join(pieces) == whole
+    assert len(pieces) > 5

@@ -1,0 +1,148 @@
+"""A node for the tests of cells: the real Cells, and a kernel that notes what it hears."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from kernel.cells.cell_entrance import UnixEntrance
+from kernel.cells.cell_events import CellCall, Placement
+from kernel.cells.cell_table import CellLimits
+from kernel.cells.cells import Cells
+from kernel.cells.engine_local import LocalEngine
+from tests.patience import HANG_S
+from tests.places import ROOT
+
+BEHAVIOURS = ROOT / "tests" / "behaviours"
+BOOT = 0xB007
+ENV = {"PATH": os.environ.get("PATH", ""), "PYTHONUNBUFFERED": "1"}
+OUTCOMES: dict[str, dict[str, Any]] = {
+    "tool": {"status": "ok", "text": "three", "truncated": False},
+    "model": {"status": "ok", "text": "hello", "tool_calls": [], "input_tokens": 1, "output_tokens": 1},
+    "now": {"value": 12.5},
+    "random": {"value": 2**64 - 1},
+}
+
+
+class Notes:
+    """Every event in order, as (name, *arguments); answers each syscall unless its tool is ``slow``."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[Any, ...]] = []
+        self.cells: Cells | None = None
+        self.answers: Callable[[int, CellCall], dict[str, Any] | None] = default_answer
+        self._new = asyncio.Event()
+
+    def _note(self, *event: Any) -> None:
+        self.all.append(event)
+        self._new.set()
+
+    def of(self, name: str, pid: int | None = None) -> list[tuple[Any, ...]]:
+        return [event for event in self.all if event[0] == name and (pid is None or event[1] == pid)]
+
+    async def wait(self, name: str, pid: int | None = None, count: int = 1) -> tuple[Any, ...]:
+        """The last of at least ``count`` such events."""
+        async with asyncio.timeout(HANG_S):
+            while len(self.of(name, pid)) < count:
+                self._new.clear()
+                await self._new.wait()
+        return self.of(name, pid)[-1]
+
+    def started(self, pid: int) -> None:
+        self._note("started", pid)
+
+    def start_failed(self, pid: int, why: str) -> None:
+        self._note("start_failed", pid, why)
+
+    def syscall(self, pid: int, call: CellCall) -> None:
+        self._note("syscall", pid, call)
+        outcome = self.answers(pid, call)
+        if outcome is not None and self.cells is not None:
+            self.cells.result(pid, call.turn, call.round, call.index, outcome)
+
+    def turn_done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
+        self._note("turn_done", pid, turn, result)
+
+    def crashed(self, pid: int, turn: str | None, detail: str) -> None:
+        self._note("crashed", pid, turn, detail)
+
+    def exited(self, pid: int, reason: str) -> None:
+        self._note("exited", pid, reason)
+
+    def log(self, pid: int, text: str) -> None:
+        self._note("log", pid, text)
+
+    def cell_lost(self, cell: str, running_pid: int, pids: list[int], why: str) -> None:
+        self._note("cell_lost", cell, running_pid, pids, why)
+
+    def engine_lost(self, why: str) -> None:
+        self._note("engine_lost", why)
+
+
+def default_answer(pid: int, call: CellCall) -> dict[str, Any] | None:
+    return None if call.args.get("name") == "slow" else OUTCOMES[call.op]
+
+
+def placement(pid: int, behaviour: str, **changes: Any) -> Placement:
+    import_string = behaviour if ":" in behaviour else f"cell_behaviours:{behaviour}"
+    fields: dict[str, Any] = {
+        "pid": pid,
+        "address": f"/user/p{pid}",
+        "name": f"p{pid}",
+        "behaviour": behaviour,
+        "import_string": import_string,
+        "domain": "tests",
+        "python_path": (str(BEHAVIOURS),),
+    }
+    return Placement(**(fields | changes))
+
+
+def message(text: str) -> dict[str, Any]:
+    return {"id": "m1", "sender": "operator", "text": text, "session": "main", "wants_reply": True}
+
+
+class Node:
+    """Cells on the local engine in a directory of their own."""
+
+    def __init__(self, cells: Cells, notes: Notes, socket_path: Path) -> None:
+        self.cells = cells
+        self.notes = notes
+        self.socket_path = socket_path
+
+    async def start(self, pid: int, behaviour: str, **changes: Any) -> None:
+        self.cells.place(placement(pid, behaviour, **changes))
+        await self.notes.wait("started", pid)
+
+    async def turn(self, pid: int, text: str, turn: str = "t1") -> dict[str, Any]:
+        before = len(self.notes.of("turn_done", pid))
+        self.deliver(pid, text, turn)
+        done = await self.notes.wait("turn_done", pid, before + 1)
+        result: dict[str, Any] = done[3]
+        return result
+
+    def deliver(self, pid: int, text: str, turn: str = "t1") -> None:
+        self.cells.deliver(pid, turn, message(text), [{"old": 1}], ["add"])
+
+
+@asynccontextmanager
+async def local_node(waiting: Sequence[Placement] = (), **limits: Any) -> AsyncIterator[Node]:
+    """A node whose cells are open; ``waiting`` was placed before they were."""
+    with tempfile.TemporaryDirectory(prefix="wc") as directory:
+        base = Path(directory)
+        notes = Notes()
+        entrance = UnixEntrance(base / "cells.sock")
+        engine = LocalEngine(BOOT, entrance.dial, ENV, base, base / "cells.log")
+        cells = Cells(engine, BOOT, entrance, base / "slots", notes, CellLimits(**limits))
+        notes.cells = cells
+        try:
+            for early in waiting:
+                cells.place(early)
+            await cells.open()
+            yield Node(cells, notes, base / "cells.sock")
+        finally:
+            await cells.close()

@@ -1,0 +1,346 @@
+"""A kernel over a real ledger, with twins for what is outside it: cells, workers and gateway answer as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from chain.disk import Disk
+from chain.entry.reader import EntryRecord, StateRecord, read_records
+from chain.keys.keys import create_keys, load_keys
+from chain.ledger.ledger import Ledger
+from chain.vectors.document import may_read
+from kernel.abi import ToolDeclaration
+from kernel.bounds import Bounds
+from kernel.cells.cell_events import CellCall, CellView, Placement
+from kernel.errors import KernelError
+from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.kernel import BehaviourEntry, Environment, Kernel
+from kernel.message.mail import OPERATOR, Outgoing
+from kernel.model.spec import ProcessSpec
+from kernel.process.processes import open_pids
+from kernel.state.recorder import Recorder, replay_into
+from kernel.state.state import Mail, State
+from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
+from kernel.worker.workers import WorkerCall, WorkerResult, WorkerWithdrawn
+from tests.patience import HANG_S
+
+LIMIT_S = HANG_S
+EXTERNAL = ToolDeclaration("pay", "Pay somebody.", {"type": "object", "additionalProperties": True})
+LOSABLE = ToolDeclaration("ping", "Ping somebody.", {"type": "object"}, on_doubt="lost")
+CONFIRMED = ToolDeclaration("launch", "Launch it.", {"type": "object"}, confirmation=True)
+MEMORY = ("memory_search", "memory_read", "memory_write", "knowledge_base")
+ALL = ("calculator", "file_read", "file_write", "send_message", "ask", "spawn_agent", "pay", "ping", "launch")
+
+
+@dataclass
+class Delivery:
+    pid: int
+    turn: str
+    message: dict[str, Any]
+    history: list[Any]
+    tools: list[str]
+
+
+class TwinCells:
+    """Starts every process at once, unless told otherwise, and keeps what it is handed."""
+
+    def __init__(self) -> None:
+        self.kernel: Kernel
+        self.placed: list[Placement] = []
+        self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
+        self.results: asyncio.Queue[tuple[int, str, str, dict[str, Any]]] = asyncio.Queue()
+        self.ended: list[tuple[int, str, str]] = []
+        self.stopped: list[tuple[int, str]] = []
+        self.refuse: Callable[[Placement], str] = lambda placement: ""
+        self.placements: asyncio.Queue[Placement] = asyncio.Queue()
+
+    def place(self, placement: Placement) -> None:
+        self.placed.append(placement)
+        self.placements.put_nowait(placement)
+        why = self.refuse(placement)
+        loop = asyncio.get_running_loop()
+        if why:
+            loop.call_soon(self.kernel.start_failed, placement.pid, why)
+        else:
+            loop.call_soon(self.kernel.started, placement.pid)
+
+    def deliver(
+        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
+    ) -> None:
+        self.deliveries.put_nowait(Delivery(pid, turn, message, history, tools))
+
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        self.results.put_nowait((pid, turn, f"{round_}.{index}", outcome))
+
+    def end_turn(self, pid: int, turn: str, why: str) -> None:
+        self.ended.append((pid, turn, why))
+
+    def stop(self, pid: int, why: str) -> None:
+        self.stopped.append((pid, why))
+
+    def cell_of(self, pid: int) -> str:
+        return "c1"
+
+    def os_pid_of(self, pid: int) -> int:
+        return 0
+
+    def list(self) -> list[CellView]:
+        return []
+
+    async def close(self) -> None: ...
+
+
+class TwinWorkers:
+    """Runs nothing: answers with ``answer(call)``, which may raise; keeps every call that was handed over.
+
+    ``free`` cleared: calls wait to be handed over. ``hold`` cleared: those that were handed over do not end.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[WorkerCall] = []
+        self.answer: Callable[[WorkerCall], WorkerResult] = lambda call: WorkerResult(
+            "ok", "done", False, "", 4
+        )
+        self.waiting: list[WorkerCall] = []
+        self.version: str | Exception = "absent"
+        self.free, self.hold = asyncio.Event(), asyncio.Event()
+        self.free.set()
+        self.hold.set()
+
+    async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
+        if isinstance(self.version, Exception):
+            raise self.version
+        return self.version
+
+    async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
+        self.waiting.append(call)
+        try:
+            await self.free.wait()
+        finally:
+            self.waiting.remove(call)
+        if not begin():
+            raise WorkerWithdrawn("nobody wants it")
+        self.calls.append(call)
+        await self.hold.wait()
+        return self.answer(call)
+
+    async def close(self) -> None: ...
+
+
+class TwinGateway:
+    """Answers every question with ``answer(request)``; keeps the questions."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.cancelled: list[str] = []
+        self.answer: Callable[[dict[str, Any]], Any] = lambda request: answer_of("hello")
+
+    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(request)
+        found = self.answer(request)
+        return await found if asyncio.iscoroutine(found) else found
+
+    def cancel(self, stream: str) -> None:
+        self.cancelled.append(stream)
+
+    def resolve(self, provider: str, model: str) -> tuple[str, str]:
+        return provider or "twin", model or "twin-1"
+
+
+class TwinArchive:
+    """Memory's half of the archive over the same journal: reads the whole of it for each question.
+
+    ``down`` stands for an archive that is not running, ``hold`` for one that does not answer. A text is found when it
+    holds one of the words asked for; more of them are better. ``extra`` results are put before those found.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.down = False
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.extra: list[dict[str, Any]] = []
+
+    async def ask(self, op: str, args: dict[str, Any]) -> Any:
+        self.asked.append((op, args))
+        if self.down:
+            raise HelperLost("archive is not running")
+        await self.hold.wait()
+        documents = self._documents()
+        match op:
+            case "search":
+                results = [*self.extra, *self._found(documents, args)][: args["k"]]
+                return {"results": results, "mode": args["mode"], "degraded": "", "embedder": "twin"}
+            case "read":
+                if args["id"] not in documents:
+                    raise HelperRefused("ValueError: no such document")
+                return documents[args["id"]]
+            case "stats" | "reindex":
+                return {"documents": len(documents)}
+        raise HelperRefused(f"ValueError: no operation {op!r}")
+
+    def _documents(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for record in read_records(self._directory / "journal", Disk()):
+            if isinstance(record, StateRecord) and record.table == "doc":
+                found.pop(record.key, None)
+                if record.value is not None:
+                    found[record.key] = msgpack.unpackb(record.value)
+        return found
+
+    def _found(self, documents: dict[str, dict[str, Any]], args: dict[str, Any]) -> list[dict[str, Any]]:
+        words = set(args["query"].lower().split())
+        scored = [
+            (len(words & set(document["text"].lower().split())), document) for document in documents.values()
+        ]
+        return [
+            {**document, "cut": False, "score": float(score), "parts": {"bm25": {"rank": 1, "score": 1.0}}}
+            for score, document in sorted(scored, key=lambda pair: (-pair[0], pair[1]["seq"]))
+            if score and may_read(document["owner"], document["scope"], args["owner"])
+        ]
+
+
+def answer_of(text: str) -> dict[str, Any]:
+    return {"status": "ok", "text": text, "tool_calls": [], "input_tokens": 3, "output_tokens": 1}
+
+
+@dataclass
+class Twin:
+    """A kernel and its surroundings."""
+
+    kernel: Kernel
+    ledger: Ledger
+    cells: TwinCells
+    workers: TwinWorkers
+    gateway: TwinGateway
+    archive: TwinArchive
+    directory: Path
+    log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    async def spawn(self, name: str, parent: str = "/user", **fields: Any) -> int:
+        fields.setdefault("tools", ALL)
+        spec = ProcessSpec(name, **fields)
+        processes = self.kernel.processes
+        draft = processes.draft_spawn(spec, parent, 0, b"", -1)
+        self.kernel.recorder.commit([draft])
+        started = processes.when_started(draft.body["address"])
+        processes.begin(draft.body["address"])
+        return await asyncio.wait_for(started, LIMIT_S)
+
+    async def send(self, target: str, text: str = "hi", **fields: Any) -> Mail:
+        out = Outgoing(
+            fields.pop("sender", OPERATOR),
+            target,
+            text,
+            fields.pop("session", "main"),
+            bytes(16),
+            -1,
+            **fields,
+        )
+        mail, ticket = self.kernel.post.accept(out)
+        await ticket.durable()
+        return mail
+
+    async def delivery(self) -> Delivery:
+        return await asyncio.wait_for(self.cells.deliveries.get(), LIMIT_S)
+
+    async def result(self) -> dict[str, Any]:
+        """The next outcome handed to a cell."""
+        return (await asyncio.wait_for(self.cells.results.get(), LIMIT_S))[3]
+
+    def ask_tool(self, at: Delivery, name: str, arguments: Any, round_: int = 0, index: int = 0) -> None:
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        args = {"name": name, "arguments": text, "id": ""}
+        self.kernel.syscall(at.pid, CellCall(at.turn, round_, index, "tool", args))
+
+    async def call_tool(self, at: Delivery, name: str, arguments: Any, round_: int = 0) -> dict[str, Any]:
+        self.ask_tool(at, name, arguments, round_)
+        return await self.result()
+
+    def ask_model(
+        self, at: Delivery, messages: list[Any], round_: int = 0, tools: list[str] | None = None
+    ) -> None:
+        args = {"messages": messages, "tools": tools or [], "provider": "", "model": ""}
+        self.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, "model", args))
+
+    def finish(
+        self, at: Delivery, reply: str = "done", remember: list[Any] | None = None, status: str = "ok"
+    ) -> None:
+        self.kernel.turn_done(at.pid, at.turn, {"reply": reply, "remember": remember or [], "status": status})
+
+    def crash(self, at: Delivery) -> None:
+        self.kernel.crashed(at.pid, at.turn, "the test said so")
+
+    async def end_of(self, mail: Mail) -> dict[str, Any]:
+        return await asyncio.wait_for(self.kernel.watchers.wait(mail.id), LIMIT_S)
+
+    async def entries(self, *kinds: str) -> list[EntryRecord]:
+        """What the journal holds, read back from the disk; only ``kinds``, when given."""
+        await self.ledger.barrier()
+        found = [
+            record
+            for record in read_records(self.directory / "journal", Disk())
+            if isinstance(record, EntryRecord)
+        ]
+        return [record for record in found if not kinds or record.entry.kind in kinds]
+
+
+def _registry(without: Collection[str]) -> Registry:
+    own = [tool for tool in (EXTERNAL, LOSABLE, CONFIRMED) if tool.name not in without]
+    return Registry(
+        [*builtin_declarations(), *own], [ToolSource(tool.name, "somewhere:thing") for tool in own]
+    )
+
+
+@asynccontextmanager
+async def kernel_twin(
+    directory: Path,
+    bounds: Bounds | None = None,
+    disk: Disk | None = None,
+    without: Collection[str] = (),
+    recall_tokens: int = 700,
+    now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+) -> AsyncIterator[Twin]:
+    """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
+    whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent.
+    """
+    bounds = bounds or Bounds()
+    keys = load_keys(directory / "keys") if (directory / "keys").exists() else create_keys(directory / "keys")
+    state = State(bounds.session_records, bounds.session_bytes)
+    ledger = Ledger.open(
+        directory,
+        keys,
+        now_us=now_us,
+        replay=lambda record: replay_into(state, record),
+        disk=disk,
+        retry_s=0.05,
+    )
+    ledger.start(asyncio.get_running_loop())
+    cells, workers, gateway = TwinCells(), TwinWorkers(), TwinGateway()
+    log: list[tuple[str, dict[str, Any]]] = []
+    behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": recall_tokens})}
+    archive = TwinArchive(directory)
+    env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
+    recorder = Recorder(ledger, state)
+    kernel = Kernel(recorder, open_pids(recorder), _registry(without), workers, gateway, env)  # type: ignore[arg-type]
+    kernel.cells = cells  # type: ignore[assignment]
+    cells.kernel = kernel
+    try:
+        kernel.boot()
+        yield Twin(kernel, ledger, cells, workers, gateway, archive, directory, log)
+    finally:
+        await kernel.close()
+        await ledger.close()
+
+
+__all__ = ["KernelError", "Twin", "answer_of", "kernel_twin"]

@@ -1,0 +1,536 @@
+"""Which entries an erasure means, what goes with them, and when it has to wait."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from chain.disk import Disk
+from chain.entry.reader import EntryRecord, read_records
+from chain.ledger.ledger import Draft
+from kernel.bounds import Bounds
+from kernel.control.control import Control
+from kernel.control.erasure_control import ERASED_REASON, check_unused
+from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused
+from kernel.message.mail import Outgoing
+from kernel.state.crossings import decision_record
+from kernel.state.documents import NewDocument, draft_document
+from kernel.state.recorder import replay_into
+from kernel.state.state import State
+from kernel.state.state_snapshot import encode_state
+from kernel.upkeep.erasure import PROTECTED, Plan, Selection, as_json, plan_erasure, ranges_of
+from tests.kernel.control.test_control import OP, erasures_of, on_control
+from tests.kernel.twins.journal_entries import JournalEntries
+from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
+from weftos.operations.control import SpawnRequest
+
+SECRET = "the heron nests at noon"
+ORIGIN = "weftos-" + "a" * 26
+TOOLS = (*MEMORY, "ask", "send_message", "calculator")
+
+
+async def talk(twin: Twin, name: str, text: str, session: str = "main") -> str:
+    """One whole turn: a document, a message to bob, a question to a model; the message's id."""
+    mail = await twin.send(f"/user/{name}", text, session=session)
+    at = await twin.delivery()
+    await twin.call_tool(at, "memory_write", {"text": f"noted: {text}"})
+    await twin.call_tool(at, "send_message", {"to": "/user/bob", "text": f"told: {text}"}, 1)
+    await answer(twin, await twin.delivery(), f"bob heard {text}")
+    twin.ask_model(at, [{"role": "user", "content": text}], 2)
+    await twin.result()
+    await answer(twin, at, f"said {text}")
+    await twin.end_of(mail) if mail.id in twin.kernel.state.mail else None
+    return mail.id
+
+
+async def answer(twin: Twin, at: Delivery, text: str) -> None:
+    twin.finish(at, text, [{"role": "assistant", "content": text}])
+    await twin.ledger.barrier()
+
+
+def saying(directory: Path, text: str, without: set[int] | None = None) -> dict[int, str]:
+    """Entries whose bodies hold a text."""
+    return {
+        record.entry.seq: record.entry.kind
+        for record in read_records(directory / "journal", Disk())
+        if isinstance(record, EntryRecord)
+        and text.encode() in (record.body_bytes or b"")
+        and record.entry.seq not in (without or set())
+    }
+
+
+def seqs_of(ranges: list[list[int]]) -> set[int]:
+    return {seq for first, last in ranges for seq in range(first, last + 1)}
+
+
+def test_a_session_goes_with_all_that_its_turns_said_and_caused(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name, tools=TOOLS)
+        await talk(twin, "ada", SECRET)
+        await talk(twin, "ada", "something else", "other")
+        before = saying(twin.directory, SECRET)
+        assert {"message.accepted", "tool.proposed", "memory.written", "model.asked", "turn.ended"} <= set(
+            before.values()
+        )
+        answer = await control.erasure.erase(OP, [], None, "ada", "main", "a person asked for it")
+        erased = seqs_of(answer["ranges"])
+        rest = saying(twin.directory, SECRET, erased)
+        assert set(rest.values()) == {"turn.ended"}  # what bob said of it, in a turn of his own
+        assert set(rest) <= {seq for seq, _ in answer["left"]}
+        assert len(erased) == answer["entries"]
+        assert ["/user/ada", "main"] in answer["sessions"] and ["/user/bob", "/user/ada"] in answer[
+            "sessions"
+        ]
+        state = twin.kernel.state
+        assert set(state.sessions) == {("/user/ada", "other")}
+        assert len(state.documents) == 1 and answer["documents"] not in ([], None)
+        assert list(state.erasing) == [str(answer["seq"])]
+        assert msgpack.unpackb(state.erasing[str(answer["seq"])]) == answer["ranges"]
+        [entry] = await twin.entries("erase")
+        assert entry.entry.seq == answer["seq"]
+        assert entry.body == {
+            "ranges": answer["ranges"],
+            "by": "operator:1000",
+            "reason": "a person asked for it",
+        }
+        assert SECRET.encode() not in encode_state(state)
+        assert (await control.erasure.status())["erasing"] == [answer["seq"]]
+
+    on_control(tmp_path, body)
+
+
+def test_what_is_replayed_with_erased_bodies_missing_is_the_same_state(tmp_path: Path) -> None:
+    """Nothing replays an erased entry; were it so, the state would still be readable."""
+
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name, tools=TOOLS)
+        await talk(twin, "ada", SECRET)
+        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+
+    on_control(tmp_path, body)
+    records = list(read_records(tmp_path / "journal", Disk()))
+    bounds = Bounds()
+    state = State(bounds.session_records, bounds.session_bytes)
+    for record in records:
+        if isinstance(record, EntryRecord) and record.entry.kind.split(".")[0] in (
+            "turn",
+            "tool",
+            "model",
+            "message",
+        ):
+            state.apply_entry(record.entry.kind, None, record.entry.seq, 0, b"")
+        else:
+            replay_into(state, record)
+    assert state.slots and not state.turns and not state.mail
+
+
+def test_a_single_entry_leaves_the_rest_of_its_turn_and_says_so(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name, tools=TOOLS)
+        ident = await talk(twin, "ada", SECRET)
+        seq = int(ident[1:])
+        answer = await control.erasure.erase(OP, [seq], None, "", "", "why")
+        assert answer["ranges"] == [[seq, seq]]
+        assert answer["sessions"] == [["/user/ada", "main"]]
+        rest = saying(twin.directory, SECRET, {seq})
+        turn = {at for at, kind in answer["left"]}
+        assert set(rest) - turn == {
+            at for at, kind in rest.items() if kind == "turn.ended" and at not in turn
+        }
+        assert answer["left_count"] == len(answer["left"]) > 10
+        assert len(twin.kernel.state.documents) == 1  # its entry was not named
+
+    on_control(tmp_path, body)
+
+
+def test_a_document_goes_with_its_entry(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        added = await control.memory.add(OP, SECRET, "", "shared")
+        answer = await control.erasure.erase(OP, [added["seq"]], None, "", "", "why")
+        assert answer["documents"] == [added["id"]] and len(twin.kernel.state.documents) == 0
+        [forgotten] = await twin.entries("memory.forgotten")
+        assert forgotten.body == {"id": added["id"], "by": "operator:1000"}
+        again = await control.memory.add(OP, SECRET, "", "shared")
+        await control.memory.forget(OP, again["id"])
+        answer = await control.erasure.erase(OP, [again["seq"]], None, "", "", "why")
+        assert len(await twin.entries("memory.forgotten")) == 2  # not a third time
+
+    on_control(tmp_path, body)
+
+
+def test_a_turn_that_was_given_the_document_is_named_and_its_session_goes(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada", tools=TOOLS)
+        added = await control.memory.add(OP, SECRET, "", "shared")
+        await control.memory.add(OP, "something else", "", "shared")
+        for session, query in (("one", "heron"), ("two", "something"), ("three", "heron")):
+            await twin.send("ada", "recall", session=session)
+            at = await twin.delivery()
+            if session == "three":
+                await twin.call_tool(at, "memory_read", {"id": added["id"]})
+            else:
+                await twin.call_tool(at, "memory_search", {"query": query})
+            await answer(twin, at, "done")
+        plan = await erasures_of(twin).plan(Selection(seqs=(added["seq"],)))
+        assert plan.sessions == [("/user/ada", "one"), ("/user/ada", "three")]
+        assert set(saying(twin.directory, SECRET, {added["seq"]})) <= {seq for seq, _ in plan.left}
+        await control.erasure.erase(OP, [added["seq"]], None, "", "", "why")
+        assert set(twin.kernel.state.sessions) == {("/user/ada", "two")}
+
+    on_control(tmp_path, body)
+
+
+def test_all_of_a_process_is_its_entries_and_its_turns_whole(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        pid = await twin.spawn("ada", tools=TOOLS)
+        await twin.spawn("bob")
+        ident = await talk(twin, "ada", SECRET)
+        answer = await control.erasure.erase(OP, [], pid, "", "", "why")
+        erased = seqs_of(answer["ranges"])
+        assert int(ident[1:]) in erased
+        kinds = {record.entry.kind for record in await twin.entries() if record.entry.seq in erased}
+        assert {"process.started", "turn.started", "message.accepted", "tool.outcome"} <= kinds
+        assert not kinds & set(PROTECTED)
+
+    on_control(tmp_path, body)
+
+
+def test_a_dead_letter_goes_with_its_message(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada", SECRET)
+        twin.kernel.post.bury(mail.id, "the test said so")
+        before = twin.kernel.state.tally.dead
+        answer = await control.erasure.erase(OP, [mail.seq], None, "", "", "why")
+        state = twin.kernel.state
+        assert not state.dead and (state.tally.dead, state.tally.dropped) == (before - 1, 1)
+        assert answer["left"][-1][1] == "message.dead"
+        assert SECRET.encode() not in encode_state(state)
+
+    on_control(tmp_path, body)
+
+
+def test_what_is_in_use_is_not_erased_and_the_answer_names_the_process(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        pid = await twin.spawn("ada", tools=TOOLS)
+        first = await twin.send("ada", SECRET)
+        at = await twin.delivery()
+        waiting = await twin.send("ada", "the next one")
+        with pytest.raises(Refused, match=rf"turn t{first.seq} of /user/ada \(PID {pid}\) is open"):
+            await control.erasure.erase(OP, [first.seq], None, "", "", "why")
+        with pytest.raises(
+            Refused, match=rf"message {waiting.id} is still in the mailbox of /user/ada \(PID {pid}\)"
+        ):
+            check_unused(Plan(messages=[waiting.id]), twin.kernel.state)
+        with pytest.raises(Refused, match="is open"):
+            await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        await answer(twin, at, "done")
+        await answer(twin, await twin.delivery(), "done")
+        assert not await twin.entries("erase")
+        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+
+    on_control(tmp_path, body)
+
+
+def test_an_asker_that_still_has_the_answer_is_waited_for(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name, tools=TOOLS)
+        await twin.send("ada", "ask bob")
+        asker = await twin.delivery()
+        twin.ask_tool(asker, "ask", {"to": "/user/bob", "text": SECRET})
+        asked = await twin.delivery()
+        await answer(twin, asked, f"about {SECRET}")
+        assert (await twin.result())["status"] == "ok"
+        message = int(asked.message["id"][1:])
+        with pytest.raises(Refused, match=f"turn {asker.turn} of /user/ada"):
+            await control.erasure.erase(OP, [message], None, "", "", "why")
+        await answer(twin, asker, "thanks")
+        found = await control.erasure.erase(OP, [message], None, "", "", "why")
+        assert ["/user/ada", "main"] in found["sessions"]
+        assert {kind for _, kind in found["left"]} >= {"tool.outcome", "tool.proposed", "turn.ended"}
+
+    on_control(tmp_path, body)
+
+
+def test_a_session_read_while_the_plan_is_made_makes_another_plan(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada", tools=TOOLS)
+        mail = await twin.send("ada", SECRET)
+        await answer(twin, await twin.delivery(), "done")
+        plans: list[Plan] = []
+        made = erasures_of(twin)
+        once = True
+
+        async def plan(selection: Selection) -> Plan:
+            nonlocal once
+            plans.append(await made.plan(selection))
+            if once:
+                once = False
+                await twin.send("ada", "and again")
+                await answer(twin, await twin.delivery(), SECRET)
+            return plans[-1]
+
+        control.erasure._erasures = type(made)(plan, made.begun, made.progress)
+        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        assert len(plans) == 2 and plans[1].entries > plans[0].entries
+        assert plans[0].ranges[0][0] == mail.seq
+
+        async def busy(selection: Selection) -> Plan:
+            await twin.send("ada", "and again")
+            await answer(twin, await twin.delivery(), SECRET)
+            return await made.plan(selection)
+
+        control.erasure._erasures = type(made)(busy, made.begun, made.progress)
+        with pytest.raises(Busy, match="in use all the time"):
+            await control.erasure.erase(OP, [], None, "ada", "main", "why")
+
+    on_control(tmp_path, body)
+
+
+def test_some_entries_are_never_erased_and_the_refusal_names_them(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        [spawned] = [
+            record
+            for record in await twin.entries("process.spawned")
+            if record.body["address"] == "/user/ada"
+        ]
+        words = f"entry {spawned.entry.seq} is process.spawned: it says who made which process"
+        with pytest.raises(Refused, match=words):
+            await control.erasure.erase(OP, [spawned.entry.seq], None, "", "", "why")
+        mail = await twin.send("ada", "x")
+        await answer(twin, await twin.delivery(), "done")
+        answered = await control.erasure.erase(OP, [mail.seq], None, "", "", "why")
+        with pytest.raises(Refused, match=f"entry {answered['seq']} is erase"):
+            await control.erasure.erase(OP, [answered["seq"]], None, "", "", "why")
+
+    on_control(tmp_path, body)
+
+
+WRONG: list[tuple[Any, type[KernelError], str]] = [
+    (([], None, "", "", "why"), Invalid, "in one way"),
+    (([1], 5, "", "", "why"), Invalid, "in one way"),
+    (([1], None, "ada", "", "why"), Invalid, "name both"),
+    (([], None, "", "main", "why"), Invalid, "name both"),
+    (([], 0, "", "", "why"), Invalid, "PID 0 is the kernel"),
+    (([-1], None, "", "", "why"), Invalid, "numbered from 0"),
+    (([1], None, "", "", " "), Invalid, "say why"),
+    (([1], None, "", "", "x" * 501), Invalid, "say why"),
+    (([10**9], None, "", "", "why"), NotFound, "there is no entry 1000000000"),
+    (([], 999, "", "", "why"), NotFound, "nothing to erase"),
+    (([], None, "/user/nobody", "main", "why"), NotFound, "nothing to erase"),
+    (([], None, "nobody", "main", "why"), NotFound, "no process named nobody"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "words"), WRONG)
+def test_what_makes_no_sense_is_refused(
+    tmp_path: Path, arguments: Any, kind: type[KernelError], words: str
+) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        with pytest.raises(kind, match=words):
+            await control.erasure.erase(OP, *arguments)
+        assert not await twin.entries("erase") and not twin.kernel.state.erasing
+
+    on_control(tmp_path, body)
+
+
+def test_a_plan_and_a_selection_survive_the_way_to_another_process(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada", tools=TOOLS)
+        await twin.spawn("bob")
+        await talk(twin, "ada", SECRET)
+
+    on_control(tmp_path, body)
+    selection = Selection(address="/user/ada", session="main")
+    assert Selection.of(json.loads(json.dumps(as_json(selection)))) == selection
+    plan = plan_erasure(JournalEntries(tmp_path), selection)
+    assert plan.left and plan.sessions and plan.ranges
+    assert Plan.of(json.loads(json.dumps(as_json(plan)))) == plan
+
+
+def test_ranges() -> None:
+    assert ranges_of([]) == []
+    assert ranges_of([5, 1, 2, 3, 7, 6]) == [(1, 3), (5, 7)]
+
+
+@pytest.mark.parametrize("ident", ["m1:2", "a:b", "t5", "m5.0:x", ":"])
+def test_a_message_of_a_peer_is_erased_whatever_its_id(tmp_path: Path, ident: str) -> None:
+    """Ledgers hold such ids: they were taken once."""
+
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        sender = f"/user/eve@{ORIGIN}"
+        out = Outgoing(
+            sender=sender,
+            target="/user/ada",
+            text=SECRET,
+            session=f"s@{ORIGIN}",
+            trace=bytes(16),
+            cause=-1,
+            wants_reply=True,
+            reply_to=f"{ident}@{ORIGIN}",
+        )
+        twin.kernel.post.accept(out)
+        await answer(twin, await twin.delivery(), f"said {SECRET}")
+        erased = await control.erasure.erase(OP, [], None, "ada", f"s@{ORIGIN}", "why")
+        rest = saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
+        assert not rest
+        assert SECRET.encode() not in encode_state(twin.kernel.state)
+
+    on_control(tmp_path, body)
+
+
+def unsaid(twin: Twin, answer: dict[str, Any]) -> dict[int, str]:
+    """Entries that still say it, and are neither erased nor listed."""
+    listed = {seq for seq, _ in answer["left"]}
+    return {
+        seq: kind
+        for seq, kind in saying(twin.directory, SECRET, seqs_of(answer["ranges"])).items()
+        if seq not in listed
+    }
+
+
+def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada", SECRET)
+        at = await twin.delivery()
+        twin.kernel.crashed(at.pid, at.turn, f"ValueError: {SECRET}")
+        await answer(twin, await twin.delivery(), "done")
+        await twin.ledger.barrier()
+        assert "process.exited" in saying(twin.directory, SECRET).values()
+        assert SECRET in twin.kernel.state.slots["/user/ada"].last_exit
+        erased = await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        assert not saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
+        assert SECRET.encode() not in encode_state(twin.kernel.state)
+        assert not any(SECRET in str(fields) for _, fields in twin.log)
+
+    on_control(tmp_path, body)
+
+
+def test_the_prompt_of_a_child_is_listed_with_what_its_turns_say(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada", tools=("spawn_agent",))
+        await twin.send("ada", "start one")
+        at = await twin.delivery()
+        child = {"name": "kid", "tools": [], "system_prompt": SECRET}
+        await twin.call_tool(at, "spawn_agent", child)
+        await answer(twin, at, "done")
+        await twin.send("/user/ada/kid", "hello", session="other")
+        kid = await twin.delivery()
+        twin.ask_model(kid, [{"role": "system", "content": SECRET}, {"role": "user", "content": "hello"}])
+        await twin.result()
+        await answer(twin, kid, f"I am told: {SECRET}")
+        erased = await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        assert "process.spawned" in dict(map(reversed, erased["left"]))
+        assert {"model.asked", "turn.ended"} <= {kind for _, kind in erased["left"]}
+        assert ["/user/ada/kid", "other"] in erased["sessions"]
+        assert not unsaid(twin, erased)
+
+    on_control(tmp_path, body)
+
+
+def test_a_persons_prompt_and_title_stand_in_no_command_and_the_prompt_is_listed(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        request = SpawnRequest(name="ada", system_prompt=SECRET)
+        pid = (await control.spawn(OP, request))["pid"]
+        await control.memory.add(OP, "a text", SECRET, "shared")
+        await twin.ledger.barrier()
+        assert set(saying(twin.directory, SECRET).values()) == {"process.spawned", "memory.written"}
+        erased = await control.erasure.erase(OP, [], pid, "", "", "why")
+        assert [kind for _, kind in erased["left"]] == ["process.spawned"]
+        document = (await twin.entries("memory.written"))[0].entry.seq
+        erased = await control.erasure.erase(OP, [document], None, "", "", "why")
+        assert erased["left"] == []
+        assert set(saying(twin.directory, SECRET, seqs_of(erased["ranges"])).values()) == {"process.spawned"}
+
+    on_control(tmp_path, body)
+
+
+def test_commands_of_older_nodes_that_hold_a_prompt_or_a_title_are_listed(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        add = {"uid": 1, "os_pid": 1, "operation": "memory_add", "arguments": json.dumps({"title": SECRET})}
+        command = twin.kernel.recorder.commit([Draft("operator.command", add)]).entries[0].entry.seq
+        new = NewDocument("operator", "shared", SECRET, "a text", 1, b"", command)
+        seq = twin.ledger.next_seq
+        _, records = draft_document(new, twin.kernel.state.documents, Bounds(), seq)
+        twin.kernel.recorder.commit(records)
+        erased = await control.erasure.erase(OP, [seq], None, "", "", "why")
+        assert erased["left"] == [[command, "operator.command"]]
+        assert not unsaid(twin, erased)
+
+    on_control(tmp_path, body)
+
+
+def test_the_turn_that_gave_a_text_is_named_when_only_its_receiver_is_erased(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name, tools=TOOLS)
+        await talk(twin, "ada", SECRET)
+        erased = await control.erasure.erase(OP, [], None, "bob", "/user/ada", "why")
+        assert ["/user/ada", "main"] in erased["sessions"]
+        assert "tool.proposed" in {kind for _, kind in erased["left"]}
+        assert not unsaid(twin, erased)
+        document = (await twin.entries("memory.written"))[0].entry.seq
+        erased = await control.erasure.erase(OP, [document], None, "", "", "why")
+        assert "tool.proposed" in {kind for _, kind in erased["left"]}
+
+    on_control(tmp_path, body)
+
+
+def test_how_another_process_ended_is_not_forgotten(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name)
+            await twin.send(name, "hello")
+            at = await twin.delivery()
+            twin.kernel.crashed(at.pid, at.turn, f"ValueError: of {name}")
+            await answer(twin, await twin.delivery(), "done")
+        await twin.ledger.barrier()
+        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        slots = twin.kernel.state.slots
+        assert slots["/user/ada"].last_exit == ""
+        assert slots["/user/bob"].last_exit.endswith("ValueError: of bob")
+
+    on_control(tmp_path, body)
+
+
+def test_a_refusal_of_a_peers_message_goes_from_what_is_kept_for_it(tmp_path: Path) -> None:
+    """The decision is kept until the peer has settled it, which may be never; the reason says what the peer wrote."""
+
+    async def body(twin: Twin, control: Control) -> None:
+        why = f"no process named {SECRET}"
+        refused = {"to": "", "sender": f"@{ORIGIN}", "why": why}
+        recorder = twin.kernel.recorder
+        kept = [decision_record(ORIGIN, 1, "m1", why), decision_record(ORIGIN, 2, "m2", "another reason")]
+        seq = recorder.commit([Draft("message.refused", refused), *kept]).entries[0].entry.seq
+        await control.erasure.erase(OP, [seq], None, "", "", "why")
+        assert SECRET.encode() not in encode_state(twin.kernel.state)
+        assert twin.kernel.state.crossings.inbox[ORIGIN] == {
+            1: ("m1", ERASED_REASON),
+            2: ("m2", "another reason"),
+        }
+
+    on_control(tmp_path, body)
+
+
+def test_what_a_session_was_called_is_listed_and_not_said_again(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Control) -> None:
+        await twin.spawn("ada")
+        await control.send(OP, "ada", "hello", SECRET, None)
+        await answer(twin, await twin.delivery(), "done")
+        erased = await control.erasure.erase(OP, [], None, "ada", SECRET, "why")
+        assert not unsaid(twin, erased)
+        assert [kind for _, kind in erased["left"]] == ["operator.command"]
+
+    on_control(tmp_path, body)

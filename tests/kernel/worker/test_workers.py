@@ -1,0 +1,694 @@
+"""The node's side: real worker processes that hang, die, lie, and are replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.helper.output_log import MAX_FILE_BYTES
+from kernel.toolbox.registry import Registry, RegistryError, ToolSource, builtin_declarations
+from kernel.worker.pool import WorkerPool
+from kernel.worker.workers import (
+    WorkerLimits,
+    WorkerLost,
+    Workers,
+    WorkerUnavailable,
+    WorkerWithdrawn,
+    worker_command,
+)
+from tests.patience import HANG_S
+
+HOSTILE = '''
+import asyncio, os, signal, subprocess, sys, time
+from pathlib import Path
+from weftos import tool
+
+@tool
+def chatty(count: int) -> str:
+    """Print."""
+    print("to stdout" * count)
+    sys.stderr.write("to stderr\\n")
+    os.write(1, b"to descriptor one\\n")
+    return "said"
+
+@tool
+def leave() -> str:
+    """Raise SystemExit."""
+    sys.exit(3)
+
+@tool
+async def leave_async() -> str:
+    """Raise SystemExit on the loop."""
+    raise SystemExit(3)
+
+@tool
+def interrupt() -> str:
+    """Raise KeyboardInterrupt."""
+    raise KeyboardInterrupt
+
+@tool
+async def cancel() -> str:
+    """Raise CancelledError."""
+    raise asyncio.CancelledError
+
+@tool
+def fail() -> str:
+    """Raise what cannot be shown."""
+    class Odd(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+    raise Odd
+
+@tool
+def odd() -> str:
+    """Return what is no JSON."""
+    return object()
+
+@tool
+def big() -> str:
+    """Return 50 MB."""
+    return "x" * 50_000_000
+
+@tool
+def die(by: str) -> str:
+    """End the own process."""
+    if by == "exit":
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@tool
+def die_leaving_a_child() -> str:
+    """End the own process while a forked child holds its descriptors."""
+    if os.fork() == 0:
+        time.sleep(1000)
+        os._exit(0)
+    os._exit(0)
+
+@tool
+def block(started: str) -> str:
+    """Block for ever, with a child process."""
+    child = subprocess.Popen(["sleep", "1000"])
+    Path(started).write_text(str(child.pid))
+    time.sleep(1000)
+
+@tool
+async def block_loop(started: str) -> str:
+    """Block the loop for ever."""
+    Path(started).write_text("x")
+    time.sleep(1000)
+
+@tool
+def wait_for(path: str) -> str:
+    """Wait until a file is there."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "seen"
+
+@tool
+async def wait_async(path: str) -> str:
+    """Wait on the loop until a file is there."""
+    while not Path(path).exists():
+        await asyncio.sleep(0.01)
+    return "seen"
+
+@tool
+def pay_late(go: str, effect: str) -> str:
+    """Wait until a file is there, then have an effect."""
+    while not Path(go).exists():
+        time.sleep(0.01)
+    Path(effect).write_text("paid")
+    return "paid"
+
+@tool
+def own_pid() -> int:
+    """The worker's process id."""
+    return os.getpid()
+
+@tool
+def flood(text: str) -> str:
+    """Send frames on every link this process has."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            os.write(int(name), text.encode("latin-1"))
+        except OSError:
+            pass
+    return "flooded"
+'''
+TOOLS = [
+    "chatty",
+    "leave",
+    "leave_async",
+    "interrupt",
+    "cancel",
+    "fail",
+    "odd",
+    "big",
+    "die",
+    "die_leaving_a_child",
+    "block",
+    "block_loop",
+    "wait_for",
+    "wait_async",
+    "own_pid",
+    "pay_late",
+    "flood",
+]
+QUICK = WorkerLimits(backoff_base_s=0.01)
+
+
+@pytest.fixture
+def hostile(scene: Any) -> list[ToolSource]:
+    path = scene.module("hostile_tools", HOSTILE)
+    return [ToolSource(name, f"hostile_tools:{name}", path) for name in TOOLS]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait, within the test's time, until ``condition`` holds."""
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def gone(os_pid: int) -> bool:
+    try:
+        return Path(f"/proc/{os_pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_call_comes_back_with_the_hash_of_its_result(scene: Any) -> None:
+    async def play(workers: Workers) -> None:
+        (scene.workspace / "sum.txt").write_text("391")
+        result = await workers.run(scene.mint.call("file_read", {"path": "sum.txt"}, scene.workspace))
+        assert (result.status, result.text, result.truncated) == ("ok", "391", False)
+        assert (result.full_hash, result.full_bytes) == (hashlib.sha256(b"391").hexdigest(), 3)
+
+    scene.run(play)
+
+
+def test_many_calls_at_once_come_back_each_to_its_caller(scene: Any) -> None:
+    async def play(workers: Workers) -> None:
+        for number in range(300):
+            (scene.workspace / f"{number}.txt").write_text(f"{number * 2}")
+        calls = [
+            scene.mint.call("file_read", {"path": f"{number}.txt"}, scene.workspace) for number in range(300)
+        ]
+        results = await asyncio.gather(*(workers.run(call) for call in calls))
+        assert [result.text for result in results] == [str(number * 2) for number in range(300)]
+        assert len(scene.told) == 1
+
+    scene.run(play)
+
+
+def test_the_file_tools_work_in_the_workspace_of_the_call(scene: Any) -> None:
+    async def play(workers: Workers) -> None:
+        def call(tool: str, **arguments: Any) -> Any:
+            return workers.run(scene.mint.call(tool, arguments, scene.workspace))
+
+        assert (await call("file_write", path="a/b.txt", content="hello\n")).status == "ok"
+        assert (await call("file_read", path="a/b.txt")).text == "hello\n"
+        assert (await call("file_list", path="a")).text == "b.txt  6 bytes"
+        outside = await call("file_read", path="../modules")
+        assert outside.status == "error"
+        assert "leads upwards" in outside.text
+
+    scene.run(play)
+
+
+def test_a_write_that_is_made_again_does_not_overwrite_what_somebody_else_wrote(scene: Any) -> None:
+    """What the first attempt was to replace comes out of the intent, which is proved, and out of nothing else."""
+
+    async def play(workers: Workers) -> None:
+        def call(content: str, **intent: Any) -> Any:
+            return scene.mint.call("file_write", {"path": "a", "content": content}, scene.workspace, **intent)
+
+        file = scene.workspace / "a"
+        replaces = await workers.look(call("mine"))
+        assert (replaces, file.exists()) == ("absent", False)
+        assert (await workers.run(call("mine", replaces=replaces))).status == "ok"
+        again = await workers.run(call("mine", attempt=2, replaces=replaces))
+        assert (again.status, again.text) == ("ok", "'a' holds these 4 bytes already")
+        assert (await workers.run(call("newer"))).status == "ok"
+        late = await workers.run(call("mine", attempt=2, replaces=replaces))
+        assert (late.status, file.read_text()) == ("changed", "newer")
+        newer = await workers.look(call("mine"))
+        assert (await workers.run(call("mine", attempt=3, replaces=newer))).status == "ok"
+        assert file.read_text() == "mine"
+
+    scene.run(play)
+
+
+def test_without_a_good_receipt_nothing_happens(scene: Any, foreign_mint: Any) -> None:
+    async def play(workers: Workers) -> None:
+        arguments = {"path": "effect.txt", "content": "x"}
+        for number, receipt in enumerate((foreign_mint.receipt(b"\x80"), b"", b"\xc1" * 100)):
+            for _ in range(number):
+                foreign_mint.receipt(b"\x80")
+            call = scene.mint.call("file_write", arguments, scene.workspace)
+            result = await workers.run(replace(call, receipt=receipt))
+            assert result.status == "refused"
+        assert list(scene.workspace.iterdir()) == []
+
+    scene.run(play)
+
+
+def test_an_intent_runs_once_even_over_two_processes(scene: Any, hostile: list[ToolSource]) -> None:
+    async def play(workers: Workers) -> None:
+        call = scene.mint.call("own_pid", {})
+        first = await workers.run(call)
+        with pytest.raises(WorkerLost):
+            await workers.run(scene.mint.call("die", {"by": "kill"}))
+        again = await workers.run(call)
+        assert (again.status, "each runs once" in again.text) == ("refused", True)
+        fresh = await workers.run(scene.mint.call("own_pid", {}))
+        assert fresh.text != first.text
+
+    scene.run(play, hostile, QUICK)
+
+
+@pytest.mark.parametrize(
+    ("tool", "status", "words"),
+    [
+        ("leave", "error", "SystemExit: 3"),
+        ("leave_async", "error", "SystemExit: 3"),
+        ("interrupt", "error", "KeyboardInterrupt"),
+        ("cancel", "error", "CancelledError"),
+        ("fail", "error", "Odd"),
+        ("odd", "error", "the tool returned a object that is not text or JSON"),
+    ],
+)
+def test_what_a_tool_raises_or_returns_is_its_answer_and_the_worker_lives(
+    scene: Any, hostile: list[ToolSource], tool: str, status: str, words: str
+) -> None:
+    async def play(workers: Workers) -> None:
+        before = await workers.run(scene.mint.call("own_pid", {}))
+        result = await workers.run(scene.mint.call(tool, {}))
+        assert (result.status, words in result.text) == (status, True), result.text
+        assert (await workers.run(scene.mint.call("own_pid", {}))).text == before.text
+
+    scene.run(play, hostile)
+
+
+def test_wrong_arguments_are_an_error_and_not_a_death(scene: Any, hostile: list[ToolSource]) -> None:
+    async def play(workers: Workers) -> None:
+        result = await workers.run(scene.mint.call("own_pid", {"surprise": 1}))
+        assert (result.status, "TypeError" in result.text) == ("error", True)
+
+    scene.run(play, hostile)
+
+
+def test_what_a_tool_prints_goes_to_its_log(scene: Any, hostile: list[ToolSource]) -> None:
+    async def play(workers: Workers) -> None:
+        result = await workers.run(scene.mint.call("chatty", {"count": 1000}))
+        assert (result.status, result.text) == ("ok", "said")
+        log = scene.home / f"worker-{hostile[0].package}.log"
+        for said in ("to stdout" * 1000, "to stderr", "to descriptor one"):
+            await until(lambda said=said: said in log.read_text())
+
+    scene.run(play, hostile)
+
+
+def test_fifty_megabytes_come_back_as_one_with_the_hash_of_all(scene: Any, hostile: list[ToolSource]) -> None:
+    async def play(workers: Workers) -> None:
+        result = await workers.run(scene.mint.call("big", {}))
+        assert (result.status, result.truncated, result.full_bytes) == ("ok", True, 50_000_000)
+        assert result.text == "x" * 2**20
+        assert result.full_hash == hashlib.sha256(b"x" * 50_000_000).hexdigest()
+
+    scene.run(play, hostile)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("die", {"by": "exit"}), ("die", {"by": "kill"}), ("die_leaving_a_child", {})]
+)
+def test_a_tool_that_ends_its_process_leaves_the_call_in_doubt_and_a_new_process(
+    scene: Any, hostile: list[ToolSource], tool: str, arguments: dict[str, str]
+) -> None:
+    async def play(workers: Workers) -> None:
+        waiting = asyncio.create_task(
+            workers.run(scene.mint.call("wait_for", {"path": str(scene.home / "never")}))
+        )
+        first = await workers.run(scene.mint.call("own_pid", {}))
+        with pytest.raises(WorkerLost, match=rf"^{tool}: "):
+            await workers.run(scene.mint.call(tool, arguments))
+        with pytest.raises(WorkerLost, match=r"^wait_for: "):
+            await waiting
+        second = await workers.run(scene.mint.call("own_pid", {}))
+        assert first.text != second.text
+        assert (await workers.run(scene.mint.call("file_list", {}, scene.workspace))).status == "ok"
+        name = f"worker-{hostile[0].package}"
+        told = [os_pid for what, os_pid in scene.told if what == name]
+        assert told == [int(first.text), None, int(second.text)]
+
+    scene.run(play, hostile, QUICK)
+
+
+def test_a_tool_that_blocks_is_timed_out_and_killed_with_its_children(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    async def play(workers: Workers) -> None:
+        first = await workers.run(scene.mint.call("own_pid", {}))
+        started = scene.home / "started"
+        result = await workers.run(
+            scene.mint.call("block", {"started": str(started)}, timeout_s=1.0, effects=False)
+        )
+        assert (result.status, result.text) == ("timeout", "block did not end within 1 s")
+        child = int(started.read_text())
+        await until(lambda: gone(int(first.text)) and gone(child))
+        assert (await workers.run(scene.mint.call("own_pid", {}))).text != first.text
+
+    scene.run(play, hostile)
+
+
+def test_a_retired_process_is_left_until_its_other_calls_are_over(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    async def play(workers: Workers) -> None:
+        first = await workers.run(scene.mint.call("own_pid", {}))
+        go = scene.home / "go"
+        others = [
+            asyncio.create_task(workers.run(scene.mint.call(tool, {"path": str(go)})))
+            for tool in ("wait_for", "wait_async")
+        ]
+        started = str(scene.home / "started")
+        block = scene.mint.call("block", {"started": started}, timeout_s=1.0, effects=False)
+        assert (await workers.run(block)).status == "timeout"
+        second = await workers.run(scene.mint.call("own_pid", {}))
+        assert second.text != first.text
+        assert not gone(int(first.text))
+        go.touch()
+        assert [(await other).text for other in others] == ["seen", "seen"]
+        await until(lambda: gone(int(first.text)))
+        assert not gone(int(second.text))
+
+    scene.run(play, hostile)
+
+
+def test_a_call_with_effects_is_stopped_for_real_at_its_deadline(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    """Told when its process has let go of the link, so what it waited for comes too late; its neighbours are lost."""
+
+    async def play(workers: Workers) -> None:
+        first = int((await workers.run(scene.mint.call("own_pid", {}))).text)
+        go, effect, started = (scene.home / name for name in ("go", "effect", "started"))
+        neighbour = asyncio.create_task(workers.run(scene.mint.call("wait_async", {"path": str(go)})))
+        child = asyncio.create_task(workers.run(scene.mint.call("block", {"started": str(started)})))
+        await until(lambda: started.exists() and bool(started.read_text()))
+        paying = scene.mint.call("pay_late", {"go": str(go), "effect": str(effect)}, timeout_s=1.0)
+        with pytest.raises(WorkerLost, match="pay_late: did not end within 1 s, and its worker was stopped"):
+            await workers.run(paying)
+        go.touch()
+        with pytest.raises(
+            WorkerLost, match="wait_async: its worker was stopped, since pay_late did not end"
+        ):
+            await neighbour
+        with pytest.raises(WorkerLost, match="block: its worker was stopped"):
+            await child
+        await until(lambda: gone(int(started.read_text())) and gone(first))
+        assert int((await workers.run(scene.mint.call("own_pid", {}))).text) != first
+        assert not effect.exists()
+
+    scene.run(play, hostile)
+
+
+def test_a_call_that_nobody_wants_any_more_is_not_handed_over(scene: Any, hostile: list[ToolSource]) -> None:
+    """Asked immediately before: it waited behind another one while its turn ended."""
+
+    async def play(workers: Workers) -> None:
+        go, effect = scene.home / "go", scene.home / "effect"
+        running = asyncio.create_task(workers.run(scene.mint.call("wait_for", {"path": str(go)})))
+        await until(lambda: len(scene.told) == 1)
+        asked: list[bool] = []
+
+        def begin() -> bool:
+            asked.append(go.exists())
+            return False
+
+        call = scene.mint.call("pay_late", {"go": str(go), "effect": str(effect)})
+        waiting = asyncio.create_task(workers.run(call, begin))
+        await asyncio.sleep(0)
+        go.touch()
+        assert (await running).status == "ok"
+        with pytest.raises(WorkerWithdrawn):
+            await waiting
+        assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
+        assert (asked, effect.exists()) == ([True], False)
+
+    scene.run(play, hostile, WorkerLimits(calls_at_once=1))
+
+
+def test_a_tool_that_blocks_the_loop_is_timed_out_by_the_node(scene: Any, hostile: list[ToolSource]) -> None:
+    async def play(workers: Workers) -> None:
+        started = str(scene.home / "started")
+        with pytest.raises(
+            WorkerLost, match="block_loop: did not end within 1 s, and its worker was stopped"
+        ):
+            await workers.run(scene.mint.call("block_loop", {"started": started}, timeout_s=1.0))
+        assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
+
+    scene.run(play, hostile)
+
+
+def test_calls_that_wait_behind_hanging_ones_run_in_the_next_process(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    async def play(workers: Workers) -> None:
+        never = str(scene.home / "never")
+        hanging = [
+            asyncio.create_task(
+                workers.run(scene.mint.call("wait_for", {"path": never}, timeout_s=1.0, effects=False))
+            )
+            for _ in range(2)
+        ]
+        await asyncio.sleep(0)
+        waiting = workers.run(scene.mint.call("own_pid", {}, timeout_s=20.0))
+        assert (await waiting).status == "ok"
+        assert [(await task).status for task in hanging] == ["timeout", "timeout"]
+
+    scene.run(play, hostile, WorkerLimits(calls_at_once=2))
+
+
+def test_a_caller_that_gives_up_frees_the_queue_and_not_the_running_call(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    async def play(workers: Workers) -> None:
+        go = scene.home / "go"
+        running = asyncio.create_task(workers.run(scene.mint.call("wait_for", {"path": str(go)})))
+        await until(lambda: len(scene.told) == 1)
+        effect = scene.home / "effect"
+        queued = asyncio.create_task(workers.run(scene.mint.call("block", {"started": str(effect)})))
+        await asyncio.sleep(0)
+        for task in (running, queued):
+            task.cancel()
+        last = asyncio.create_task(workers.run(scene.mint.call("own_pid", {})))
+        go.touch()
+        assert (await last).status == "ok"
+        assert not effect.exists()
+
+    scene.run(play, hostile, WorkerLimits(calls_at_once=1))
+
+
+def test_built_in_tools_and_third_party_packages_never_share_a_process(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    text = 'import os\nfrom weftos import tool\n@tool\ndef {0}() -> int:\n    """Pid."""\n    return os.getpid()\n'
+    path = scene.module("pkg_b", text.format("b_one") + text.format("b_two"))
+    others = [ToolSource("b_one", "pkg_b:b_one", path), ToolSource("b_two", "pkg_b:b_two", path)]
+
+    async def play(workers: Workers) -> None:
+        await workers.run(scene.mint.call("file_list", {}, scene.workspace))
+        pids = [(await workers.run(scene.mint.call(tool, {}))).text for tool in ("own_pid", "b_one", "b_two")]
+        assert pids[1] == pids[2]
+        assert len({*pids, str(dict(scene.told)["worker-builtin"])}) == 3
+
+    scene.run(play, [*hostile, *others])
+
+
+def test_a_worker_has_the_tools_of_its_own_package_alone(scene: Any, hostile: list[ToolSource]) -> None:
+    """Even a call that reached the wrong process, with a good receipt, would find no such tool there."""
+
+    async def play(workers: Workers) -> None:
+        result = await workers.run(scene.mint.call("unheard_of", {}))
+        assert (result.status, result.text) == ("error", "this worker has no tool 'unheard_of'")
+
+    scene.run(play, hostile)
+
+
+@pytest.mark.parametrize("names", [["calculator"], ["file_write"], ["ask"], ["own", "own"]])
+def test_a_source_cannot_take_the_name_of_another_tool(scene: Any, names: list[str]) -> None:
+    with pytest.raises(RegistryError, match=f"tool {names[0]}: the name is taken"):
+        scene.run(None, [ToolSource(name, "mytools:x") for name in names])
+
+
+def test_the_tools_describe_themselves_and_faults_are_named(scene: Any, hostile: list[ToolSource]) -> None:
+    bad = {
+        "missing": ("no_such_module:tool", "ModuleNotFoundError"),
+        "unnamed": ("hostile_tools", "not of the form module:function"),
+        "unmarked": ("hostile_tools:Path", "is not marked; write @tool"),
+        "absent": ("hostile_tools:nothing", "AttributeError"),
+        "leaves": ("leaving:tool", "SystemExit"),
+        "dies": ("dying:tool", "died"),
+    }
+    path = scene.module("leaving", "raise SystemExit(1)")
+    scene.module("dying", "import os; os._exit(1)")
+    sources = hostile + [ToolSource(name, what, path) for name, (what, _) in bad.items()]
+
+    async def play(workers: Workers) -> None:
+        described = await workers.describe()
+        assert sorted(each.name for each in described.declarations) == sorted(TOOLS)
+        assert set(described.faults) == set(bad)
+        for name, (_, words) in bad.items():
+            assert words in described.faults[name], described.faults[name]
+        registry = Registry([*builtin_declarations(), *described.declarations], sources)
+        assert registry["chatty"].declaration.sandbox == "thirdparty"
+        assert (await workers.describe()).declarations == described.declarations
+        result = await workers.run(scene.mint.call("missing", {}))
+        assert (result.status, "ModuleNotFoundError" in result.text) == ("error", True)
+        with pytest.raises(WorkerUnavailable, match=r"worker-dying-.*died; see .*\.log"):
+            await workers.run(scene.mint.call("dies", {}))
+
+    scene.run(play, sources, QUICK)
+
+
+def test_an_import_that_hangs_is_given_up(scene: Any) -> None:
+    path = scene.module("hanging", "import time; time.sleep(1000)")
+
+    async def play(workers: Workers) -> None:
+        with pytest.raises(WorkerUnavailable, match=r"not ready within 2 s"):
+            await workers.run(scene.mint.call("hang", {}))
+
+    scene.run(play, [ToolSource("hang", "hanging:tool", path)], WorkerLimits(start_timeout_s=2.0))
+
+
+def test_a_python_that_cannot_be_started_is_said_to_be_unavailable(tmp_path: Path) -> None:
+    async def main() -> None:
+        told: list[int | None] = []
+        command = replace(worker_command("worker-x", tmp_path, tmp_path, QUICK), argv=("/no/such/python",))
+        pool = WorkerPool(lambda: command, 1, {}, QUICK, told.append)
+        with pytest.raises(WorkerUnavailable, match="No such file"):
+            await pool.start()
+        await pool.close()
+        assert told == []
+
+    asyncio.run(main())
+
+
+def frame(boot: int, payload: bytes) -> str:
+    return (len(payload).to_bytes(4, "big") + boot.to_bytes(8, "big") + payload).decode("latin-1")
+
+
+@pytest.mark.parametrize("payload", [b"\xc1", b"\x01", b"\x93\x02\xa2ok\xa8nonsense", b"\x93\x02\xa2ok\xc0"])
+def test_a_tool_that_writes_on_the_link_ends_its_own_worker_and_nothing_else(
+    scene: Any, hostile: list[ToolSource], payload: bytes
+) -> None:
+    """Request 2 is the flood itself: configure was 1."""
+    text = frame(int(scene.mint.boot, 16), payload)
+
+    async def play(workers: Workers) -> None:
+        with pytest.raises(WorkerLost):
+            await workers.run(scene.mint.call("flood", {"text": text}))
+        fresh = int((await workers.run(scene.mint.call("own_pid", {}))).text)
+        liar, none, present = (os_pid for _, os_pid in scene.told)
+        assert (none, present) == (None, fresh)
+        await until(lambda: gone(liar))
+
+    scene.run(play, hostile, QUICK)
+
+
+def test_a_full_queue_is_refused_at_once(scene: Any, hostile: list[ToolSource]) -> None:
+    async def play(workers: Workers) -> None:
+        tasks = [asyncio.create_task(workers.run(scene.mint.call("own_pid", {}))) for _ in range(5)]
+        with pytest.raises(WorkerUnavailable, match="calls wait for this worker already"):
+            await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(task.exception() is None for task in tasks) == 3
+
+    scene.run(play, hostile, WorkerLimits(waiting_calls=3))
+
+
+def test_closing_answers_everybody_and_leaves_no_process(scene: Any, hostile: list[ToolSource]) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def play(workers: Workers) -> None:
+        running = scene.mint.call("block", {"started": str(scene.home / "started")})
+        tasks.append(asyncio.create_task(workers.run(running)))
+        await until((scene.home / "started").exists)
+        tasks.append(asyncio.create_task(workers.run(scene.mint.call("own_pid", {}))))
+        await asyncio.sleep(0)
+        await workers.close()
+        with pytest.raises(WorkerUnavailable, match="the node is stopping"):
+            await workers.run(scene.mint.call("own_pid", {}))
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    scene.run(play, hostile, WorkerLimits(calls_at_once=1))
+    assert [type(task.exception()) for task in tasks] == [WorkerLost, WorkerUnavailable]
+    assert gone(int((scene.home / "started").read_text()))
+
+
+def test_a_worker_dies_with_its_node(scene: Any, tmp_path: Path) -> None:
+    """The node's process is killed: the worker follows."""
+    read, write = os.pipe()
+    node = os.fork()
+    if node == 0:
+
+        async def play(workers: Workers) -> None:
+            await workers.run(scene.mint.call("file_list", {}, scene.workspace))
+            os.write(write, str(scene.told[0][1]).encode())
+            await asyncio.Event().wait()
+
+        try:
+            scene.run(play)
+        finally:
+            os._exit(1)
+    os.close(write)
+    worker = int(os.read(read, 100))
+    os.close(read)
+    assert not gone(worker)
+    os.kill(node, 9)
+    os.waitpid(node, 0)
+
+    async def wait() -> None:
+        await asyncio.wait_for(until(lambda: gone(worker)), HANG_S)
+
+    asyncio.run(wait())
+
+
+def test_what_a_tool_prints_is_kept_in_files_of_bounded_size(scene: Any, hostile: list[ToolSource]) -> None:
+    """However fast it prints, and at no moment more than that: nobody cuts the file off afterwards."""
+
+    async def play(workers: Workers) -> None:
+        await workers.run(scene.mint.call("chatty", {"count": 600_000}))
+        log = scene.home / f"worker-{hostile[0].package}.log"
+        await until(log.with_name(f"{log.name}.1").exists)
+        assert log.stat().st_size <= MAX_FILE_BYTES
+        assert log.with_name(f"{log.name}.1").stat().st_size <= MAX_FILE_BYTES
+        assert b"to stdout" in log.read_bytes()
+
+    scene.run(play, hostile)
+
+
+def test_workers_take_calls_under_other_keys_once_they_were_told(scene: Any) -> None:
+    async def body(workers: Workers) -> None:
+        def call() -> Any:
+            return scene.mint.call("file_list", {"path": "."}, scene.workspace)
+
+        assert (await workers.run(call())).status == "ok"
+        scene.mint.rotate()
+        refused = await workers.run(call())
+        assert refused.status == "refused" and "not signed by" in refused.text
+        workers.accept(scene.mint.keys.ed25519.text)
+        assert (await workers.run(call())).status == "ok"
+        os.kill(scene.told[-1][1], signal.SIGKILL)
+        while scene.told[-1][1] is not None:
+            await asyncio.sleep(0.01)
+        assert (await workers.run(call())).status == "ok", "a process that starts later knows the keys too"
+
+    scene.run(body)

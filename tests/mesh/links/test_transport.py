@@ -1,0 +1,397 @@
+"""The transport, over ZeroMQ and over its twin in memory: the same tests for both."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgpack
+import pytest
+
+from mesh.bounds import MAX_MESSAGE_BYTES, MeshBounds
+from mesh.delivery.delivery import (
+    Again,
+    DeadLetter,
+    Delivered,
+    Effect,
+    Inbox,
+    New,
+    Outbox,
+    Parcel,
+    Send,
+    read_answer,
+    read_message,
+)
+from mesh.errors import LinkDown, LinkFull, MessageTooLarge, TransportError
+from mesh.links.session import Session
+from mesh.links.transport import Dial
+from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY, identity
+from tests.mesh.twins.link_nodes import BOUNDS, LinkNode, running, until
+from tests.mesh.twins.memory_transport import MemoryNetwork
+from tests.mesh.twins.tcp_land import TcpLand
+from tests.patience import HANG_S
+
+Land = MemoryNetwork | TcpLand
+SIZES = (1, 200, 65_517, 65_518, 65_519, 65_535, 65_536, 200_000, MAX_MESSAGE_BYTES)
+
+
+@pytest.fixture(params=[MemoryNetwork, TcpLand], ids=["memory", "zmq"])
+def land(request: pytest.FixtureRequest) -> Land:
+    made: Land = request.param()
+    return made
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(HANG_S):
+            await main()
+
+    asyncio.run(bounded())
+
+
+async def pair(land: Land, bounds: MeshBounds = BOUNDS) -> tuple[LinkNode, LinkNode]:
+    alice, bob = LinkNode(ALICE, land.wire(bounds), bounds), LinkNode(BOB, land.wire(bounds), bounds)
+    return await alice.open(), await bob.open()
+
+
+def test_messages_of_every_size_arrive_whole_and_in_order_both_ways(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        async with running(alice, bob):
+            bob.call(alice)
+            assert await bob.event("up") == alice.origin
+            assert await alice.event("up") == bob.origin
+            sent = [random.Random(size).randbytes(size) for size in (*SIZES, 1, 1, 300_000, 2)]
+            for message in sent:
+                bob.links.send(alice.origin, message)
+                async with asyncio.timeout(HANG_S):
+                    while True:
+                        try:
+                            alice.links.send(bob.origin, message)
+                            break
+                        except LinkFull:
+                            await asyncio.sleep(0.01)
+            assert [await alice.message() for _ in sent] == sent
+            assert [await bob.message() for _ in sent] == sent
+
+    run(main)
+
+
+def test_twenty_thousand_small_messages_keep_their_order(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        async with running(alice, bob):
+            bob.call(alice)
+            await bob.event("up")
+            for number in range(20_000):
+                bob.links.send(alice.origin, b"%d" % number)
+            assert [int(await alice.message()) for _ in range(20_000)] == list(range(20_000))
+
+    run(main)
+
+
+def test_both_call_at_once_and_one_link_is_left(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        async with running(alice, bob):
+            alice.call(bob)
+            bob.call(alice)
+            await alice.event("up")
+            await bob.event("up")
+            await until(lambda: alice.links.connections == bob.links.connections == 1)
+            alice.links.send(bob.origin, b"ping")
+            assert await bob.message() == b"ping"
+            bob.links.send(alice.origin, b"pong")
+            assert await alice.message() == b"pong"
+
+    run(main)
+
+
+def test_a_silent_peer_is_lost_and_comes_back(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        proxy = await land.proxy(alice.address)
+        async with running(alice, bob):
+            bob.call(alice, proxy.address)
+            await bob.event("up")
+            await alice.event("up")
+            proxy.freeze()
+            assert "silent for 2 s" in await bob.event("down")
+            assert "silent for 2 s" in await alice.event("down")
+            with pytest.raises(LinkDown, match="no link"):
+                bob.links.send(alice.origin, b"lost")
+            proxy.thaw()
+            await bob.event("up")
+            await alice.event("up")
+            bob.links.send(alice.origin, b"found")
+            assert await alice.message() == b"found"
+        await proxy.close()
+
+    run(main)
+
+
+def test_an_idle_link_stays(land: Land) -> None:
+    async def main() -> None:
+        bounds = MeshBounds(heartbeat_s=0.05, lost_after_s=1.0)
+        alice, bob = await pair(land, bounds)
+        async with running(alice, bob):
+            bob.call(alice)
+            await bob.event("up")
+            began_s = asyncio.get_running_loop().time()
+            await until(lambda: asyncio.get_running_loop().time() > began_s + 1.5)
+            assert alice.up == {bob.origin} and bob.up == {alice.origin}
+            assert alice.messages.empty() and bob.messages.empty()
+
+    run(main)
+
+
+@pytest.mark.parametrize("fault", ["cut", "garble"])
+def test_a_link_that_is_cut_or_garbled_heals_by_a_new_session(land: Land, fault: str) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        proxy = await land.proxy(alice.address)
+        async with running(alice, bob):
+            bob.call(alice, proxy.address)
+            await bob.event("up")
+            for number in range(3):
+                getattr(proxy, fault)()
+                if fault == "garble":
+                    bob.links.send(alice.origin, b"spoilt")
+                await bob.event("down")
+                await bob.event("up")
+                bob.links.send(alice.origin, b"%d" % number)
+                assert await alice.message() == b"%d" % number
+        await proxy.close()
+
+    run(main)
+
+
+def test_a_stranger_is_told_why_it_may_not_come_in(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        alice.allow = {MALLORY.origin}
+        async with running(alice, bob):
+            bob.call(alice)
+            assert "a stranger here" in await bob.event("refused")
+            assert "a stranger here" in await alice.event("refused")
+            assert not bob.up and not alice.up
+            alice.allow.add(bob.origin)
+            assert await bob.event("up") == alice.origin
+
+    run(main)
+
+
+def test_somebody_else_at_the_address_is_not_talked_to(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        async with running(alice, bob):
+            bob.links.dial(Dial(alice.address, MALLORY.origin))
+            assert f"{alice.origin}, expected was {MALLORY.origin}" in await bob.event("refused")
+            assert not bob.up and not alice.up
+
+    run(main)
+
+
+def test_a_node_that_is_not_there_yet_is_called_until_it_is(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = LinkNode(ALICE, land.wire()), LinkNode(BOB, land.wire())
+        address = land.free_address()
+        await bob.open(None)
+        async with running(alice, bob):
+            bob.call(alice, address)
+            await bob.event("refused")
+            await bob.event("refused")
+            await alice.open(address)
+            assert await bob.event("up") == alice.origin
+
+    run(main)
+
+
+def test_an_address_in_use_or_that_is_none_is_an_error(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        async with running(alice, bob):
+            other = LinkNode(MALLORY, land.wire())
+            with pytest.raises(TransportError, match="cannot listen on"):
+                await other.open(alice.address)
+            bob.call(alice, "nonsense")
+            assert "cannot dial nonsense" in await bob.event("refused")
+
+    run(main)
+
+
+def test_a_dropped_peer_is_cut_and_not_called_again(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        async with running(alice, bob):
+            bob.call(alice)
+            await bob.event("up")
+            await alice.event("up")
+            alice.allow = set()
+            alice.links.drop(bob.origin, "no longer a peer")
+            assert await alice.event("down") == "no longer a peer"
+            assert "no longer a peer" in await bob.event("down")
+            assert "a stranger here" in await bob.event("refused")
+            bob.links.drop(alice.origin, "given up")
+            await until(lambda: not bob.links.connections and not alice.links.connections)
+
+    run(main)
+
+
+def test_a_node_that_stops_says_so(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        async with running(alice, bob):
+            bob.call(alice)
+            await bob.event("up")
+            await alice.links.close()
+            assert "the node stops" in await bob.event("down")
+
+    run(main)
+
+
+def test_what_a_peer_does_not_take_is_bounded_here(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land, MeshBounds(heartbeat_s=0.2, lost_after_s=20.0))
+        proxy = await land.proxy(alice.address)
+        async with running(alice, bob):
+            bob.call(alice, proxy.address)
+            await bob.event("up")
+            proxy.freeze()
+            queued, message = 0, bytes(1024 * 1024)
+            with pytest.raises(LinkFull, match="wait for"):
+                while True:
+                    bob.links.send(alice.origin, message)
+                    queued += 1
+                    await asyncio.sleep(0)
+            assert queued < 100
+            with pytest.raises(MessageTooLarge):
+                bob.links.send(alice.origin, bytes(MAX_MESSAGE_BYTES + 1))
+            proxy.thaw()
+            for _ in range(queued):
+                assert await alice.message() == message
+        await proxy.close()
+
+    run(main)
+
+
+def test_half_open_sessions_are_few_and_short_and_then_a_peer_comes_in(land: Land) -> None:
+    async def main() -> None:
+        bounds = MeshBounds(handshake_timeout_s=4.0, half_open_sessions=16, heartbeat_s=0.2)
+        alice, bob = await pair(land, bounds)
+        crowd = land.wire(bounds)
+        async with running(alice, bob):
+            await crowd.open(Deaf(), None)
+            for number in range(200):
+                crowd.send(crowd.dial(alice.address), Session(True, identity(number % 50 + 4)).start())
+            await until(lambda: alice.links.connections == 16)
+            assert "no handshake within 4 s" in await alice.event("refused")
+            await until(lambda: alice.links.connections == 0)
+            bob.call(alice)
+            assert await bob.event("up") == alice.origin
+            await crowd.shut()
+
+    run(main)
+
+
+class Deaf:
+    """Somebody who opens connections and never answers."""
+
+    def on_frame(self, conn: int, frame: bytes) -> None:
+        pass
+
+    def on_gone(self, conn: int, why: str) -> None:
+        pass
+
+    def on_writable(self, conn: int) -> None:
+        pass
+
+
+def test_a_frame_out_of_nowhere_is_answered_with_a_reset_and_no_session(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        frames: asyncio.Queue[bytes] = asyncio.Queue()
+
+        class Listening(Deaf):
+            def on_frame(self, conn: int, frame: bytes) -> None:
+                frames.put_nowait(frame)
+
+        wire = land.wire()
+        async with running(alice, bob):
+            await wire.open(Listening(), None)
+            for junk in (b"", b"junk", bytes(65_000), b"\x01\x02" + bytes(30)):
+                wire.send(wire.dial(alice.address), junk)
+                async with asyncio.timeout(HANG_S):
+                    assert await frames.get() == b"\x01\x03" + bytes(8)
+            assert alice.links.connections == 0
+            await wire.shut()
+
+    run(main)
+
+
+class Post:
+    """A node's outbox and inbox for one peer, over a link."""
+
+    def __init__(self, node: LinkNode, peer: str) -> None:
+        self.node, self.peer = node, peer
+        self.outbox, self.inbox = Outbox(peer), Inbox(peer)
+        self.effects: list[bytes] = []
+        self.delivered: list[int] = []
+        node.on_open = lambda origin: self.apply(self.outbox.up())
+        node.take = self.take
+
+    def send(self, op: dict[str, Any]) -> None:
+        try:
+            self.node.links.send(self.peer, msgpack.packb(op))
+        except LinkDown:
+            self.outbox.down()
+
+    def apply(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(op):
+                    self.send(op)
+                case Delivered(parcel):
+                    self.delivered.append(parcel.number)
+                case DeadLetter():
+                    raise AssertionError(effect)
+
+    def take(self, origin: str, data: bytes) -> None:
+        op = msgpack.unpackb(data)
+        if op["op"] != "message":
+            self.apply(self.outbox.answer(read_answer(op)))
+            return
+        message = read_message(op)
+        match self.inbox.receive(message):
+            case New():
+                self.inbox.decide(message.number)
+                self.effects.append(message.body)
+                asyncio.get_running_loop().call_later(
+                    0.002, lambda: self.send(self.inbox.stored(message.number).op())
+                )
+            case Again(answer):
+                self.send(answer.op())
+
+
+def test_over_a_link_that_breaks_again_and_again_nothing_is_lost_doubled_or_out_of_order(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        proxy = await land.proxy(alice.address)
+        chance = random.Random(7)
+        async with running(alice, bob):
+            sender, receiver = Post(bob, alice.origin), Post(alice, bob.origin)
+            bob.call(alice, proxy.address)
+            for number in range(600):
+                sender.apply(sender.outbox.put(Parcel(number, f"m{number}", 2**62, b"%d" % number)))
+                if number % 60 == 59:
+                    await until(lambda number=number: len(receiver.effects) > number - 60)  # type: ignore[misc]
+                    chance.choice([proxy.cut, proxy.garble])()
+                await asyncio.sleep(0.001)
+            await until(lambda: len(sender.delivered) == 600)
+            assert receiver.effects == [b"%d" % number for number in range(600)]
+            assert sorted(sender.delivered) == list(range(600))
+        await proxy.close()
+
+    run(main)

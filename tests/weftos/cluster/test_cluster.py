@@ -1,0 +1,81 @@
+"""The plan of a cluster and the introductions: files in a directory, no process."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from mesh.identity.peers import ALL_TOOLS, RIGHTS, Peer, PeerStore
+from weftos import WeftosError
+from weftos.cluster.cluster import PLAN_FILE, introduce, load_plan, make_plan, node_places, save_plan
+
+
+def test_a_plan_gives_each_node_a_port_of_its_own_and_comes_back_from_its_file(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, 3, "ray", None)
+    assert [node.name for node in plan.nodes] == ["n1", "n2", "n3"]
+    assert len({plan.ray_port, *(node.port for node in plan.nodes)}) == 4
+    save_plan(plan)
+    assert load_plan(tmp_path) == plan
+    assert (tmp_path / PLAN_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_ports_are_kept_where_they_are_free(tmp_path: Path) -> None:
+    before = make_plan(tmp_path, 3, "ray", None)
+    with socket.create_server(("127.0.0.1", before.nodes[1].port)):
+        after = make_plan(tmp_path, 4, "ray", before)
+    assert after.ray_port == before.ray_port
+    assert [after.nodes[0], after.nodes[2]] == [before.nodes[0], before.nodes[2]]
+    assert after.nodes[1].port != before.nodes[1].port
+
+
+def test_only_nodes_of_the_shared_ray_are_told_of_it(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, 1, "ray", None)
+    assert plan.flags(plan.nodes[0])["--ray-address"] == f"127.0.0.1:{plan.ray_port}"
+    local = make_plan(tmp_path, 1, "local", None)
+    assert local.flags(local.nodes[0])["--ray-address"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", '{"version": 2}', '{"version": 1, "engine": "slurm", "ray_port": 1, "nodes": []}'],
+)
+def test_a_damaged_plan_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / PLAN_FILE).write_text(text)
+    with pytest.raises(WeftosError, match=r"cluster\.json cannot be used"):
+        load_plan(tmp_path)
+
+
+def test_a_plan_cannot_name_a_directory_elsewhere(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, 1, "local", None)
+    save_plan(plan)
+    path = tmp_path / PLAN_FILE
+    path.write_text(path.read_text().replace('"n1"', '"../n1"'))
+    with pytest.raises(WeftosError, match="its nodes are not n1, n2"):
+        load_plan(tmp_path)
+
+
+def test_each_node_lists_every_other_with_all_rights_and_not_itself(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, 3, "local", None)
+    origins = introduce(plan)
+    assert [place.name for place in node_places(tmp_path)] == ["n1", "n2", "n3"]
+    for node in plan.nodes:
+        listed = {peer.name: peer for peer in PeerStore(plan.place(node) / "mesh").load()}
+        assert listed == {
+            other.name: Peer(other.name, origins[other.name], other.address, RIGHTS, frozenset((ALL_TOOLS,)))
+            for other in plan.nodes
+            if other is not node
+        }
+
+
+def test_a_new_port_is_told_and_what_a_person_has_changed_stays(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, 2, "local", None)
+    origins = introduce(plan)
+    store = PeerStore(plan.place(plan.nodes[0]) / "mesh")
+    store.remove("n2")
+    store.add(Peer("bob", origins["n2"], plan.nodes[1].address, frozenset(("send",))))
+    with socket.create_server(("127.0.0.1", plan.nodes[1].port)):
+        moved = make_plan(tmp_path, 2, "local", plan)
+    assert introduce(moved) == origins
+    assert list(store.load()) == [Peer("bob", origins["n2"], moved.nodes[1].address, frozenset(("send",)))]

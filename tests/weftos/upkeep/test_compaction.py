@@ -1,0 +1,220 @@
+"""The node's side of compaction and of erasing: in which order, and what happens when a step fails."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+import weftos.helpers.compaction
+from chain.errors import LedgerUnavailable
+from chain.ledger.ledger import StateChange
+from kernel.helper.helper import HelperLost
+from kernel.state.record_forms import ERASING
+from kernel.state.recorder import Recorder
+from kernel.state.state import State
+from tests.chain.twins.ledgers import open_ledger
+from tests.patience import HANG_S
+from weftos.helpers.compaction import Child, Compaction, CompactionError, run_child
+from weftos.upkeep.erasing import Erasing
+
+COVER = (
+    "import sys; from json import dumps; "
+    "print(dumps({'group': int(sys.argv[sys.argv.index('--group') + 1]), 'entries': 3, 'digest': '0d'}))"
+)
+
+
+class TwinLedger:
+    """Notes what it is asked. ``faults``: how often each call fails first."""
+
+    def __init__(self) -> None:
+        self.sealed = 0
+        self.looks = 0
+        self.calls: list[Any] = []
+        self.faults: dict[str, int] = {}
+        self.present = (5, b"c" * 32)
+        self.snapshot_digest = b""
+
+    def _note(self, name: str, *arguments: Any) -> None:
+        if self.faults.get(name):
+            self.faults[name] -= 1
+            raise LedgerUnavailable(f"no {name} just now")
+        self.calls.append((name, *arguments))
+
+    @property
+    def sealed_bytes(self) -> int:
+        self.looks += 1
+        return self.sealed
+
+    async def roll(self) -> int:
+        self._note("roll")
+        return 5
+
+    @property
+    def segment(self) -> tuple[int, bytes]:
+        return self.present
+
+    async def publish(self) -> None:
+        self._note("publish")
+
+    async def place_snapshot(self, group: int, digest: bytes) -> None:
+        self._note("place_snapshot", group, digest)
+
+    async def drop_before(self, group: int) -> int:
+        self._note("drop_before", group)
+        self.sealed = 0
+        return 2
+
+    async def erase_bodies(self, ranges: Sequence[tuple[int, int]]) -> int:
+        self._note("erase_bodies", list(ranges))
+        return 1
+
+
+class Log:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, dict[str, Any]]] = []
+
+    def __call__(self, level: str, event: str, **fields: Any) -> None:
+        self.lines.append((level, event, fields))
+
+    def events(self) -> list[str]:
+        return [event for _, event, _ in self.lines]
+
+
+def child(code: str = COVER) -> Child:
+    return Child((sys.executable, "-c", code), {}, Path("/"))
+
+
+def compaction(ledger: TwinLedger, data: Path, log: Log, code: str = COVER) -> Compaction:
+    return Compaction(ledger, data, child(code), 100, log)
+
+
+async def until(look: Any) -> None:
+    async with asyncio.timeout(HANG_S):
+        while not look():
+            await asyncio.sleep(0.01)
+
+
+def test_a_snapshot_comes_before_anything_is_removed(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger, log = TwinLedger(), Log()
+        await compaction(ledger, tmp_path, log).run_to(5)
+        assert ledger.calls == [("publish",), ("place_snapshot", 5, b"\r"), ("drop_before", 5)]
+        [(level, event, fields)] = log.lines
+        assert (level, event) == ("info", "journal compacted")
+        assert (fields["group"], fields["entries"], fields["segments_removed"]) == (5, 3, 2)
+
+    asyncio.run(run())
+
+
+def test_without_a_snapshot_nothing_is_removed(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger = TwinLedger()
+        failing = "import sys; sys.stderr.write('journal damaged'); sys.exit(1)"
+        with pytest.raises(CompactionError, match="journal damaged"):
+            await compaction(ledger, tmp_path, Log(), failing).run_to(5)
+        with pytest.raises(CompactionError, match="ended with status 3"):
+            await compaction(ledger, tmp_path, Log(), "import sys; sys.exit(3)").run_to(5)
+        assert ledger.calls == [("publish",)] * 2
+        for step in ("publish", "place_snapshot", "drop_before"):
+            ledger.faults = {step: 1}
+            with pytest.raises(CompactionError, match=f"no {step}"):
+                await compaction(ledger, tmp_path, Log()).run_to(5)
+        with pytest.raises(CompactionError, match="begins with group 5, not yet with 6"):
+            await compaction(ledger, tmp_path, Log()).run_to(6)
+
+    asyncio.run(run())
+
+
+def test_it_runs_when_there_is_enough_and_again_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weftos.helpers.compaction, "LOOK_S", 0.01)
+    monkeypatch.setattr(weftos.helpers.compaction, "RETRY_S", 0.01)
+
+    async def run() -> None:
+        ledger, log = TwinLedger(), Log()
+        ledger.present = (9, b"c" * 32)
+        ledger.faults = {"publish": 2}
+        made = compaction(ledger, tmp_path, log)
+        made.start()
+        ledger.sealed = 99
+        looks = ledger.looks
+        await until(lambda: ledger.looks > looks + 2)  # so two looks at 99 have come to their end
+        assert log.lines == []
+        ledger.sealed = 100
+        await until(lambda: "journal compacted" in log.events())
+        assert log.events() == ["the journal could not be compacted"] * 2 + ["journal compacted"]
+        assert ledger.calls == [("publish",), ("place_snapshot", 9, b"\r"), ("drop_before", 9)]
+        await made.close()
+
+    asyncio.run(run())
+
+
+def test_a_run_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
+    async def run() -> None:
+        mark = tmp_path / "pid"
+        code = f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+        task = asyncio.create_task(run_child(child(code)))
+        await until(lambda: mark.exists() and mark.read_text())
+        task.cancel()
+        await asyncio.wait([task])
+        assert not Path(f"/proc/{mark.read_text()}").exists()
+
+    asyncio.run(run())
+
+
+def test_a_process_that_cannot_start_is_an_error_of_ours() -> None:
+    missing = Child(("/nowhere/python", "-P", "-m", "weftos.helpers.compact"), {}, Path("/"))
+    with pytest.raises(CompactionError, match=r"cannot start weftos\.helpers\.compact"):
+        asyncio.run(run_child(missing))
+
+
+def test_erasing_goes_through_every_file_and_ends_when_nothing_is_left(tmp_path: Path) -> None:
+    """Each step fails once: it is told, and all is done again."""
+
+    async def run() -> None:
+        real = open_ledger(tmp_path)
+        real.start(asyncio.get_running_loop())
+        recorder = Recorder(real, State(10, 1000))
+        ledger, log = TwinLedger(), Log()
+        rebuilt: list[str] = []
+
+        async def archive(op: str, args: dict[str, Any]) -> Any:
+            if len(rebuilt) == 0:
+                rebuilt.append("lost")
+                raise HelperLost("archive is not running")
+            rebuilt.append(op)
+
+        erasing = Erasing(recorder, ledger, compaction(ledger, tmp_path, log), archive, log, retry_s=0.01)
+        erasing.start()
+        assert erasing.progress() == {"step": "", "fault": ""}
+        recorder.commit([StateChange(ERASING, "7", msgpack.packb([[1, 2], [4, 4]]))])
+        recorder.commit([StateChange(ERASING, "9", msgpack.packb([[6, 6]]))])
+        ledger.faults = dict.fromkeys(("roll", "publish", "place_snapshot", "drop_before", "erase_bodies"), 1)
+        erasing.start()
+        erasing.start()
+        await until(lambda: not recorder.state.erasing)
+        assert log.events().count("erasing does not go on") == 6
+        assert rebuilt == ["lost", "rebuild"]
+        assert ledger.calls[-5:] == [
+            ("roll",),
+            ("publish",),
+            ("place_snapshot", 5, b"\r"),
+            ("drop_before", 5),
+            ("erase_bodies", [(1, 2), (4, 4), (6, 6)]),
+        ]
+        await until(lambda: erasing.progress() == {"step": "", "fault": ""})
+        assert log.lines[-1] == ("info", "erased", {"entries": [7, 9]})
+        assert [name for name, *_ in ledger.calls].count(
+            "erase_bodies"
+        ) == 1  # not again for the archive's sake
+        await erasing.close()
+        await real.close()
+
+    asyncio.run(run())

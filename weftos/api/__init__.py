@@ -1,0 +1,1 @@
+"""The control API over the node's socket."""

@@ -1,0 +1,1 @@
+"""The archive process: audit database and memory."""

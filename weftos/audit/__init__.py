@@ -1,0 +1,1 @@
+"""What an auditor reads out of a ledger."""

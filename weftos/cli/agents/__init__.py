@@ -1,0 +1,1 @@
+"""Commands on processes: spawn, list, talk, letters, memory."""

@@ -1,0 +1,283 @@
+"""Commands about processes: spawn, ps, tree, inspect, stop, start, kill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weftos.cli.node.mesh import show_cluster
+from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client
+from weftos.cli.terminal.output import Output, duration, joined, moment, shown, styled
+from weftos.operations.control import Isolation, Json, Restart, Signal
+from weftos.paths import absolute
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+
+def _intensity(text: str | None) -> tuple[int, float] | None:
+    if text is None:
+        return None
+    restarts, _, period = text.partition("/")
+    try:
+        return int(restarts), float(period)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not RESTARTS/SECONDS, such as 5/60", param_hint="'--intensity'"
+        ) from None
+
+
+def _refuse_behaviour(wanted: Json, tools: str | None) -> None:
+    """A supervisor takes none of the options that describe a behaviour."""
+    for name, value in {**wanted, "tools": tools}.items():
+        if value and (name, value) != ("behaviour", "agent"):
+            raise typer.BadParameter(f"a supervisor runs no behaviour: leave out --{name.replace('_', '-')}")
+
+
+def spawn(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: unique, not all digits.")],
+    behaviour: Annotated[
+        str, typer.Option(help="What it runs: agent, or a name from the configuration.")
+    ] = "agent",
+    under: Annotated[str, typer.Option(metavar="ADDRESS", help="The supervisor it belongs to.")] = "/user",
+    on: Annotated[
+        str, typer.Option(metavar="NODE", help="A peer that is to start it, and grants spawn.")
+    ] = "",
+    tools: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Tools it may use, an empty text for none [calculator,file_read,file_list]."
+        ),
+    ] = None,
+    restart: Annotated[Restart, typer.Option(help="When its supervisor starts it again.")] = "permanent",
+    isolation: Annotated[
+        Isolation | None, typer.Option(help="A cell with others of its kind, or one of its own.")
+    ] = None,
+    provider: Annotated[str, typer.Option(metavar="P", help="Model provider, from the configuration.")] = "",
+    model: Annotated[str, typer.Option(metavar="M", help="Model name, as the provider calls it.")] = "",
+    system_prompt: Annotated[str, typer.Option(metavar="S", help="Standing instructions.")] = "",
+    workspace: Annotated[str, typer.Option(metavar="DIR", help="Directory that its file tools see.")] = "",
+    supervisor: Annotated[bool, typer.Option("--supervisor", help="Make a supervisor instead.")] = False,
+    intensity: Annotated[
+        str | None, typer.Option(metavar="N/SECONDS", help="Restarts a supervisor allows in a time [5/60].")
+    ] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a process, or a supervisor, below a supervisor."""
+    out = Output(as_json)
+    allowed = _intensity(intensity)
+    wanted: Json = {
+        "behaviour": behaviour,
+        "isolation": isolation,
+        "provider": provider,
+        "model": model,
+        "system_prompt": system_prompt,
+        "workspace": workspace and str(absolute(workspace)),
+    }
+    if supervisor:
+        _refuse_behaviour(wanted, tools)
+    if allowed is not None and not supervisor:
+        raise typer.BadParameter("--intensity belongs to a supervisor: add --supervisor, or leave it out")
+    with client(data) as node, out.waiting(f"starting {name}"):
+        if supervisor:
+            made = node.spawn_supervisor(name, under=under, on=on, restart=restart, intensity=allowed)
+        else:
+            names = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
+            made = node.spawn(name, under=under, on=on, restart=restart, tools=names, **wanted)
+    out.document(made)
+    out.say(f"{made['name']} is PID {made['pid']} at {made['address']}")
+
+
+def ps(
+    all: Annotated[bool, typer.Option("--all", help="The node's own helpers under /kernel too.")] = False,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Those of the other nodes too, as each has last said.")
+    ] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """List processes."""
+    out = Output(as_json)
+    if cluster:
+        if all:
+            raise typer.BadParameter("--all is about this node's own helpers: give it without --cluster")
+        show_cluster(out, data)
+        return
+    with client(data) as node, out.waiting("asking the node"):
+        rows = node.ps(all=all)
+    out.document(rows)
+    columns = (
+        "PID",
+        "ADDRESS",
+        "TYPE",
+        "BEHAVIOUR",
+        "STATE",
+        "RESTARTS",
+        "MAILBOX",
+        "UPTIME",
+        "CELL",
+        "OS PID",
+    )
+    out.table(columns, (_ps_row(row) for row in rows))
+
+
+def _ps_row(row: Json) -> list[object]:
+    held = [row.get(name) for name in ("pid", "address", "type", "behaviour")]
+    numbers = [row.get(name) for name in ("restarts", "mailbox")]
+    return [
+        *held,
+        _state(row),
+        *numbers,
+        duration(row.get("uptime_s")),
+        row.get("cell"),
+        row.get("os_pid") or None,
+    ]
+
+
+def _state(row: Json) -> str:
+    """The slot's state says more than the process's, unless the slot simply runs."""
+    slot = row.get("slot")
+    return str(slot if slot and slot != "running" else row.get("state") or slot or "")
+
+
+def tree(
+    all: Annotated[bool, typer.Option("--all", help="The node's own helpers under /kernel too.")] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw supervisors and their children."""
+    out = Output(as_json)
+    with client(data) as node, out.waiting("asking the node"):
+        rows = node.ps(all=all)
+    nested = nest(rows)
+    out.document(nested)
+    for root in nested:
+        if not as_json:
+            out.show(_drawn(root))
+
+
+def nest(rows: list[Json]) -> list[Json]:
+    """The rows of ``ps`` as a forest: each with its ``children`` as rows, found by address."""
+    nodes: dict[str, Json] = {row["address"]: {**row, "children": []} for row in rows}
+    roots: list[Json] = []
+    for address, row in nodes.items():
+        above = address.rpartition("/")[0] or "/"
+        parent = nodes.get(above) if above != address else None
+        (roots if parent is None else parent["children"]).append(row)
+    return roots
+
+
+def _drawn(row: Json) -> Tree:
+    from rich.tree import Tree
+
+    drawn = Tree(_label(row))
+    pending = [(drawn, row)]
+    while pending:
+        branch, at = pending.pop()
+        pending += [(branch.add(_label(child)), child) for child in at["children"]]
+    return drawn
+
+
+def _label(row: Json) -> Text:
+    restarts = row.get("restarts") or 0
+    times = f"  {restarts} restart{'s' if restarts > 1 else ''}" if restarts else ""
+    kind = f"  {row['type']}" if row.get("type") in ("supervisor", "helper") else ""
+    return joined(
+        styled(str(row.get("name") or row["address"]), "bold"),
+        styled(f"  PID {row['pid']}  " if row.get("pid") is not None else "  no PID  "),
+        styled(_state(row)),
+        styled(times, "yellow"),
+        styled(kind, "dim"),
+    )
+
+
+def inspect(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
+    """Show everything about one process."""
+    out = Output(as_json)
+    with client(data) as node:
+        found = node.inspect(target)
+    out.document(found)
+    out.table(("FIELD", "VALUE"), _fields(found))
+
+
+def _fields(value: Json, above: str = "") -> list[tuple[str, Any]]:
+    fields: list[tuple[str, Any]] = []
+    for name, inner in value.items():
+        dotted = f"{above}{name}"
+        if isinstance(inner, dict) and inner:
+            fields += _fields(inner, f"{dotted}.")
+        elif isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner):
+            for number, item in enumerate(inner):
+                fields += _fields(item, f"{dotted}.{number}.")
+        else:
+            fields.append(
+                (dotted, moment(inner) if name.endswith("_us") and isinstance(inner, int) else shown(inner))
+            )
+    return fields
+
+
+def stop(target: Target, data: Data = None, as_json: AsJson = False) -> None:
+    """Stop a child and all that is below it through its supervisor, to stay stopped.
+
+    weftos start starts it again.
+    """
+    out = Output(as_json)
+    with client(data) as node, out.waiting(f"stopping {target}"):
+        answer = node.stop(target)
+    out.document(answer)
+    out.say(
+        f"{answer.get('address', target)} is stopped; weftos start {answer.get('address', target)} starts it again"
+    )
+
+
+def rm(
+    target: Target,
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="With all that is below it.")] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a stopped or parked child for good.
+
+    Its name is free again; its conversations are gone, its documents and its workspace stay.
+    """
+    out = Output(as_json)
+    with client(data) as node, out.waiting(f"removing {target}"):
+        answer = node.remove(target, recursive=recursive)
+    out.document(answer)
+    out.say(f"{answer['address']} is removed ({answer['removed']} in all)")
+
+
+def start(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A stopped or parked child.")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a stopped or parked child again."""
+    out = Output(as_json)
+    with client(data) as node, out.waiting(f"starting {address}"):
+        answer = node.start(address)
+    out.document(answer)
+    pid = f", PID {answer['pid']}" if answer.get("pid") is not None else ""
+    out.say(f"{answer.get('address', address)} starts{pid}")
+
+
+def kill(
+    target: Target,
+    signal: Annotated[
+        Signal, typer.Option(help="term lets it end its turn in order, kill does not.")
+    ] = "term",
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a process, and all that is below it, an exit signal.
+
+    Its supervisor then does what the restart type says.
+    """
+    out = Output(as_json)
+    with client(data) as node, out.waiting(f"signalling {target}"):
+        answer = node.kill(target, signal=signal)
+    out.document(answer)
+    out.say(f"{signal} sent to {answer.get('address', target)}")

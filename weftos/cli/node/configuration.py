@@ -1,0 +1,71 @@
+"""Commands about the configuration: view, validate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weftos.cli.terminal.options import AsJson, Data, client, group
+from weftos.cli.terminal.output import Output
+from weftos.errors import WeftosError
+from weftos.operations.control import Json
+from weftos.paths import data_directory
+
+config = group("The configuration and its origins.")
+
+
+@config.command("view")
+def view(
+    file: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Instead of weftos.toml in the data directory."),
+    ] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every value with its origin.
+
+    Those of the running node; without one, those that a node started now would use.
+    """
+    out = Output(as_json)
+    place = data_directory(data)
+    running, values = _values(place, file)
+    out.document({"running": running, "values": values})
+    out.table(("KEY", "VALUE", "ORIGIN"), ([item["key"], item["value"], item["origin"]] for item in values))
+
+
+def _values(place: Path, file: Path | None) -> tuple[bool, list[Json]]:
+    """What the running node uses; without one, or for another file, what a node started now would use."""
+    if file is None:
+        try:
+            with client(place) as node:
+                return True, node.config()["values"]
+        except WeftosError as error:
+            if error.code != "not_running":
+                raise
+    from weftos.config.config import load
+
+    return False, load(place, file=file, environment=os.environ).view()
+
+
+@config.command("validate")
+def validate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A configuration file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check a file: every fault at once, with its line and the nearest right key."""
+    from weftos.cli.terminal.output import complain
+    from weftos.config.config import ConfigError, validate_file
+
+    out = Output(as_json)
+    try:
+        validate_file(file)
+    except ConfigError as error:
+        out.document({"valid": False, "faults": list(error.faults)})
+        complain(f"{file} cannot be used:\n" + "\n".join(f"  {fault}" for fault in error.faults))
+        raise typer.Exit(1) from None
+    out.document({"valid": True, "faults": []})
+    out.say(f"{file} is valid")

@@ -1,0 +1,319 @@
+"""Every setting of a node: sections, keys, types and defaults, and what a value must be.
+
+Here is only what a setting *is*. Where values come from, and in which order of force, is ``weftos.config.config``.
+A secret is never a value: a provider names the environment variable that holds its key.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from kernel.bounds import Bounds
+from kernel.bounds import check as check_bounds
+
+_BOUNDS = Bounds()
+LEXICAL = "lexical"
+
+_TOOL = re.compile(r"\*|[A-Za-z0-9_.-]{1,64}")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PETNAME = re.compile(r"[a-zA-Z0-9._-]{0,64}")
+_IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_ORIGIN = re.compile(r"weftos-[a-z2-7]{26}")
+_VARIABLE = re.compile(r"([A-Z_][A-Z0-9_]{0,127})?")
+_HOST_PORT = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
+
+
+def _matches(pattern: re.Pattern[str], words: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(words)
+        return text
+
+    return AfterValidator(check)
+
+
+Name = Annotated[str, _matches(_NAME, "a name is 1 to 64 letters, digits, _ or -")]
+ImportString = Annotated[str, Field(max_length=256), _matches(_IMPORT, 'must be "module:name"')]
+VariableName = Annotated[
+    str, _matches(_VARIABLE, "must be the NAME of an environment variable (capitals), not the key itself")
+]
+Directory = Annotated[
+    str, Field(max_length=4096), _matches(re.compile(r"/[^\x00]*"), "must be an absolute directory")
+]
+Limit = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+def _server_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be http://HOST... or https://HOST...")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must hold no user or password; name the key's variable in api_key_env")
+    if parts.query or parts.fragment:
+        raise ValueError("must have no ? or # part")
+    return url
+
+
+def _is_host_port(text: str, lowest_port: int) -> bool:
+    match = _HOST_PORT.fullmatch(text)
+    return match is not None and lowest_port <= int(match[2]) < 65_536
+
+
+def _mesh_address(text: str) -> str:
+    """``tcp://HOST:PORT``, which may be written without its beginning."""
+    place = text.removeprefix("tcp://")
+    if text and not _is_host_port(place, 1):
+        raise ValueError("must be HOST:PORT or tcp://HOST:PORT")
+    return f"tcp://{place}" if text else ""
+
+
+def _mesh_listen(text: str) -> str:
+    place = text.removeprefix("tcp://")
+    if text and not _is_host_port(place, 0):
+        raise ValueError("must be HOST:PORT or tcp://HOST:PORT; port 0 takes a free one")
+    return f"tcp://{place}" if text else ""
+
+
+def _ray_address(text: str) -> str:
+    if text and not _is_host_port(text, 1):
+        raise ValueError("must be HOST:PORT, the address of the cluster's head (not ray://, not auto)")
+    return text
+
+
+def _listen_address(text: str) -> str:
+    if text and not _is_host_port(text, 0):
+        raise ValueError("must be HOST:PORT; port 0 takes a free one")
+    return text
+
+
+class Section(BaseModel):
+    """A table of the file. Unknown keys are found, with better words, before pydantic sees them."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, validate_by_name=True
+    )
+
+
+class NodeSettings(Section):
+    """``name`` is a petname; the node's true name is the fingerprint of its first key.
+
+    ``ray_address``: attach to the Ray cluster there, whose token is in the file ``ray_token``, instead of starting
+    one. Its cells dial back to ``cells_listen``, by default a free port of the address that the cluster sees.
+    """
+
+    name: Annotated[str, _matches(_PETNAME, "a petname is up to 64 letters, digits, . _ or -")] = ""
+    engine: Literal["ray", "local"] = "ray"
+    ray_address: Annotated[str, Field(max_length=300), AfterValidator(_ray_address)] = ""
+    ray_token: Annotated[str, _matches(re.compile(r"(/[^\x00]{0,4095})?"), "must be an absolute path")] = ""
+    cells_listen: Annotated[str, Field(max_length=300), AfterValidator(_listen_address)] = ""
+
+    @model_validator(mode="after")
+    def _can_attach(self) -> NodeSettings:
+        if self.ray_address and self.engine != "ray":
+            raise ValueError(f'ray_address needs engine "ray", it is "{self.engine}"')
+        if self.ray_address and not self.ray_token:
+            raise ValueError("ray_address needs ray_token: the file that holds that cluster's token")
+        return self
+
+
+class MeshSettings(Section):
+    """``listen``: where peers may dial this node; empty: it only dials. ``join``: a node to dial at boot.
+
+    ``deadline_s``: how long a message to another node is carried before it is a dead letter.
+    """
+
+    listen: Annotated[str, Field(max_length=300), AfterValidator(_mesh_listen)] = ""
+    join: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] = ""
+    deadline_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 60.0
+
+
+class PeerSettings(Section):
+    """A node of the allow list; what is left out comes from ``weftos peer``. ``may``: send, ps, spawn, kill.
+
+    ``tools``: those that are used for it here; left out everywhere: those without effects; ``*``: every tool.
+    """
+
+    origin: Annotated[str, _matches(_ORIGIN, "must be what weftos node id prints on that node")] | None = None
+    address: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] | None = None
+    may: list[Literal["send", "ps", "spawn", "kill"]] | None = Field(default=None, max_length=4)
+    tools: list[Annotated[str, _matches(_TOOL, "must be a tool's name, or *")]] | None = Field(
+        default=None, max_length=1000
+    )
+
+
+class ProviderSettings(Section):
+    """A source of model answers."""
+
+    kind: Literal["openai", "offline"]
+    base_url: Annotated[str, Field(max_length=2048), AfterValidator(_server_url)] | None = None
+    api_key_env: VariableName = ""
+    model: Annotated[str, Field(max_length=256)] = ""
+    stream: bool = True
+    timeout_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 300.0
+
+    @model_validator(mode="after")
+    def _has_a_server(self) -> ProviderSettings:
+        if self.kind == "openai" and self.base_url is None:
+            raise ValueError('kind "openai" needs base_url')
+        return self
+
+
+class ModelSettings(Section):
+    """What a process gets that asks for no provider or model. Empty ``default_model``: the provider's own."""
+
+    default_provider: Name = "offline"
+    default_model: Annotated[str, Field(max_length=256)] = ""
+
+
+class ToolSettings(Section):
+    """A third-party tool. ``python_path`` is searched last, by its worker alone."""
+
+    import_: Annotated[ImportString, Field(alias="import")]
+    python_path: list[Directory] = Field(default_factory=list, max_length=32)
+
+
+class BehaviourSettings(Section):
+    """A third-party behaviour. ``shared`` lets its processes share a cell with others of the same package."""
+
+    import_: Annotated[ImportString, Field(alias="import")]
+    python_path: list[Directory] = Field(default_factory=list, max_length=32)
+    isolation: Literal["shared", "dedicated"] = "dedicated"
+
+
+class LimitSettings(Section):
+    """The bounds of the kernel that an operator has reason to change; all others are fixed."""
+
+    processes: Limit = _BOUNDS.processes
+    mailbox_messages: Limit = _BOUNDS.mailbox_messages
+    mailbox_bytes: Limit = _BOUNDS.mailbox_bytes
+    message_bytes: Limit = _BOUNDS.message_bytes
+    dead_letters: Limit = _BOUNDS.dead_letters
+    dead_letters_bytes: Limit = _BOUNDS.dead_letters_bytes
+    sessions: Limit = _BOUNDS.sessions
+    sessions_bytes: Limit = _BOUNDS.sessions_bytes
+    tool_result_bytes: Limit = _BOUNDS.tool_result_bytes
+    turn_timeout_s: Limit = int(_BOUNDS.turn_timeout_s)
+    operator_reserve: Limit = _BOUNDS.operator_reserve
+    agent_children: Limit = _BOUNDS.agent_children
+    agent_subtree: Limit = _BOUNDS.agent_subtree
+    peer_processes: Limit = _BOUNDS.peer_processes
+    agent_spawns_per_trace: Limit = _BOUNDS.agent_spawns_per_trace
+
+    @model_validator(mode="after")
+    def _fits(self) -> LimitSettings:
+        if faults := check_bounds(self.bounds()):
+            raise ValueError("; ".join(faults))
+        return self
+
+    def bounds(self) -> Bounds:
+        """The kernel's bounds with these values in place of its own."""
+        return replace(_BOUNDS, **self.model_dump())
+
+
+class MemorySettings(Section):
+    """``embedder``: ``lexical`` (pieces of words and no model: it knows nothing of meaning), or the provider that makes
+    vectors, with its ``model``; ``dimensions`` is what they must have, 0 for whatever comes first.
+    ``budget_tokens``: what an agent recalls before it asks its model, 0 for nothing.
+    """
+
+    embedder: Name = LEXICAL
+    model: Annotated[str, Field(max_length=256)] = ""
+    dimensions: Annotated[int, Field(ge=0, le=16_384)] = 0
+    budget_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
+
+
+class LedgerSettings(Section):
+    """``publish_s``: the published ledger (``ledger/``) is brought up to date at most so often. A segment of the
+    journal is closed when it is over ``segment_bytes``; when closed ones come to ``compact_bytes``, a snapshot takes
+    their place.
+    """
+
+    publish_s: Annotated[float, Field(ge=0.05, le=3600, allow_inf_nan=False)] = 1.0
+    segment_bytes: Annotated[int, Field(ge=4096, le=2**30)] = 64 * 2**20
+    compact_bytes: Annotated[int, Field(ge=4096, le=2**40)] = 64 * 2**20
+
+
+class LogSettings(Section):
+    """The node's log files: each at most ``max_bytes``, the newest and ``backups`` older ones are kept."""
+
+    max_bytes: Annotated[int, Field(ge=64 * 1024, le=2**31 - 1)] = 10 * 2**20
+    backups: Annotated[int, Field(ge=1, le=100)] = 5
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(Section):
+    """All sections. The provider ``offline`` always exists: no key, no network, and no language model."""
+
+    node: NodeSettings = NodeSettings()
+    mesh: MeshSettings = MeshSettings()
+    peers: dict[Name, PeerSettings] = Field(default_factory=dict, max_length=256)
+    providers: dict[Name, ProviderSettings] = Field(default_factory=dict, max_length=64)
+    model: ModelSettings = ModelSettings()
+    tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)
+    behaviours: dict[Name, BehaviourSettings] = Field(default_factory=dict, max_length=1000)
+    limits: LimitSettings = LimitSettings()
+    memory: MemorySettings = MemorySettings()
+    ledger: LedgerSettings = LedgerSettings()
+    logs: LogSettings = LogSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_offline(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(value.get("providers", {}), dict):
+            return value
+        return {**value, "providers": {"offline": {"kind": "offline"}, **value.get("providers", {})}}
+
+    @field_validator("behaviours")
+    @classmethod
+    def _agent_is_ours(cls, behaviours: dict[str, BehaviourSettings]) -> dict[str, BehaviourSettings]:
+        if "agent" in behaviours:
+            raise ValueError(
+                "agent is the behaviour that comes with weftos, which every spawn runs that names none: "
+                "choose another name"
+            )
+        return behaviours
+
+    @field_validator("model")
+    @classmethod
+    def _default_provider_exists(cls, model: ModelSettings, others: ValidationInfo) -> ModelSettings:
+        providers = others.data.get("providers")
+        if providers is not None and model.default_provider not in providers:
+            known = ", ".join(sorted(providers))
+            raise ValueError(f"default_provider is {model.default_provider}, but the providers are {known}")
+        return model
+
+    @field_validator("memory")
+    @classmethod
+    def _embedder_exists(cls, memory: MemorySettings, others: ValidationInfo) -> MemorySettings:
+        providers = others.data.get("providers")
+        if memory.embedder == LEXICAL or providers is None:
+            return memory
+        provider = providers.get(memory.embedder)
+        able = sorted(name for name, entry in providers.items() if entry.kind == "openai")
+        if provider is None or provider.kind != "openai":
+            known = ", ".join([LEXICAL, *able])
+            raise ValueError(f"embedder is {memory.embedder}, but what makes vectors is: {known}")
+        if not (memory.model or provider.model):
+            raise ValueError(f"model is empty: name the embedding model of {memory.embedder}")
+        return memory
+
+    def gateway(self) -> dict[str, Any]:
+        """What the gateway is told: names of variables, never a key."""
+        return {
+            "default": self.model.default_provider,
+            "default_model": self.model.default_model,
+            "providers": {name: provider.model_dump() for name, provider in self.providers.items()},
+        }

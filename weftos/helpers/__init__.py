@@ -1,0 +1,1 @@
+"""The helper processes of a node and the programs that they run."""

@@ -1,0 +1,150 @@
+"""Keeps the journal short: has a snapshot made of its sealed segments, and then has them removed.
+
+The snapshot is made by a process of its own (:mod:`weftos.helpers.compact`), so that it costs the node nothing but a
+share of the processor. What a snapshot covers is in the published ledger before it is made, and a segment goes only
+when both have what it held. Whatever fails is tried again later; the node runs on with a longer journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from chain.errors import ChainError
+from kernel.helper.offspring import OFFSPRING
+
+LOOK_S = 1.0
+RETRY_S = 60.0
+MAX_WORDS = 500
+
+Log = Callable[..., None]
+
+
+class CompactionError(Exception):
+    """A process of ours failed, or what its snapshot covers could not be removed; the message says why."""
+
+
+class Compactable(Protocol):
+    """What compaction needs of the ledger."""
+
+    @property
+    def sealed_bytes(self) -> int: ...
+
+    @property
+    def segment(self) -> tuple[int, bytes]: ...
+
+    @property
+    def snapshot_digest(self) -> bytes: ...
+
+    async def place_snapshot(self, group: int, digest: bytes) -> None: ...
+
+    async def publish(self) -> None: ...
+
+    async def drop_before(self, group: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """How the process is started. ``argv`` lacks the group."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: Path
+
+
+class Compaction:
+    """One node's. ``log(level, event, **fields)`` is told of each run."""
+
+    def __init__(self, ledger: Compactable, data: Path, child: Child, compact_bytes: int, log: Log) -> None:
+        self._ledger = ledger
+        self._child = child
+        self._compact_bytes = compact_bytes
+        self._log = log
+        self._one = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look now and then whether there is enough to be worth it."""
+        self._task = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        """Stop; a run under way is ended, and has changed nothing or all."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                if self._ledger.sealed_bytes >= self._compact_bytes:
+                    await self.run_to(self._ledger.segment[0])
+            except (CompactionError, OSError) as error:
+                self._log("error", "the journal could not be compacted", why=str(error))
+                await asyncio.sleep(RETRY_S)
+
+    async def run_to(self, group: int) -> None:
+        """Have everything before the segment that begins with ``group``, or a newer one, covered and removed.
+
+        Raises CompactionError.
+        """
+        async with self._one:
+            began = time.monotonic()
+            try:
+                await self._ledger.publish()
+                covered = await self._snapshot(group)
+                removed = await self._ledger.drop_before(covered["group"])
+            except (ChainError, OSError) as error:
+                raise CompactionError(str(error)) from error
+            took_s = round(time.monotonic() - began, 3)
+            self._log("info", "journal compacted", segments_removed=removed, took_s=took_s, **covered)
+
+    async def _snapshot(self, wanted: int) -> dict[str, Any]:
+        """Have one made of what the node itself has written, and stand behind it."""
+        group, checksum = self._ledger.segment
+        if group < wanted:
+            raise CompactionError(f"the present segment begins with group {group}, not yet with {wanted}")
+        told = ["--group", str(group), "--checksum", checksum.hex()]
+        if self._ledger.snapshot_digest:
+            told += ["--snapshot", self._ledger.snapshot_digest.hex()]
+        said = await run_child(Child([*self._child.argv, *told], self._child.env, self._child.cwd))
+        covered: dict[str, Any] = json.loads(said)
+        await self._ledger.place_snapshot(covered["group"], bytes.fromhex(covered["digest"]))
+        return covered
+
+
+async def run_child(child: Child, told: bytes = b"") -> bytes:
+    """Run a process to its end and return what it wrote. Raises CompactionError when it failed; a caller that is
+    cancelled ends it.
+    """
+    try:
+        with OFFSPRING.birth() as born:
+            process = await asyncio.create_subprocess_exec(
+                *child.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(child.env),
+                cwd=child.cwd,
+            )
+            born(process.pid)
+    except OSError as error:
+        raise CompactionError(f"cannot start {child.argv[3]}: {error}") from error
+    try:
+        said, complained = await process.communicate(told)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode:
+        words = complained.decode("utf-8", "replace").strip()[-MAX_WORDS:]
+        raise CompactionError(words or f"{child.argv[3]} ended with status {process.returncode}")
+    return said

@@ -1,0 +1,526 @@
+"""The one wiring place: builds the parts of a node in the order of recovery, and takes them down again.
+
+Order: lock the data directory; end everything of the old boot; replay; settle what is in doubt; then listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chain.clock import SteadyClock
+from chain.disk import Disk
+from chain.entry.draft import Draft
+from chain.entry.reader import Record
+from chain.errors import ChainError, ContradictedState
+from chain.keys.key_change import adopt_keys, load_candidates
+from chain.keys.keys import Keys
+from chain.ledger.ledger import Ledger
+from chain.state.binding import Unbound
+from kernel.bounds import STATE_LIMITS
+from kernel.cells.cell_table import CellLimits
+from kernel.cells.cells import Cells
+from kernel.cells.engine import Engine
+from kernel.cells.engine_ray import RayEngine
+from kernel.control.control import Control, NodeFacts
+from kernel.control.erasure_control import Erasures
+from kernel.helper.helpers import LinkedHelper
+from kernel.helper.nursery import Nursery
+from kernel.helper.os_session import DataLock, end_old_session, lock, read_boot, write_boot
+from kernel.kernel import BehaviourEntry, Environment, Kernel
+from kernel.memory.embeddings import Embeddings
+from kernel.process.processes import open_pids
+from kernel.state.agreement import Contradiction, DocumentCheck
+from kernel.state.recorder import Recorder, replay_into
+from kernel.state.state import State
+from kernel.state.state_snapshot import restore_state
+from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
+from kernel.upkeep.clock_watch import ClockWatch
+from kernel.upkeep.loop_lag import LoopLag
+from kernel.worker.workers import WorkerLimits, Workers, worker_command
+from mesh.identity.peers import Peer
+from mesh.mesh import Mesh
+from weftos import __version__
+from weftos.config.config import Config, load
+from weftos.config.settings import Settings
+from weftos.helpers.commands import archive_command, gateway_told
+from weftos.lifecycle.initialise import initialise
+from weftos.log.erased_logs import NODE_LOG, PROCESSES_LOG
+from weftos.log.log_files import read_last_of
+from weftos.log.logs import JsonLog, LoggingBridge
+from weftos.node.accepting import MOST_SAID, configured, contradictions, record_acceptance
+from weftos.node.archive_link import ArchiveLink
+from weftos.node.collector import Collector
+from weftos.node.engines import make_engine
+from weftos.node.mesh_wiring import make_mesh, open_mesh
+from weftos.node.runtime import make_runtime, remove_recorded
+from weftos.ownership import check_configuration, check_own_place
+from weftos.paths import has_data
+from weftos.sealed_environment import secrets_of
+from weftos.upkeep.key_rotation import KeyRotation
+from weftos.upkeep.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from weftos.api.listener import Listener
+
+AGENT = BehaviourEntry("agent", "cognition.agent:Agent")
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What ``weftos up`` was told."""
+
+    data: Path
+    name: str | None = None
+    config: Path | None = None
+    engine: str | None = None
+    ray_address: str | None = None
+    ray_token: Path | None = None
+    listen: str | None = None
+    join: str | None = None
+    token: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The variables the node was started with, provider keys among them; its own environment lacks them."""
+    accept_state: str | None = None
+
+    def flags(self) -> dict[str, str | None]:
+        """Those that are settings, by their dotted keys. ``token``, the join token's file, is none, nor is
+        ``accept_state``: why a person takes over state that the keys have not signed.
+        """
+        return {
+            "node.name": self.name,
+            "node.engine": self.engine,
+            "node.ray_address": self.ray_address,
+            "node.ray_token": str(self.ray_token) if self.ray_token else None,
+            "mesh.listen": self.listen,
+            "mesh.join": self.join,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the running parts stand on: everything up to the replayed journal."""
+
+    data: Path
+    held: DataLock
+    config: Config
+    state: State
+    ledger: Ledger
+    runtime: Path
+    boot: int
+    log: JsonLog
+    processes_log: JsonLog
+    """What processes log; in a file of its own, which takes no place from the node's."""
+    clock: SteadyClock
+    provider_keys: Mapping[str, str] = field(repr=False)
+    """By their variables: for the gateway, and for what must not get into a log."""
+    nursery: Nursery
+    """Of the gateway; it was begun before there was anything to know."""
+
+    @property
+    def keys(self) -> Keys:
+        """Those in force."""
+        return self.ledger.keys
+
+    @property
+    def logs(self) -> Path:
+        return self.data / "logs"
+
+    @property
+    def name(self) -> str:
+        """The petname, by default that of the data directory."""
+        return self.config.settings.node.name or self.data.name
+
+    @property
+    def engine(self) -> str:
+        return self.config.settings.node.engine
+
+
+class CellsChild:
+    """The engine of the cells (for Ray: the placer) as a child of ``/kernel``."""
+
+    def __init__(self, cells: Cells, engine: Engine) -> None:
+        self._cells = cells
+        self._engine = engine
+        self._opened = False
+        self.on_death: Callable[[str], None] = lambda why: None
+
+    @property
+    def os_pid(self) -> int:
+        return self._engine.os_pid if isinstance(self._engine, RayEngine) else os.getpid()
+
+    async def start(self, on_death: Callable[[str], None]) -> None:
+        self.on_death = on_death
+        if self._opened:
+            await self._cells.open_engine()
+        else:
+            self._opened = True
+            await self._cells.open()
+
+    async def stop(self) -> None:
+        """The cells are closed by the kernel, which closes the engine."""
+
+
+class NodeGateway:
+    """The gateway as the model calls see it."""
+
+    def __init__(self, helper: LinkedHelper, settings: Settings) -> None:
+        self._helper = helper
+        self._settings = settings
+
+    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = await self._helper.request("ask", request)
+        return answer
+
+    def cancel(self, stream: str) -> None:
+        self._helper.notify("cancel", {"stream_id": stream})
+
+    def resolve(self, provider: str, model: str) -> tuple[str, str]:
+        """The configured defaults in place of an empty provider or model, as the gateway applies them."""
+        chosen = self._settings.model
+        known = self._settings.providers.get(provider or chosen.default_provider)
+        if not provider:
+            model = model or chosen.default_model
+        return provider or chosen.default_provider, model or (known.model if known is not None else "")
+
+
+@dataclass(slots=True)
+class Node:
+    """A running node."""
+
+    ground: Ground
+    kernel: Kernel
+    mesh: Mesh
+    listener: Listener
+    lag: LoopLag
+    clock: ClockWatch
+    upkeep: Upkeep
+    collector: Collector
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    why: str = ""
+
+    def stop(self, why: str) -> None:
+        """Begin a clean stop."""
+        self.why = self.why or why
+        self.stopping.set()
+
+    async def stopped(self) -> None:
+        await self.stopping.wait()
+
+    def ready(self) -> dict[str, Any]:
+        """The last line on the ready descriptor."""
+        ground = self.ground
+        return {
+            "ready": True,
+            "name": ground.name,
+            "origin": ground.keys.origin,
+            "boot": f"{ground.boot:016x}",
+            "engine": ground.engine,
+            "socket": str(ground.runtime / "control.sock"),
+            "listen": self.kernel.remote.address,
+        }
+
+    async def close(self) -> None:
+        """Stop listening, then what runs, then the ledger; remove the runtime directory."""
+        ground = self.ground
+        await self.listener.stop()
+        self.lag.stop()
+        self.collector.stop()
+        self.clock.stop()
+        await self.upkeep.close()
+        await self.kernel.remote.close()
+        await self.mesh.close()
+        await self.kernel.close()
+        try:
+            if ground.ledger.read_only is None:
+                body = {"boot": f"{ground.boot:016x}", "reason": self.why[:200]}
+                ground.ledger.commit([Draft("node.stopped", body)], durable=True)
+            await ground.ledger.close()
+        except ChainError as error:
+            ground.log.log("error", "the ledger could not be closed", why=str(error))
+            raise
+        finally:
+            ground.log.close()
+            ground.processes_log.close()
+            shutil.rmtree(ground.runtime, ignore_errors=True)
+            ground.held.close()
+
+
+async def start(options: Options, nursery: Nursery, report: Report) -> Node:
+    """Boot a node; ``nursery`` bears its gateway. Raises WeftosError, ConfigError, KernelError, ChainError, HelperOver
+    or OSError; then nothing is left.
+    """
+    data = options.data.absolute()
+    if not has_data(data):
+        report("making the data directory")
+        initialise(data)
+    check_own_place(data)
+    held = lock(data)
+    try:
+        ground = await _recover(options, data, held, nursery, report)
+        return await _build(ground, options.token, report)
+    except BaseException:
+        held.close()
+        raise
+
+
+async def _recover(options: Options, data: Path, held: DataLock, nursery: Nursery, report: Report) -> Ground:
+    """End the old boot and replay the journal."""
+    if options.config is not None and options.config.exists():
+        check_configuration(options.config.absolute())
+    config = load(data, file=options.config, flags=options.flags(), environment=options.environment)
+    keys_given = secrets_of(config.secret_variables(), options.environment)
+    before = read_boot(data)
+    ended = end_old_session(data)
+    if before is not None and not remove_recorded(Path(before.runtime), data):
+        report(f"somebody else has made {before.runtime} since: left alone")
+    if ended:
+        report(f"ended {ended} processes of the last run")
+    keys, *others = load_candidates(data)
+    bounds = config.settings.limits.bounds()
+    state = State(*(getattr(bounds, name) for name in STATE_LIMITS))
+    clock = SteadyClock()
+    report("reading the journal")
+    documents = DocumentCheck()
+
+    def replay(record: Record) -> None:
+        documents(record)
+        replay_into(state, record)
+
+    found: list[Unbound | Contradiction] = []
+
+    def agree(unbound: tuple[Unbound, ...]) -> None:
+        found[:] = [*unbound, *contradictions(data, state, documents.found, Disk())]
+        if found and options.accept_state is None:
+            raise ContradictedState(_said(found))
+
+    ledger = await asyncio.to_thread(
+        Ledger.open,
+        data,
+        keys,
+        others=others,
+        now_us=clock.now_us,
+        replay=replay,
+        restore=lambda found: restore_state(state, found),
+        segment_bytes=config.settings.ledger.segment_bytes,
+        publish_s=config.settings.ledger.publish_s,
+        accept=options.accept_state is not None,
+        agree=agree,
+    )
+    adopt_keys(data, ledger.keys, Disk())
+    runtime = make_runtime(data)
+    boot = secrets.randbits(63)
+    write_boot(data, boot, runtime)
+    log = _open_log(config, data / "logs" / NODE_LOG, keys_given)
+    root = logging.getLogger()
+    root.handlers[:] = [LoggingBridge(log)]
+    root.setLevel(logging.INFO)
+    processes_log = _open_log(config, data / "logs" / PROCESSES_LOG, keys_given)
+    if ended or ledger.recovery.torn_bytes:
+        log.log("warning", "recovered", ended_processes=ended, torn_bytes=ledger.recovery.torn_bytes)
+    clock.not_before(ledger.last_time_us)
+    ledger.on_fault(lambda part, why: _log_fault(log, part, why))
+    ledger.start(asyncio.get_running_loop())
+    if found and options.accept_state is not None:
+        await record_acceptance(Recorder(ledger, state), found, options.accept_state)
+        log.log("warning", "state was accepted", what=_said(found))
+        report(f"accepted, and recorded: {_said(found)}")
+    return Ground(
+        data, held, config, state, ledger, runtime, boot, log, processes_log, clock, keys_given, nursery
+    )
+
+
+def _said(found: Sequence[Unbound | Contradiction]) -> str:
+    return "; ".join(map(str, found[:MOST_SAID]))
+
+
+def _log_fault(log: JsonLog, part: str, why: str | None) -> None:
+    if why is None:
+        log.log("info", "the ledger goes on", part=part)
+    else:
+        log.log("error", "the ledger has a fault", part=part, why=why)
+
+
+def _open_log(config: Config, file: Path, keys_given: Mapping[str, str]) -> JsonLog:
+    settings = config.settings.logs
+    return JsonLog(
+        file,
+        max_bytes=settings.max_bytes,
+        backups=settings.backups,
+        level=settings.level,
+        secrets=list(keys_given.values()),
+    )
+
+
+async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
+    """Everything that runs, in the order in which it may be heard.
+
+    The control API is imported only when the process tree starts: it takes longer than all of the rest.
+    """
+    kernel, gateway, archive = await _kernel(ground, report)
+    engine, entrance = make_engine(
+        ground.config.settings.node, ground.keys.origin, ground.boot, ground.runtime, ground.logs
+    )
+    bounds = kernel.env.bounds
+    limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
+    runtime = ground.runtime
+    kernel.cells = Cells(engine, ground.boot, entrance, runtime / "slots", kernel, limits)
+    lag = LoopLag()
+    clock = ClockWatch(ground.clock.ahead_us, kernel.recorder, kernel.env.log)
+    upkeep = Upkeep(
+        ground.data, runtime, ground.config.settings, kernel.recorder, archive.ask, ground.log.log
+    )
+    facts = _facts(ground, archive, lag, lambda why: node.stop(why), upkeep.erasures)
+    facts = replace(facts, rotate=lambda reason: rotation.rotate(reason), clock_ahead_s=clock.ahead_s)
+    settings = ground.config.settings
+    mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, kernel.remote)
+    rotation = KeyRotation(
+        ground.data,
+        kernel.recorder,
+        lambda keys: kernel.workers.accept(keys.ed25519.text),
+        mesh.rekey,
+        kernel.env.log,
+    )
+    _record_boot(ground, kernel.recorder, [view.peer for view in mesh.peers()])
+    cells = CellsChild(kernel.cells, engine)
+    kernel.on_engine_lost = lambda why: cells.on_death(why)
+    kernel.helpers.add("placer" if engine.name == "ray" else "cells", cells)
+    kernel.helpers.add("gateway", gateway)
+    kernel.helpers.add("archive", archive.helper, archive.tell)
+    ground.ledger.on_group(archive.group)
+    report("starting the process tree")
+    kernel.boot()
+    await ground.ledger.barrier()
+    await open_mesh(mesh, kernel.remote, settings, token)
+    doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
+    listener: Listener = doors.Listener(Control(kernel, facts), runtime / "control.sock")
+    node = Node(ground, kernel, mesh, listener, lag, clock, upkeep, Collector())
+    await listener.start()
+    node.collector.start()
+    lag.start()
+    clock.start()
+    upkeep.start()
+    return node
+
+
+async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper, ArchiveLink]:
+    """The kernel with its tools, and the helpers it will ask."""
+    config, runtime, logs, boot = ground.config, ground.runtime, ground.logs, ground.boot
+    tools = config.settings.tools.items()
+    sources = [ToolSource(name, tool.import_, tuple(tool.python_path)) for name, tool in tools]
+    limits = WorkerLimits()
+    workers = Workers(
+        boot,
+        ground.keys.ed25519.text,
+        lambda name: worker_command(name, runtime, logs, limits),
+        sources,
+        lambda name, os_pid: kernel.helpers.worker(name, os_pid),
+        limits,
+    )
+    recorder = Recorder(ground.ledger, ground.state)
+    ground.nursery.tell(gateway_told(config, ground.provider_keys), logs / "gateway.log")
+    gateway = LinkedHelper(ground.nursery, boot, lambda op, args: _tokens(kernel, op, args))
+    helper = LinkedHelper(
+        archive_command(config, ground.data, runtime, logs),
+        boot,
+        lambda op, args: embeddings.notice(op, args),
+    )
+    embeddings = Embeddings(gateway.request, helper.request)
+    archive = ArchiveLink(helper, ground.ledger)
+
+    def note(event: str, **fields: Any) -> None:
+        log = ground.processes_log if event == "agent" else ground.log
+        log.log("info", event, **fields)
+
+    env = Environment(
+        boot,
+        replace(config.settings.limits.bounds(), carriage_s=config.settings.mesh.deadline_s),
+        _behaviours(config),
+        note,
+        archive.ask,
+    )
+    kernel = Kernel(
+        recorder,
+        open_pids(recorder),
+        Registry(builtin_declarations()),
+        workers,
+        NodeGateway(gateway, config.settings),
+        env,
+    )
+    if sources:
+        report("asking the workers for their tools")
+        kernel.use_tools(await _registry(workers, sources, ground.log, report))
+    return kernel, gateway, archive
+
+
+async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, report: Report) -> Registry:
+    """Built-in and configured tools. One that cannot be used is left out, and the log says why."""
+    described = await workers.describe()
+    for name, fault in described.faults.items():
+        log.log("error", "tool not usable", tool=name, why=fault)
+        report(f"tool {name} is not usable: {fault}")
+    return Registry([*builtin_declarations(), *described.declarations], sources)
+
+
+def _facts(
+    ground: Ground, archive: ArchiveLink, lag: LoopLag, shutdown: Report, erasures: Erasures
+) -> NodeFacts:
+    logs = (ground.logs / NODE_LOG, ground.logs / PROCESSES_LOG)
+    return NodeFacts(
+        name=ground.name,
+        origin=ground.keys.origin,
+        version=__version__,
+        engine=ground.engine,
+        data=ground.data,
+        runtime=ground.runtime,
+        providers=frozenset(ground.config.settings.providers),
+        config_view=ground.config.view,
+        read_logs=lambda address, limit: read_last_of(logs, limit, {"address": address}),
+        archive=archive.ask,
+        shutdown=shutdown,
+        loop_lag=lag,
+        erasures=erasures,
+    )
+
+
+def _record_boot(ground: Ground, recorder: Recorder, peers: Sequence[Peer]) -> None:
+    body = {
+        "boot": f"{ground.boot:016x}",
+        "version": __version__,
+        "engine": ground.engine,
+        "name": ground.name,
+        "origin": ground.keys.origin,
+        "ed25519": ground.keys.ed25519.text,
+        "ml_dsa_65": ground.keys.mldsa.text,
+        "recovered_groups": ground.ledger.recovery.groups,
+        "torn_bytes": ground.ledger.recovery.torn_bytes,
+        **configured(ground.config.settings, peers, ground.state.configured),
+    }
+    recorder.commit([Draft("node.booted", body)], durable=True)
+
+
+def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
+    told = {"recall_tokens": config.settings.memory.budget_tokens}
+    known = {AGENT.name: replace(AGENT, config=told)}
+    for name, entry in config.settings.behaviours.items():
+        package = f"{entry.import_.partition(':')[0].partition('.')[0]}|{':'.join(entry.python_path)}"
+        known[name] = BehaviourEntry(name, entry.import_, tuple(entry.python_path), entry.isolation, package)
+    return known
+
+
+def _tokens(kernel: Kernel, op: str, args: dict[str, Any]) -> None:
+    """What the gateway streams, for whoever watches."""
+    stream = args.get("stream_id")
+    if op == "delta" and isinstance(stream, str):
+        shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
+        kernel.model_calls.delta(stream, {"event": "delta", **shown})

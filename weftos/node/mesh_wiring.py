@@ -1,0 +1,63 @@
+"""The mesh of a node: made of its keys and its configuration, given to the kernel, opened, and joined."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from chain.keys.keys import Keys
+from kernel.peer.remote import Remote
+from mesh.errors import MeshError
+from mesh.identity.identity import NAME_PATTERN, Identity, NoiseKey
+from mesh.identity.tokens import JoinToken
+from mesh.links.links import Links
+from mesh.links.zmq_link import ZmqWire
+from mesh.mesh import Mesh
+from weftos.config.settings import Settings
+from weftos.errors import WeftosError
+
+_MAX_TOKEN_BYTES = 1024
+
+
+def make_mesh(data: Path, keys: Keys, name: str, boot: int, settings: Settings, remote: Remote) -> Mesh:
+    """The node's mesh, not open yet. Raises WeftosError for files or tables that cannot be used."""
+    hint = name if re.fullmatch(NAME_PATTERN, name) else "node"
+    tables = {
+        peer: {key: value for key, value in table.model_dump().items() if value is not None}
+        for peer, table in settings.peers.items()
+    }
+    try:
+        me = Identity(keys, NoiseKey.create_or_load(data / "keys"), hint, f"{boot:016x}")
+        mesh = Mesh(me, data / "mesh", Links(me, ZmqWire()), remote, tables)
+    except MeshError as error:
+        raise WeftosError(f"the mesh cannot be set up: {error}", "conflict") from error
+    remote.join_mesh(mesh, name)
+    return mesh
+
+
+async def open_mesh(mesh: Mesh, remote: Remote, settings: Settings, token: Path | None) -> None:
+    """Listen where the configuration says, call the peers, and join. Raises WeftosError."""
+    listen, join = settings.mesh.listen or None, settings.mesh.join
+    joining = _token(token) if token is not None else None
+    if join and joining is None and all(view.peer.address != join for view in mesh.peers()):
+        raise WeftosError(
+            f"{join} is no peer's address: give the join token of that node too (--token FILE), or add it with "
+            "weftos peer add",
+            "invalid",
+        )
+    try:
+        remote.opened(await mesh.open(listen))
+    except MeshError as error:
+        raise WeftosError(f"the mesh cannot listen: {error}", "conflict") from error
+    if join and joining is not None:
+        mesh.join(join, joining)
+
+
+def _token(path: Path) -> JoinToken:
+    try:
+        with path.open("rb") as file:
+            return JoinToken.parse(file.read(_MAX_TOKEN_BYTES).decode("utf-8", "replace"))
+    except OSError as error:
+        raise WeftosError(f"the join token cannot be read: {error}", "not_found") from error
+    except MeshError as error:
+        raise WeftosError(f"{path}: {error}", "invalid") from error

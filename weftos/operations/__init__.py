@@ -1,0 +1,1 @@
+"""What the doors ask of the kernel."""

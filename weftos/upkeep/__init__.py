@@ -1,0 +1,1 @@
+"""Upkeep of a running node: erasing, compaction, key rotation."""
