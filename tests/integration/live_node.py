@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import re
+import secrets
 import select
 import shutil
 import signal
@@ -29,7 +30,7 @@ from weftos import Client, WeftosError
 
 WAIT_S = HANG_S
 KEY_VARIABLE = "PROBE_PROVIDER_KEY"
-KEY = "sk-of-the-tests-" + "7d1f0c"
+KEY = "sk-of-the-tests-" + secrets.token_hex(8)  # nobody else's: the tests of other nodes run beside these
 _SEES_ALL = (19, 21, 38)  # CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: with them root reads every process
 _PR_CAPBSET_DROP = 24
 _prctl = ctypes.CDLL(None).prctl
