@@ -60,6 +60,10 @@ check: setup
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
+# Hundreds of interpreters start here: each would compile what the one before it has, were it not kept, whatever the
+# caller's environment says.
+test prove: export PYTHONDONTWRITEBYTECODE :=
+
 test: setup
 	$(PY) -m pytest -m "not slow" --numprocesses 2
 

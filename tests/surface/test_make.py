@@ -74,6 +74,19 @@ def test_every_target_installs_first_and_asks_for_the_requirements_before(target
     )
 
 
+@pytest.mark.parametrize("target", ["test", "prove"])
+def test_what_is_compiled_is_kept_for_the_next_interpreter_also_where_the_caller_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    said, python, installed = (tmp_path / name for name in ("said", "python", "installed"))
+    installed.touch()
+    python.write_text(f'#!/bin/sh\nprintf "<%s>" "$PYTHONDONTWRITEBYTECODE" > {said}\n')
+    python.chmod(0o700)
+    done = make("--assume-old=requirements", target, f"PY={python}", f"STAMP={installed}")
+    assert (done.returncode, said.read_text()) == (0, "<>"), done.stderr
+
+
 def test_ci_runs_exactly_check_and_test() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     assert [line for line in lines if line.startswith("make")] == ["make check", "make test"]
