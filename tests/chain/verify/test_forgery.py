@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.chain.twins.published import FIRST, SECOND, STRANGER, Published, Signer, note
-from tests.chain.twins.sceptic import ask, isolated_packages
+from tests.chain.twins.sceptic import Sceptic
 from tests.chain.twins.verdicts import verify_says
 
 SIZE = 60
@@ -22,16 +22,17 @@ Says = Callable[[Path, tuple[str, ...], Path | None], bool]
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory):
-    return isolated_packages(tmp_path_factory.mktemp("sceptic") / "packages")
+def sceptic(tmp_path_factory):
+    with Sceptic(tmp_path_factory.mktemp("sceptic")) as sceptic:
+        yield sceptic
 
 
 @pytest.fixture(params=["verify", "sceptic"])
-def says(request, packages) -> Says:
+def says(request, sceptic) -> Says:
     """Whether the verifier of this name accepts a ledger."""
     if request.param == "verify":
         return verify_says
-    return lambda ledger, vkeys, seen: ask(packages, ledger, vkeys, seen).verified
+    return lambda ledger, vkeys, seen: sceptic.ask(ledger, vkeys, seen).verified
 
 
 def forger(real: Signer, broken: str) -> Signer:

@@ -10,7 +10,7 @@ import pytest
 from tests.chain.twins import damage, published
 from tests.chain.twins.damage import SIZE
 from tests.chain.twins.published import FIRST, SECOND, STRANGER, THIRD
-from tests.chain.twins.sceptic import SCRIPT, ask, isolated_packages, run_isolated
+from tests.chain.twins.sceptic import SCRIPT, Sceptic, ask, isolated_packages, run_isolated
 from tests.chain.twins.verdicts import verify_says
 
 FULL = dict(damage.damaged_bundles(partial=False))
@@ -29,12 +29,18 @@ def intact(tmp_path_factory):
     return damage.intact().write_tiles(tmp_path_factory.mktemp("intact") / "ledger")
 
 
+@pytest.fixture(scope="module")
+def sceptic(tmp_path_factory):
+    with Sceptic(tmp_path_factory.mktemp("asked")) as sceptic:
+        yield sceptic
+
+
 @pytest.fixture
-def verified(packages):
+def verified(sceptic):
     """Whether a ledger is verified: by the script and by weftos alike."""
 
     def both(ledger, vkeys, seen=None):
-        verdict = ask(packages, ledger, vkeys, seen)
+        verdict = sceptic.ask(ledger, vkeys, seen)
         assert verdict.verified is verify_says(ledger, vkeys, seen), verdict.output
         return verdict.verified
 
