@@ -52,7 +52,7 @@ def node(data: Path) -> Iterator[Client]:
 
 def raw(data: Path) -> httpx.Client:
     return httpx.Client(
-        transport=httpx.HTTPTransport(uds=str(data / "control.sock")),
+        transport=httpx.HTTPTransport(uds=str(data / "control.sock"), verify=False),
         base_url="http://weftos",
         timeout=HANG_S,
     )
@@ -333,6 +333,16 @@ def test_what_is_no_text_is_refused_before_it_is_sent(node: Client) -> None:
         with pytest.raises(WeftosError, match="UTF-8") as caught:
             said()
         assert caught.value.code == "invalid"
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_certificates_are_nothing_to_a_client_of_a_unix_socket(
+    twin: Twin, data: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setattr("ssl.SSLContext.load_verify_locations", None)
+    with Client(data) as node:
+        assert node.status()["name"] == "twin"
 
 
 def test_an_unreadable_boot_file_is_an_error_with_its_name(tmp_path: Path) -> None:
