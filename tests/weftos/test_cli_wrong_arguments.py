@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from tests.surface.test_command_line import leaves
 from tests.weftos.cli.test_cli import Shell
 from tests.weftos.twins.control_twin import Twin, served
-from weftos.cli.app import app
+from tests.weftos.twins.whole import WHOLE
 
 HOSTILE = {
     "control": "a\x1b[31mb\x07\rc",
@@ -30,7 +29,6 @@ PATHS = {
     "no directory": "file/below",
     "no user": "~nobody-of-that-name/x",
 }
-WHOLE = get_command(app)  # built once: typer builds it anew for every command line
 COMMANDS = {" ".join(path): command for path, command in leaves(WHOLE)}
 STARTS = {
     "up",
@@ -41,13 +39,23 @@ ARCHIVE = {"chain sql", "chain rebuild"}  # the twin has none
 MOST = 12_000
 
 
+def arguments(name: str) -> list[str]:
+    """One for each that the command takes."""
+    return ["2" for one in COMMANDS[name].params if one.param_type_name == "argument"]
+
+
+def misuses(name: str) -> Iterator[tuple[str, ...]]:
+    """Command lines that are no use of it, and so never reach a node."""
+    yield *name.split(), "--no-such\x1boption"
+    yield *name.split(), *arguments(name), "one\x1b", "too" * 2**20, "many"
+
+
 def lines(name: str, values: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """Command lines with one hostile value each, in place of each argument and of each option's value."""
-    parameters = COMMANDS[name].params
-    good = ["2" for one in parameters if one.param_type_name == "argument"]
-    options = [one.opts[0] for one in parameters if one.param_type_name == "option" and not one.is_flag]
-    yield *name.split(), "--no-such\x1boption"
-    yield *name.split(), *good, "one\x1b", "too" * 2**20, "many"
+    good = arguments(name)
+    options = [
+        one.opts[0] for one in COMMANDS[name].params if one.param_type_name == "option" and not one.is_flag
+    ]
     for value in () if name in STARTS else values:
         for at in range(len(good)):
             yield *name.split(), *good[:at], "--", value, *good[at + 1 :]
@@ -71,7 +79,6 @@ def shell(
     (tmp_path / "file").write_bytes(bytes(range(256)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.setattr("weftos.cli.app.app", WHOLE)
     return Shell(data, monkeypatch, capsys)
 
 
@@ -80,7 +87,8 @@ def test_a_wrong_argument_is_answered_in_words(name: str, shell: Shell) -> None:
     runs = (shell.data / "boot.json").exists()
     if runs and name in ARCHIVE:
         pytest.skip("the twin has no archive")
-    for line in lines(name, [*HOSTILE.values(), *(() if runs else PATHS.values())]):
+    wrong = lines(name, [*HOSTILE.values(), *(() if runs else PATHS.values())])
+    for line in wrong if runs else (*misuses(name), *wrong):
         status, out, err = shell.run(*line)
         shown = " ".join(line)[:80]
         assert status in (0, 1, 2), shown
