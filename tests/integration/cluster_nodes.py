@@ -1,4 +1,4 @@
-"""Real nodes on loopback, joined by tokens over real ZeroMQ, each command a process of its own."""
+"""Real nodes on loopback, joined by tokens over real ZeroMQ."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.helper.os_session import read_boot, session_members
+from tests.integration.commands import command
 from tests.patience import HANG_S
 from tests.prove.processes import kill
 from weftos import Client, WeftosError
@@ -36,9 +37,12 @@ class RealNode:
         self._environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
 
     def run(self, *words: str) -> tuple[int, str, str]:
-        """Exit status, stdout, stderr of one command."""
-        command = [sys.executable, "-P", "-m", "weftos", *words, "--data", str(self.data)]
-        done = subprocess.run(command, capture_output=True, text=True, env=self._environment, timeout=HANG_S)
+        """Exit status, stdout, stderr of one command; what starts a node is a process of its own."""
+        words = (*words, "--data", str(self.data))
+        if words[0] != "up":
+            return command(self._environment, *words)
+        argv = [sys.executable, "-P", "-m", "weftos", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, env=self._environment, timeout=HANG_S)
         return done.returncode, done.stdout, done.stderr
 
     def json(self, *words: str) -> Any:

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from chain.entry.reader import EntryRecord, read_records
 from chain.verify.verify import Report, verify
+from tests.integration.commands import command
 from tests.patience import HANG_S
 from weftos import Client, WeftosError
 
@@ -281,9 +282,13 @@ class LiveNode:
     # -- as a person does it -------------------------------------------------------------------------------------
 
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One command of the command line."""
+        """One command of the command line, in an interpreter of its own."""
         argv = [sys.executable, "-P", "-m", "weftos", *words]
         return subprocess.run(argv, capture_output=True, text=True, timeout=HANG_S, env=self.variables())
+
+    def command(self, *words: str) -> tuple[int, str, str]:
+        """Exit status, stdout, stderr of one command in this process."""
+        return command(self.variables(), *words)
 
     def agent(
         self, name: str, model: str, tools: Sequence[str] = ("calculator",), provider: str = "scripted"

@@ -13,9 +13,9 @@ from tests.integration.live_node import WAIT_S, LiveNode, until
 
 
 def document(node: LiveNode, *words: str) -> Any:
-    done = node.cli(*words, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    status, out, err = node.command(*words, "--json")
+    assert status == 0, err
+    return json.loads(out)
 
 
 def test_what_happens_is_followed_explained_and_proved_while_the_node_runs(
@@ -62,7 +62,7 @@ def test_what_happens_is_followed_explained_and_proved_while_the_node_runs(
     assert document(node, "chain", "stats")["kinds"]["tool.outcome"] == 2
 
     keys = tmp_path / "keys"
-    keys.write_text(node.cli("chain", "key").stdout)
+    keys.write_text(node.command("chain", "key")[1])
     until(
         lambda: document(node, "chain", "status")["published_size"] > outcome["seq"],
         "what happened is published",

@@ -23,12 +23,12 @@ class Terminal:
 
     def __init__(self, place: Path) -> None:
         self.data = place / "data"
-        self._environment = {**os.environ, "WEFTOS_DATA": str(self.data), "XDG_RUNTIME_DIR": str(place)}
+        self.environment = {**os.environ, "WEFTOS_DATA": str(self.data), "XDG_RUNTIME_DIR": str(place)}
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-P", "-m", "weftos", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, text=True, env=self._environment, **pipes)  # type: ignore[call-overload, no-any-return]  # pipes as data
+        return subprocess.Popen(command, text=True, env=self.environment, **pipes)  # type: ignore[call-overload, no-any-return]  # pipes as data
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Exit status, stdout, stderr."""

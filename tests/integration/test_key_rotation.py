@@ -13,10 +13,14 @@ TOOLS = ("calculator", "count", "look")
 FIVE_CALLS = ("calculator", "file_write", "file_read", "file_list")
 
 
+def said(node: LiveNode, *words: str) -> str:
+    status, out, err = node.command(*words)
+    assert status == 0, err
+    return out
+
+
 def rotate(node: LiveNode, reason: str) -> dict[str, Any]:
-    done = node.cli("chain", "rotate", "--reason", reason, "--json")
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(said(node, "chain", "rotate", "--reason", reason, "--json"))
     return answer
 
 
@@ -50,13 +54,13 @@ def test_calls_go_on_under_new_keys_and_after_restarts(fresh: LiveNode, effects:
 
 def test_the_keys_are_shown_as_they_are_and_were(fresh: LiveNode) -> None:
     origin = fresh.up()["origin"]
-    first = fresh.cli("chain", "key").stdout
-    assert fresh.cli("chain", "key", "--all").stdout == first
+    first = said(fresh, "chain", "key")
+    assert said(fresh, "chain", "key", "--all") == first
     changed = [rotate(fresh, reason) for reason in ("one", "two")]
     pairs = load_pairs(fresh.data / "keys")
     assert len(pairs) == 3 and first == pairs[0].text
-    assert fresh.cli("chain", "key").stdout == pairs[-1].text
-    assert fresh.cli("chain", "key", "--all").stdout == "".join(pair.text for pair in pairs)
-    shown = json.loads(fresh.cli("chain", "key", "--all", "--json").stdout)
+    assert said(fresh, "chain", "key") == pairs[-1].text
+    assert said(fresh, "chain", "key", "--all") == "".join(pair.text for pair in pairs)
+    shown = json.loads(said(fresh, "chain", "key", "--all", "--json"))
     assert (shown["origin"], shown["ed25519"]) == (origin, changed[-1]["ed25519"])
     assert [row["ml_dsa_65"] for row in shown["all"][1:]] == [answer["ml_dsa_65"] for answer in changed]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.commands import command
 from tests.integration.test_command_line import Terminal
 from tests.patience import HANG_S
 from tests.servers.embeddings import embedding_server
@@ -20,10 +21,19 @@ TOOLS = "memory_write,memory_search,memory_read"
 LIMIT = 40
 
 
+class Desk(Terminal):
+    """A terminal whose commands run in this process, but for those that start a node."""
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        if arguments[0] == "up":
+            return super().run(*arguments)
+        return command(self.environment, *arguments)
+
+
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
     with tempfile.TemporaryDirectory(prefix="w-") as place:
-        terminal = Terminal(Path(place))
+        terminal = Desk(Path(place))
         yield terminal
         if terminal.data.exists():
             terminal.run("down")
