@@ -94,8 +94,8 @@ class Recorder:
             raise LedgerUnavailable(f"{len(self._backlog)} units of records wait for the disk")
 
     def when_writable(self, key: Hashable, call: Callable[[], None]) -> None:
-        """Have ``call`` made once, on the loop, when the ledger takes records again; in the place of one with the same
-        ``key``. It is to be asked for again when it is refused again.
+        """Have ``call`` made once, on the loop, when the ledger takes records again and all that had happened before is
+        written; in the place of one with the same ``key``. It is to be asked for again when it is refused again.
         """
         self._waiting[key] = call
         self._wait()
@@ -135,7 +135,8 @@ class Recorder:
             self._wait()
             return
         self._drain()
-        self._go_on()
+        if not self._backlog:  # else all of them would be refused, and some wait for what is in it
+            self._go_on()
 
     def _go_on(self) -> None:
         """Let a few go on; the rest of the loop goes first, and whoever is refused again waits for the timer."""

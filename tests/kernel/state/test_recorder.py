@@ -21,11 +21,12 @@ LIMIT_S = HANG_S
 
 
 class RefusingLedger(MemoryLedger):
-    """Takes nothing while ``refusal`` says why; counts what it is asked."""
+    """Takes nothing while ``refusal`` says why; counts what it is asked. ``room``: it refuses after so many units."""
 
     def __init__(self) -> None:
         super().__init__()
         self.why: str | None = None
+        self.room: int | None = None
         self.looks = self.tries = 0
 
     @property
@@ -35,8 +36,12 @@ class RefusingLedger(MemoryLedger):
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
         self.tries += 1
+        if self.room == 0:
+            self.why = "full"
         if self.why is not None:
             raise LedgerUnavailable(self.why)
+        if self.room is not None:
+            self.room -= 1
         return super().commit(records, durable=durable)
 
     def whys(self) -> list[str]:
@@ -179,5 +184,26 @@ def test_what_waits_goes_on_as_soon_as_the_disk_takes_records_again(
         ledger.why = None
         event(ledger)
         assert ledger.whys() == ["waits"] and recorder.waiting == 0
+
+    on_recorder(monkeypatch, body)
+
+
+def test_work_waits_until_all_that_happened_before_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk takes some of it and refuses again: work that waits for the records is not made in between."""
+
+    async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
+        seen: list[list[str]] = []
+        ledger.why = "no"
+        recorder.commit_later([draft("first")])
+        recorder.commit_later([draft("second")])
+        recorder.when_writable("after", lambda: seen.append(ledger.whys()))
+        ledger.why, ledger.room = None, 1
+        await until(lambda: ledger.whys() == ["first"] and ledger.why is not None)
+        looks = ledger.looks
+        await until(lambda: ledger.looks > looks + 1)
+        assert (seen, recorder.waiting) == ([], 2)
+        ledger.why, ledger.room = None, None
+        await until(lambda: bool(seen))
+        assert seen == [["first", "second"]]
 
     on_recorder(monkeypatch, body)
