@@ -84,7 +84,7 @@ class Recorder:
         ``records`` are one unit. What waits is kept in order; a unit that comes while others wait goes behind them.
         """
         self._backlog.append((records, written))
-        if self._timer is None:
+        if len(self._backlog) == 1:
             self._drain()
 
     async def barrier(self) -> None:

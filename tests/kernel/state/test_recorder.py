@@ -207,3 +207,18 @@ def test_work_waits_until_all_that_happened_before_is_written(monkeypatch: pytes
         assert seen == [["first", "second"]]
 
     on_recorder(monkeypatch, body)
+
+
+def test_what_happens_while_only_work_waits_is_written_at_once_and_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
+        monkeypatch.setattr(kernel.state.recorder, "RETRY_S", 3600.0)
+        ledger.why = "no"
+        recorder.when_writable("work", lambda: None)
+        ledger.why = None
+        recorder.commit_later([draft("happened")])
+        recorder.commit([draft("asked")])
+        assert ledger.whys() == ["happened", "asked"]
+
+    on_recorder(monkeypatch, body)
