@@ -11,8 +11,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.state.open_intents import call_id
-
 
 @dataclass(eq=False, slots=True)
 class Attempt:
@@ -42,11 +40,11 @@ class Attempts:
     """At most one attempt at each call."""
 
     def __init__(self) -> None:
-        self._running: dict[str, Attempt] = {}
+        self._running: dict[tuple[str, str], Attempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def get(self, turn: str, ordinal: str) -> Attempt | None:
-        return self._running.get(call_id(turn, ordinal))
+        return self._running.get((turn, ordinal))
 
     def run(
         self,
@@ -57,7 +55,7 @@ class Attempts:
         begun: bool = False,
     ) -> None:
         """Carry out an attempt, in a task of its own."""
-        attempt = self._running[call_id(turn, ordinal)] = Attempt(begun)
+        attempt = self._running[turn, ordinal] = Attempt(begun)
 
         async def guarded() -> None:
             attempt.task = asyncio.current_task()
@@ -72,12 +70,12 @@ class Attempts:
 
     def _forget(self, turn: str, ordinal: str, attempt: Attempt) -> None:
         if self.get(turn, ordinal) is attempt:  # else the next attempt is under way already
-            del self._running[call_id(turn, ordinal)]
+            del self._running[turn, ordinal]
 
     def wait(self, turn: str, ordinal: str, delay_s: float, late: Callable[[], None]) -> None:
         """An attempt that waits for an answer from elsewhere: ``late`` is called when it has not come in time."""
         timer = asyncio.get_running_loop().call_later(delay_s, late)
-        self._running[call_id(turn, ordinal)] = Attempt(begun=True, timer=timer)
+        self._running[turn, ordinal] = Attempt(begun=True, timer=timer)
 
     def stop_waiting(self, turn: str, ordinal: str) -> None:
         """The answer has come, or nobody wants it."""
@@ -88,11 +86,11 @@ class Attempts:
 
     def release(self, turn: str, ordinal: str) -> None:
         """The attempt is over for whoever asks, though its task has still to end."""
-        self._running.pop(call_id(turn, ordinal), None)
+        self._running.pop((turn, ordinal), None)
 
-    def not_begun(self) -> list[str]:
-        """The ids of the calls whose attempt has not been handed over."""
-        return [ident for ident, attempt in self._running.items() if not attempt.begun]
+    def not_begun(self) -> list[tuple[str, str, Attempt]]:
+        """The attempts that have not been handed over, with the turn and the ordinal of their calls."""
+        return [(*key, attempt) for key, attempt in self._running.items() if not attempt.begun]
 
     async def close(self) -> None:
         """Stop waiting, and end the tasks."""

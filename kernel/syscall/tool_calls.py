@@ -573,19 +573,28 @@ class ToolCalls:
 
     async def close(self) -> None:
         """Stop waiting for replies. Calls under way end with their workers, and are found open at the next boot; those
-        that were not handed over are made then.
+        that were not handed over are made then, unless they were withdrawn.
         """
         self._closing = True
-        for ident in self._attempts.not_begun():
-            intent = self._state.intents.get(ident)
-            if intent is None or intent.call.unsettled:
-                continue
-            body = {"resolution": "retry", "by": "node: it had not begun when the node stopped"}
-            with contextlib.suppress(LedgerUnavailable):  # then it is in doubt at the next boot
-                self._recorder.commit(
-                    [self._follow_up(intent, "tool.resolved", body, intent.call.intent_seq)]
-                )
+        for turn, ordinal, attempt in self._attempts.not_begun():
+            draft = self._stopped(turn, ordinal, attempt)
+            if draft is not None:
+                with contextlib.suppress(LedgerUnavailable):  # then it is in doubt at the next boot
+                    self._recorder.commit([draft])
         await self._attempts.close()
+
+    def _stopped(self, ident: str, ordinal: str, attempt: Attempt) -> Draft | None:
+        """What is to be recorded of an attempt that had not begun when the node stopped."""
+        turn, intent = self._state.turns.get(ident), self._state.intents.get(call_id(ident, ordinal))
+        call = turn.calls.get(ordinal) if turn is not None else None
+        if attempt.withdrawn:
+            if turn is None or call is None or call.outcome is not None or call.doubt:
+                return None
+            return self._withdrawn(self._site_of(turn, call), call, attempt)
+        if intent is None or intent.call.unsettled:
+            return None
+        body = {"resolution": "retry", "by": "node: it had not begun when the node stopped"}
+        return self._follow_up(intent, "tool.resolved", body, intent.call.intent_seq)
 
 
 def _check_wanted(attempt: Attempt) -> None:

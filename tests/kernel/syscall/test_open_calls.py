@@ -282,6 +282,29 @@ def test_a_call_that_had_not_begun_when_the_node_stopped_is_made_at_the_next_boo
     on_twin(tmp_path, after)
 
 
+@pytest.mark.parametrize("tool", ["pay", "file_write"])
+def test_a_call_of_a_process_that_was_killed_just_before_the_node_stopped_is_not_made_at_the_next_boot(
+    tmp_path: Path, tool: str
+) -> None:
+    arguments = {"amount": 5} if tool == "pay" else WRITE
+
+    async def before(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.free.clear()
+        twin.ask_tool(at, tool, arguments)
+        twin.kernel.processes.kill("/user/ada", "kill")
+
+    async def after(twin: Twin) -> None:
+        assert not twin.kernel.state.doubts()
+        at = await twin.delivery()
+        told = await twin.call_tool(at, tool, arguments)
+        assert (told["status"], "nothing was done" in told["text"]) == ("killed", True)
+        assert not twin.workers.calls
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
 # -- what had begun --------------------------------------------------------------------------------------------------
 
 
