@@ -6,7 +6,9 @@ and its time runs. Others wait here and have surely not run; before one is sent,
 A call *with effects* that exceeds its time is stopped for real: its process is killed at once, with everything it
 started, and what had not been answered by then is lost, the other calls of that process too (each of them follows its
 own policy). A call *without effects* is answered with ``timeout``; its process gets no more calls and is killed when
-its other calls are over, so what hangs can go on that long. In both cases the next process is started at once.
+its other calls are over, so what hangs can go on that long. In both cases the next process is started at once; but
+while as many as there may be (:attr:`WorkerLimits.retired_processes`) have calls that are not over, calls wait for the
+first of them to end.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ class WorkerLimits:
 
     calls_at_once: int = 32
     waiting_calls: int = 10_000
+    retired_processes: int = 4  # that have calls which are not over
     start_timeout_s: float = 30.0
     backoff_base_s: float = 0.1
     backoff_max_s: float = 5.0
@@ -180,8 +183,8 @@ class WorkerPool:
             self._lose(process)
             process = None
         if process is None:
-            if self._queue and not self._closed:
-                self._begin_start()
+            if self._queue:
+                self._start_next()
             return
         while self._queue and len(process.jobs) < self._limits.calls_at_once:
             job, _ = self._queue.popitem(last=False)
@@ -245,10 +248,15 @@ class WorkerPool:
                 job.future.set_result(local_result("timeout", text))
             if not process.jobs:
                 self._end(process)
-        if not self._closed:
-            self._begin_start()
+        self._start_next()
 
     # -- the life of a process
+
+    def _start_next(self) -> None:
+        """Start a process, unless too many have calls that are not over; when one of them ends this is asked again."""
+        retired = sum(process.retired and bool(process.jobs) for process in self._processes)
+        if not self._closed and retired < self._limits.retired_processes:
+            self._begin_start()
 
     def _begin_start(self) -> asyncio.Task[None]:
         if self._starting is None:

@@ -391,6 +391,38 @@ def test_a_retired_process_is_left_until_its_other_calls_are_over(
     scene.run(play, hostile)
 
 
+def test_so_many_retired_processes_are_waited_for_and_no_further_one_is_started(
+    scene: Any, hostile: list[ToolSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = 0
+    start = WorkerPool._start_process
+
+    async def counted(pool: WorkerPool) -> None:
+        nonlocal started
+        started += 1
+        await start(pool)
+
+    async def play(workers: Workers) -> None:
+        others = []
+        for number in range(2):
+            go = str(scene.home / f"go{number}")
+            others.append(asyncio.create_task(workers.run(scene.mint.call("wait_for", {"path": go}))))
+            mark = str(scene.home / f"started{number}")
+            block = scene.mint.call("block", {"started": mark}, timeout_s=1.0, effects=False)
+            assert (await workers.run(block)).status == "timeout"
+        waits = asyncio.create_task(workers.run(scene.mint.call("own_pid", {})))
+        for _ in range(100):  # rounds of the loop: a start takes a few
+            await asyncio.sleep(0)
+        assert started == 2
+        (scene.home / "go1").touch()
+        assert ((await others[1]).text, (await waits).status, started) == ("seen", "ok", 3)
+        (scene.home / "go0").touch()
+        assert (await others[0]).text == "seen"
+
+    monkeypatch.setattr(WorkerPool, "_start_process", counted)
+    scene.run(play, hostile, WorkerLimits(retired_processes=2))
+
+
 def test_a_call_with_effects_is_stopped_for_real_at_its_deadline(
     scene: Any, hostile: list[ToolSource]
 ) -> None:
