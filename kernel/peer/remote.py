@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from chain.errors import LedgerUnavailable
@@ -48,6 +49,9 @@ from mesh.membership.membership import PeerState
 TICK_S = 0.25
 HEAD_ENTRY_S = 60.0
 WHY_BYTES = 300
+LOST_AT_ONCE = (
+    100  # between two rounds of the event loop: who asked a node that is lost is told without holding it up
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class Remote:
         self._head_entry_at: dict[str, float] = {}
         self._boot_size = parts.recorder.ledger.next_seq
         self._published = b""
+        self._lost: dict[str, str] = {}  # questions to lost nodes whose askers are to be told, and what
+        self._loses = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -276,16 +282,38 @@ class Remote:
         """Whoever waits for something of a lost node is told ``noconnection``."""
         self._forget(peer, why)
         words = f"{NOCONNECTION}: {peer.name} was lost ({why})"
-        for question in list(self._state.crossings.questions.values()):
-            if question.peer != peer.origin or not question.reply_to:
-                continue
-            if self._state.crossings.find(question.id) is not None:
-                self.outboxes.withdraw(question, words)
-                continue
-            body = {"id": question.id, "peer": peer.origin, "why": words}
-            draft = Draft("message.unanswered", body, 0, question.id, question.trace, question.seq)
-            records, after = self._parts.replied(question.reply_to, "error", words)
-            self._recorder.commit_later([draft, *records], after)
+        for question in self._state.crossings.questions.values():
+            if question.peer == peer.origin and question.reply_to:
+                self._lost[question.id] = words
+        if not self._loses:
+            self._lose_some()
+
+    def _lose_some(self) -> None:
+        """Some of them now, and the rest in the next rounds of the loop: also when one fails, or others follow from it.
+        At the next boot those that are left wait on.
+        """
+        if self._closed:
+            return
+        self._loses = True
+        try:
+            for ident in list(islice(self._lost, LOST_AT_ONCE)):
+                self._lose_question(ident, self._lost.pop(ident))
+        finally:
+            self._loses = bool(self._lost)
+            if self._loses:
+                asyncio.get_running_loop().call_soon(self._lose_some)
+
+    def _lose_question(self, ident: str, words: str) -> None:
+        question = self._state.crossings.questions.get(ident)
+        if question is None:  # it was answered, or given up, meanwhile
+            return
+        if self._state.crossings.find(ident) is not None:
+            self.outboxes.withdraw(question, words)
+            return
+        body = {"id": ident, "peer": question.peer, "why": words}
+        draft = Draft("message.unanswered", body, 0, ident, question.trace, question.seq)
+        records, after = self._parts.replied(question.reply_to, "error", words)
+        self._recorder.commit_later([draft, *records], after)
 
     def _forget(self, peer: Peer, why: str) -> None:
         """The link is over, though maybe not the node: what lives as long as a link is told so, and is not repeated."""

@@ -7,7 +7,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kernel.bounds import Bounds
+from kernel.peer.remote import LOST_AT_ONCE
 from mesh.errors import LinkFull
 from mesh.identity.peers import Peer
 from tests.kernel.twins.kernel_twin import Delivery
@@ -146,6 +149,34 @@ def test_a_link_that_is_cut_while_questions_go_out_again_withdraws_each_of_them(
         for _ in range(2):
             assert "noconnection: b was lost (it takes nothing more)" in (await a.twin.result())["text"]
         assert a.mesh.cuts == ["it takes nothing more"]
+
+    on_pair(tmp_path, body)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_many_who_ask_a_node_that_is_lost_are_told_once_each_and_the_loop_goes_round_meanwhile(
+    tmp_path: Path, taken: bool
+) -> None:
+    many = 2 * LOST_AT_ONCE + 1
+
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        a.mesh.lose = lambda op: op["op"] == "message" and not taken
+        at = await ada_asks(a, "bob@b")
+        for number in range(1, many):
+            a.twin.ask_tool(at, "ask", {"to": "bob@b", "text": "and this"}, round_=number)
+        crossings = a.twin.kernel.state.crossings
+        await a.twin.ledger.barrier()
+        await until(lambda: len(crossings) == (0 if taken else many))
+        assert len(crossings.questions) == many
+        unlink(a.mesh, b.mesh)
+        assert len(crossings.questions) == many - LOST_AT_ONCE
+        link(a.mesh, b.mesh)
+        for _ in range(many):
+            assert "noconnection: b was lost" in (await a.twin.result())["text"]
+        assert not crossings.questions
+        assert a.twin.cells.results.empty()
+        assert len(await a.twin.entries("tool.outcome")) == many
 
     on_pair(tmp_path, body)
 
