@@ -132,6 +132,9 @@ class Processes:
         self._held: dict[str, str] = {}  # reasons of supervisors that wait for what is below their children
         self._removing: set[str] = set()
         self._dropping: dict[str, str] = {}  # why; of slots that go once nothing is left below them
+        self._leaving: set[int] = (
+            set()
+        )  # by the entry that made them: slots that go once all that is of them is gone
         self.on_running: Callable[[str], None]
         self.on_exit: Callable[[LiveProcess, str], None]
         self.bury: Callable[[str, str], None]
@@ -177,7 +180,9 @@ class Processes:
         return ChildSpec(name_of(slot.address), slot.spec.restart, shutdown_s, slot.spec.type)
 
     def _begin_children(self, address: str, without: str = "") -> None:
-        """Give ``address`` its supervisor, with the children its slots say, but for the one that is to be added."""
+        """Give ``address`` its supervisor, with the children its slots say, but for the one that is to be added, and
+        for those that are about to go.
+        """
         if address in self._supervisors:
             raise StateError(f"{address} has a supervisor already: a fault in weftos, please report it")
         slot = self._state.slots[address]
@@ -187,7 +192,7 @@ class Processes:
         below = [
             (self._child_spec(child), SlotState(child.state))
             for child in self._state.children(address)
-            if child.address != without
+            if child.address != without and child.spawned_seq not in self._leaving
         ]
         self._supervisors[address], effects = begin(flags, below)
         self._carry_out(address, effects)
@@ -702,6 +707,7 @@ class Processes:
         slot = self._state.slots.get(address)
         if slot is None:
             return
+        self._leaving.add(slot.spawned_seq)
         self._fail_starts(address, f"{address} was removed: {why}")
         self.bury(address, f"{address} was removed: {why}")
         if self._state.mail.get(address) or self._state.child_count(address):
@@ -712,6 +718,10 @@ class Processes:
             return
         body = {"address": address, "state": "removed", "why": why[:200]}
         self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
+        if address in self._state.slots:  # the disk has yet to take it
+            self._recorder.when_writable(("forget", address), lambda: self._leaving.discard(slot.spawned_seq))
+        else:
+            self._leaving.discard(slot.spawned_seq)
 
     def _forget_later(self, slot: Slot, why: str) -> None:
         if self._state.slots.get(slot.address) is slot:  # else it has gone meanwhile, and this is another

@@ -112,6 +112,39 @@ def test_what_goes_while_the_disk_is_full_goes_after_its_mail_and_what_is_below(
     on_twin(tmp_path, body, disk=disk)
 
 
+def test_what_is_about_to_go_is_not_begun_again_with_its_supervisor(tmp_path: Path) -> None:
+    """It never started, so nobody has it; that its slot is gone waits for the disk, or for its mail."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.spawn("team", type="supervisor", tools=())
+        processes, live = twin.kernel.processes, twin.kernel.live
+        draft = processes.draft_spawn(ProcessSpec("kid"), "/user/team", 0, b"", -1)
+        twin.kernel.recorder.commit([draft])
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        twin.cells.refuse = lambda placement: "no module named nowhere"
+        started = processes.when_started("/user/team/kid")
+        processes.begin("/user/team/kid")
+        with pytest.raises(Refused, match="no module named nowhere"):
+            await started
+        twin.cells.refuse = lambda placement: ""
+        processes.kill("/user/team", "kill")
+        assert live.at("/user/team") is not None
+        for _ in range(100):  # rounds of the loop: what is begun has started by then
+            await asyncio.sleep(0)
+        assert live.at("/user/team/kid") is None
+        disk.full = False
+        await until(lambda: "/user/team/kid" not in twin.kernel.state.slots)
+        await twin.spawn("kid", parent="/user/team")
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
 def test_a_full_mailbox_is_buried_a_few_messages_at_a_time_and_its_address_waits_for_that(
     tmp_path: Path,
 ) -> None:
