@@ -418,8 +418,8 @@ class State:
         self.tally.accepted += 1
 
     def _arose(self, body: dict[str, Any], trace: bytes) -> None:
-        """A message was written; when no person did, it came of another."""
-        if body["rights"] is not None:
+        """A message was written; when no person did, it came of another. An answer is the end of one that counts."""
+        if body["rights"] is not None and not body.get("answers"):
             self.traces.add(trace, messages=1)
 
     def _acknowledged(self, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:

@@ -45,6 +45,21 @@ def test_an_ask_is_answered_by_another_node(tmp_path: Path) -> None:
     on_pair(tmp_path, body)
 
 
+def test_an_answer_is_no_further_message_of_its_trace(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        at = await ada_asks(a, "bob@b")
+        for number in (1, 2):
+            b.twin.finish(await b.twin.delivery(), "it is this")
+            assert (await a.twin.result())["status"] == "ok"
+            a.twin.ask_tool(at, "ask", {"to": "bob@b", "text": "and this"}, round_=number)
+        refused = await a.twin.result()
+        assert "more than 2 messages came of one message from outside" in refused["text"]
+        assert b.twin.kernel.state.traces.messages(bytes(16)) == 2
+
+    on_pair(tmp_path, body, bounds=Bounds(messages_per_trace=2))
+
+
 def test_an_error_of_the_asked_is_an_error_of_the_ask(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
