@@ -10,6 +10,7 @@ of that ends its link.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -158,7 +159,7 @@ class Inboxes:
             target=address,
             text=clean(letter.text),
             session=f"{clean(letter.session)}@{peer.origin}",
-            trace=letter.trace,
+            trace=letter.trace or os.urandom(16),  # it came of nothing else
             cause=-1,
             rights=channel_rights(peer.may, letter.rights, peer.ceiling(self._local.effects())),
             wants_reply=letter.wants_reply,

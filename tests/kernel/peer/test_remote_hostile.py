@@ -139,6 +139,18 @@ def test_a_peer_speaks_for_its_own_origin_whatever_it_writes(tmp_path: Path) -> 
     on_pair(tmp_path, body)
 
 
+def test_messages_that_name_no_trace_do_not_count_as_what_came_of_one(tmp_path: Path) -> None:
+    async def body(node: NodeTwin, eve: NodeTwin) -> None:
+        await node.twin.spawn("bob")
+        for number in range(1, 5):
+            node.op(eve, message(number, trace=b""))
+        assert balance(node) == (4, 0, 0, 0, 4)
+        traces = {record.entry.trace for record in await node.twin.entries("message.accepted")}
+        assert ({len(trace) for trace in traces}, len(traces)) == ({16}, 4)
+
+    on_pair(tmp_path, body, bounds=Bounds(messages_per_trace=2))
+
+
 def test_a_peer_without_send_sends_nothing_but_answers(tmp_path: Path) -> None:
     async def body(node: NodeTwin, eve: NodeTwin) -> None:
         await node.twin.spawn("bob")
