@@ -11,6 +11,7 @@ answer. ``args`` is a dict.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -118,6 +119,7 @@ class Helper:
         self._next = 1
         self._link: FrameLink | None = None
         self._process: HelperProcess | None = None
+        self._pidfd = -1
         self._stopping = False
 
     async def start(self) -> None:
@@ -126,13 +128,36 @@ class Helper:
         ours.setblocking(False)
         try:
             self._process = await self.command.start(theirs.fileno(), self._boot)
+            self._hear_of_its_end(ours)
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
-        loop = asyncio.get_running_loop()
-        await loop.create_connection(self._make_link, sock=ours)
+        await asyncio.get_running_loop().create_connection(self._make_link, sock=ours)
+
+    def _hear_of_its_end(self, ours: socket.socket) -> None:
+        """With the child ends the link, after what it still sent: another process may hold its end of it, one that it
+        forked, or one that took it, and is not to speak for it.
+        """
+        assert self._process is not None
+
+        def ended() -> None:
+            self._forget_end()
+            ours.shutdown(socket.SHUT_RD)
+
+        try:
+            self._pidfd = os.pidfd_open(self._process.pid)
+        except ProcessLookupError:
+            ended()
+        else:
+            asyncio.get_running_loop().add_reader(self._pidfd, ended)
+
+    def _forget_end(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
 
     def _make_link(self) -> FrameLink:
         self._link = FrameLink(self._boot, self._received, self._closed, bounds=self._bounds)
@@ -188,6 +213,7 @@ class Helper:
             future.set_exception(HelperRefused(str(value)))
 
     def _closed(self, error: Exception | None) -> None:
+        self._forget_end()
         if not self._stopping:
             self.kill()
         waiting, self._waiting = self._waiting, {}

@@ -14,6 +14,10 @@ What the two say to each other: the node first the told document, its length in 
 for what is printed. Then, each time, a boot number in 8 bytes with the descriptors of a link and of a pipe, and the
 nursery a pid, or a negative errno, in 4 bytes with a pidfd. On the pipe it tells how the helper ended: the status of
 wait(2), in 4 bytes.
+
+Some kernels give away the descriptors of a process that is just being killed. So the node believes an answer only when
+it bears the nursery's own pid (``SO_PASSCRED``, unix(7)), and while that lives; and that a helper has ended it sees for
+itself, since a nursery that was stopped tells nothing.
 """
 
 from __future__ import annotations
@@ -43,10 +47,14 @@ from kernel.helper.offspring import OFFSPRING
 from kernel.helper.output_log import OUTPUT_LOGS
 
 _PATIENCE_S = 60.0
+_BURIAL_S = 5.0
 _LENGTH = struct.Struct("!Q")
 _BOOT = struct.Struct("!Q")
 _BORN = struct.Struct("!i")
 _STATUS = struct.Struct("!i")
+_CREDENTIALS = struct.Struct("@iII")  # struct ucred of unix(7): pid, uid, gid
+_FD = struct.Struct("@i")
+_ANSWER_SPACE = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(_FD.size)
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_NAME = 15
 _NAME_CHARS = 15
@@ -69,16 +77,24 @@ class Newborn:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Its exit status, -n when signal n has ended it, None when its nursery ended too. Raises TimeoutError."""
+        """Its exit status, -n when signal n has ended it, None when its nursery has ended too, or tells nothing.
+
+        Raises TimeoutError.
+        """
         return self._ended.result(timeout)
 
     def _watch(self, status_fd: int) -> None:
-        told = os.read(status_fd, _STATUS.size)
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        poll.register(status_fd, select.POLLIN)
+        if not (news := status_fd in dict(poll.poll())):
+            poll.unregister(self._pidfd)
+            news = bool(poll.poll(_BURIAL_S * 1000))
+        told = os.read(status_fd, _STATUS.size) if news else b""
         os.close(status_fd)
-        if not told:  # with the nursery its helper dies
-            poll = select.poll()
-            poll.register(self._pidfd, select.POLLIN)
-            poll.poll()
+        if not told:  # without its nursery it is not to live
+            self.kill()
+            _has_ended(self._pidfd, None)
         with self._lock:
             os.close(self._pidfd)
             self._ended.set_result(os.waitstatus_to_exitcode(*_STATUS.unpack(told)) if told else None)
@@ -87,9 +103,11 @@ class Newborn:
 class Nursery:
     """The node's side: how one kind of helper is started. For the event loop, but for :meth:`begin`, :meth:`tell`."""
 
-    def __init__(self, name: str, control: socket.socket) -> None:
+    def __init__(self, name: str, control: socket.socket, pid: int) -> None:
         self.name = name
         self._control = control
+        self._pid = pid
+        self._pidfd = os.pidfd_open(pid)
 
     @classmethod
     def begin(cls, name: str, module: str) -> Nursery:
@@ -98,13 +116,14 @@ class Nursery:
         To be called by a process that is closed to others, has one thread, and knows no secret yet. Raises OSError.
         """
         ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         with OFFSPRING.birth() as born:
             pid = os.fork()
             if not pid:
                 _live("weftos-nursery", _Mother(name, module, theirs.detach()).serve)
             born(pid)
         theirs.close()
-        return cls(name, ours)
+        return cls(name, ours, pid)
 
     def tell(self, told: bytes, log: Path) -> None:
         """What each helper will know; ``log`` takes what they print. Once, before any foreign code runs.
@@ -123,31 +142,46 @@ class Nursery:
         try:
             with self._fatal():
                 socket.send_fds(self._control, [_BOOT.pack(boot)], [link_fd, tells])
-                await asyncio.wait_for(self._readable(), _PATIENCE_S)
-                answer, fds, _, _ = socket.recv_fds(self._control, _BORN.size, 1)
-                if not answer:
-                    raise ConnectionError("it has ended")
-            [pid] = _BORN.unpack(answer)
+                await asyncio.wait_for(self._heard(), _PATIENCE_S)
+                pid, pidfd = self._answer()
             if pid < 0:
                 raise OSError(-pid, os.strerror(-pid))
-            if not fds:
+            if pidfd is None:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-            os.set_inheritable(fds[0], False)
         except BaseException:
             os.close(ends)
             raise
         finally:
             os.close(tells)
-        return Newborn(pid, fds[0], ends)
+        return Newborn(pid, pidfd, ends)
 
-    async def _readable(self) -> None:
+    async def _heard(self) -> None:
+        """Until there is an answer, or the nursery has ended, which its socket alone does not show."""
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
-        loop.add_reader(self._control, ready.set)
+        for source in (self._control, self._pidfd):
+            loop.add_reader(source, ready.set)
         try:
             await ready.wait()
         finally:
-            loop.remove_reader(self._control)
+            for source in (self._control, self._pidfd):
+                loop.remove_reader(source)
+
+    def _answer(self) -> tuple[int, int | None]:
+        """The pid or negative errno, and the pidfd. Raises ConnectionError when it is not the nursery's."""
+        if _has_ended(self._pidfd, 0):
+            raise ConnectionError("it has ended")
+        answer, ancillary, _, _ = self._control.recvmsg(_BORN.size, _ANSWER_SPACE, socket.MSG_CMSG_CLOEXEC)
+        parts = {kind: data for level, kind, data in ancillary if level == socket.SOL_SOCKET}
+        fds = [fd for (fd,) in _FD.iter_unpack(parts.get(socket.SCM_RIGHTS, b""))]
+        if not answer:
+            raise ConnectionError("it has ended")
+        if _CREDENTIALS.unpack(parts[socket.SCM_CREDENTIALS])[0] != self._pid:
+            for fd in fds:
+                os.close(fd)
+            raise ConnectionError("another process has answered in its place")
+        [pid] = _BORN.unpack(answer)
+        return pid, fds[0] if fds else None
 
     @contextlib.contextmanager
     def _fatal(self) -> Iterator[None]:
@@ -227,20 +261,29 @@ class _Mother:
             return status
 
         try:
-            pid = os.fork()
+            pid, pidfd = self._fork(be)
         except OSError as error:
             control.sendall(_BORN.pack(-(error.errno or errno.EAGAIN)))
-            os.close(link)
             os.close(tells)
             return True
-        if not pid:
-            _live(f"weftos-{self._name}", be)
-        os.close(link)
-        pidfd = os.pidfd_open(pid)
+        finally:
+            os.close(link)
         self._living[pidfd] = pid, tells
         self._poll.register(pidfd, select.POLLIN)
         socket.send_fds(control, [_BORN.pack(pid)], [pidfd])
         return True
+
+    def _fork(self, body: Callable[[], int]) -> tuple[int, int]:
+        """The child's pid and pidfd. Raises OSError; then there is no child."""
+        pid = os.fork()
+        if not pid:
+            _live(f"weftos-{self._name}", body)
+        try:
+            return pid, os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
 
     def _bury(self, pidfd: int) -> None:
         self._poll.unregister(pidfd)
@@ -250,6 +293,13 @@ class _Mother:
         with contextlib.suppress(BrokenPipeError):  # nobody waits for it
             os.write(tells, _STATUS.pack(status))
         os.close(tells)
+
+
+def _has_ended(pidfd: int, wait_ms: int | None) -> bool:
+    """Whether the process has, now or before the time is over; None: wait until it has."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(wait_ms))
 
 
 def _live(name: str, body: Callable[[], int]) -> NoReturn:

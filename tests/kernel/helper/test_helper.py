@@ -110,6 +110,16 @@ def test_a_helper_that_ends_by_itself_is_a_death_with_its_status(tmp_path: Path)
     with_helper(tmp_path, body, "--mode", "exit")
 
 
+def test_a_helper_has_ended_although_what_it_forked_holds_its_link(tmp_path: Path) -> None:
+    async def body(case: Case) -> None:
+        with pytest.raises(HelperLost):
+            await asyncio.wait_for(case.helper.request("leave", {}), HANG_S)
+        assert await case.death() == 0
+        assert not case.helper.alive
+
+    with_helper(tmp_path, body)
+
+
 @pytest.mark.parametrize(
     "raw",
     [

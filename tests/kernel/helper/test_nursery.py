@@ -138,8 +138,11 @@ def test_a_module_that_cannot_be_imported_is_said_in_the_log(begin: Callable[...
     wait(lambda: "no_such_module" in node.log.read_text(), "its log says why")
 
 
-def test_with_the_nursery_ends_what_it_bore_and_there_is_no_other(begin: Callable[..., Node]) -> None:
-    node = begin()
+@pytest.mark.parametrize("module", [BEARER, "tests.kernel.twins.unbound"])
+def test_with_the_nursery_ends_what_it_bore_and_there_is_no_other(
+    begin: Callable[..., Node], module: str
+) -> None:
+    node = begin(module)
     node("tell", "")
     node("start")
     below = rows_below(node)
@@ -154,11 +157,52 @@ def test_with_the_nursery_ends_what_it_bore_and_there_is_no_other(begin: Callabl
     assert "is not running" in node("ask")
 
 
-def test_what_cannot_be_borne_now_is_an_error_and_may_be_tried_again(begin: Callable[..., Node]) -> None:
-    node = begin("tests.kernel.twins.barren")
+@pytest.mark.parametrize(
+    ("module", "kind", "number"),
+    [("barren", "BlockingIOError", errno.EAGAIN), ("unheld", "OSError", errno.ENFILE)],
+)
+def test_what_cannot_be_borne_now_is_an_error_and_may_be_tried_again(
+    begin: Callable[..., Node], module: str, kind: str, number: int
+) -> None:
+    node = begin(f"tests.kernel.twins.{module}")
     node("tell", "")
     for _ in range(2):
-        assert node("start") == ["BlockingIOError", f"[Errno {errno.EAGAIN}] {os.strerror(errno.EAGAIN)}"]
+        assert node("start") == [kind, f"[Errno {number}] {os.strerror(number)}"]
+    assert len(rows_below(node)) == 1
+
+
+def test_the_end_of_what_a_stopped_nursery_bore_is_known_and_then_that_it_is_lost(
+    begin: Callable[..., Node],
+) -> None:
+    node = begin()
+    node("tell", "")
+    pid = node("start")
+    node("impatient")
+    os.kill(node.nursery(), signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    assert node("end") is None
+    assert "no answer within 0.1 s" in node("start")[1]
+    os.kill(node.nursery(), signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [(signal.SIGKILL, "it has ended"), (signal.SIGSTOP, "another process has answered in its place")],
+)
+def test_nobody_else_bears_what_a_nursery_is_asked_for(
+    begin: Callable[..., Node], number: signal.Signals, why: str
+) -> None:
+    node = begin("tests.kernel.twins.robbed")
+    node("tell", "")
+    node("start")
+    nursery = node.nursery()
+    below = rows_below(node)
+    os.kill(nursery, number)
+    kind, words = node("start")
+    assert (kind, why in words) == ("HelperOver", True), words
+    if number == signal.SIGSTOP:
+        os.kill(nursery, signal.SIGCONT)
+    gone(below)
 
 
 def test_a_nursery_that_does_not_answer_is_lost(begin: Callable[..., Node]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import select
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from kernel.helper.helper import die_with_parent, serve_link
 
@@ -38,7 +39,19 @@ async def handle(op: str, args: dict[str, Any]) -> Any:
             return dict(os.environ)
         case "unlink":
             os.write(options.link_fd, args["raw"])
+        case "leave":
+            if os.fork():
+                os._exit(0)
+            await_end_of_link()
     return None
+
+
+def await_end_of_link() -> NoReturn:
+    """Hold the link until its other end is closed."""
+    poll = select.poll()
+    poll.register(options.link_fd, 0)
+    poll.poll()
+    os._exit(0)
 
 
 die_with_parent()

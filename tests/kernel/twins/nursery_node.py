@@ -17,6 +17,7 @@ from typing import Any
 from kernel.helper import nursery as nurseries
 from kernel.helper.helper import Helper, HelperLost, HelperOver, serve_link
 from kernel.helper.nursery import Nursery
+from tests.patience import HANG_S
 
 BOOT = 77
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
@@ -78,12 +79,12 @@ class Case:
                 except HelperLost as error:
                     return str(error)
             case "end":
-                return await self.ends.get()
+                return await asyncio.wait_for(self.ends.get(), HANG_S)
             case "stop":
                 assert self.helper is not None
                 return await self.helper.stop()
             case "impatient":
-                nurseries._PATIENCE_S = 0.1
+                nurseries._PATIENCE_S = nurseries._BURIAL_S = 0.1
         return None
 
 
