@@ -11,9 +11,9 @@ secret goes to the helper itself, whose descriptors might be taken from it while
 was killed there cannot be another one: by then the node has secrets and threads.
 
 What the two say to each other: the node first the told document, its length in 8 bytes before it, with the descriptor
-for what is printed. Then, each time, a boot number in 8 bytes with the descriptors of a link and of a pipe, and the
-nursery a pid, or a negative errno, in 4 bytes with a pidfd. On the pipe it tells how the helper ended: the status of
-wait(2), in 4 bytes.
+for what is printed, and the nursery a byte once it has it all. Then, each time, the node a boot number in 8 bytes with
+the descriptors of a link and of a pipe, and the nursery a pid, or a negative errno, in 4 bytes with a pidfd. On the
+pipe it tells how the helper ended: the status of wait(2), in 4 bytes.
 
 Some kernels give away the descriptors of a process that is just being killed. So the node believes an answer only when
 it bears the nursery's own pid (``SO_PASSCRED``, unix(7)), and while that lives; and that a helper has ended it sees for
@@ -52,6 +52,7 @@ _LENGTH = struct.Struct("!Q")
 _BOOT = struct.Struct("!Q")
 _BORN = struct.Struct("!i")
 _STATUS = struct.Struct("!i")
+_HEARD = b"h"
 _CREDENTIALS = struct.Struct("@iII")  # struct ucred of unix(7): pid, uid, gid
 _FD = struct.Struct("@i")
 _ANSWER_SPACE = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(_FD.size)
@@ -128,12 +129,14 @@ class Nursery:
     def tell(self, told: bytes, log: Path) -> None:
         """What each helper will know; ``log`` takes what they print. Once, before any foreign code runs.
 
-        Raises HelperOver.
+        On return the nursery has it, and it is nowhere else. Raises HelperOver.
         """
         self._control.settimeout(_PATIENCE_S)
         with open(OUTPUT_LOGS.pipe_to(log), "wb") as output, self._fatal():
             socket.send_fds(self._control, [_LENGTH.pack(len(told))], [output.fileno()])
             self._control.sendall(told)
+            if not self._control.recv(len(_HEARD)):
+                raise ConnectionError("it has ended")
         self._control.setblocking(False)
 
     async def start(self, link_fd: int, boot: int) -> Newborn:
@@ -244,6 +247,8 @@ class _Mother:
         while left and (piece := control.recv(min(left, 2**16))):
             self._told += piece
             left -= len(piece)
+        if not left:
+            control.sendall(_HEARD)
         return not left
 
     def _bear(self, control: socket.socket, handlers: Mapping[signal.Signals, Any]) -> bool:

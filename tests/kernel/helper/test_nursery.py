@@ -205,6 +205,18 @@ def test_nobody_else_bears_what_a_nursery_is_asked_for(
     gone(below)
 
 
+def test_what_a_nursery_was_told_it_has_heard_and_nobody_can_find_it_on_the_way(
+    begin: Callable[..., Node],
+) -> None:
+    node = begin()
+    node("impatient")
+    os.kill(node.nursery(), signal.SIGSTOP)
+    kind, words = node("tell", "a secret")
+    assert kind == "HelperOver"
+    assert "no answer within 0.1 s" in words
+    os.kill(node.nursery(), signal.SIGCONT)
+
+
 def test_a_nursery_that_does_not_answer_is_lost(begin: Callable[..., Node]) -> None:
     node = begin()
     node("tell", "")

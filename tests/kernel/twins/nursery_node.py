@@ -64,7 +64,10 @@ class Case:
     async def do(self, word: str, *given: Any) -> Any:
         match word:
             case "tell":
-                return self.nursery.tell(given[0].encode(), self.log)
+                try:
+                    return self.nursery.tell(given[0].encode(), self.log)
+                except HelperOver as error:
+                    return [type(error).__name__, str(error)]
             case "start":
                 self.helper = Helper(self.nursery, BOOT, lambda op, args: None, self.ends.put_nowait)
                 try:
