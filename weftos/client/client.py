@@ -17,7 +17,7 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, cast
@@ -142,7 +142,7 @@ class Client:
         body = {"target": str(target), "text": text, "session": session, "wait_s": wait_s}
         return self._object("POST", "/send", body=body, wait_s=wait_s)
 
-    def watch(self, target: str | int, text: str, *, session: str = "") -> Iterator[Json]:
+    def watch(self, target: str | int, text: str, *, session: str = "") -> Generator[Json, None, None]:
         """Send a message and yield what comes of it, token by token, until the reply."""
         return self._lines("POST", "/watch", body={"target": str(target), "text": text, "session": session})
 
@@ -217,7 +217,7 @@ class Client:
         """Ledger entries from the archive: ``rows`` and ``source``."""
         return self._object("GET", "/log", query={"pid": pid, "kind": kind, "limit": limit})
 
-    def events(self, *, follow: bool = False) -> Iterator[Json]:
+    def events(self, *, follow: bool = False) -> Generator[Json, None, None]:
         """Recent ledger entries; with ``follow`` each new one as it is written, until the iterator is
         closed."""
         return self._lines("GET", "/events", query={"follow": follow})
@@ -358,7 +358,7 @@ class Client:
 
     def _lines(
         self, method: str, path: str, *, query: Json | None = None, body: Json | None = None
-    ) -> Iterator[Json]:
+    ) -> Generator[Json, None, None]:
         timeout = httpx.Timeout(self._timeout_s, read=None)
         with (
             self._translated(),
