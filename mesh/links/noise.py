@@ -20,8 +20,8 @@ import warnings
 from typing import Any, Protocol
 
 from cryptography.exceptions import InvalidTag
-from noise.connection import Keypair, NoiseConnection  # type: ignore[import-untyped]  # ships no types
-from noise.exceptions import (  # type: ignore[import-untyped]  # ships no types
+from noise.connection import Keypair, NoiseConnection
+from noise.exceptions import (
     NoiseHandshakeError,
     NoiseInvalidMessage,
     NoiseMaxNonceError,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ class TwinSyscalls:
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         self.calls.append((name, arguments))
-        tools = {"file_list": list_directory, "file_read": read_file}
+        tools: dict[str, Callable[..., str]] = {"file_list": list_directory, "file_read": read_file}
         try:
             if name == "word_count":
                 text = canonical_json(self._count(**arguments))

@@ -315,7 +315,8 @@ class LiveNode:
 def _last_document(ready: int) -> Json:
     """What a booting node says last: ready, an error, or nothing at all."""
     deadline = time.monotonic() + WAIT_S
-    said, held = {}, b""
+    said: Json = {}
+    held = b""
     try:
         while "ready" not in said and "error" not in said:
             left_s = deadline - time.monotonic()

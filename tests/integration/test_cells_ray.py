@@ -59,11 +59,11 @@ class RayNode:
                     return event
             at = len(self.events)
             try:
-                event = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+                came = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 raise AssertionError(f"nothing such in {WAIT_S:g} s: {self.events[since:]}") from None
-            assert event is not None, f"the node ended: {self.events[since:]}"
-            self.events.append(event)
+            assert came is not None, f"the node ended: {self.events[since:]}"
+            self.events.append(came)
 
     def tell(self, name: str, *arguments: Any) -> Any:
         since = len(self.events)

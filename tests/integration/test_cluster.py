@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -181,10 +182,12 @@ def test_nodes_of_a_cluster_share_one_ray_that_comes_back_at_its_address(termina
     gcs = [pid for pid in session if b"gcs/gcs_server" in command_line(pid)]
     os.kill(gcs[0], signal.SIGKILL)
     wait_until(lambda: not cells & set(session_members(first["launcher"])), "the cells went with it")
+
+    def runs(name: str) -> bool:
+        return bool(terminal.node(name, "inspect", "ada")["state"] == "running")
+
     for name in ("n1", "n2"):
-        wait_until(
-            lambda name=name: terminal.node(name, "inspect", "ada")["state"] == "running", f"{name} is back"
-        )  # type: ignore[misc]  # a default binds the loop's value
+        wait_until(partial(runs, name), f"{name} is back")
         assert (
             terminal.run("send", "ada", "what is 17*23", "--wait", "--data", str(terminal.data / name))[0]
             == 0

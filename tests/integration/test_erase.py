@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,13 +230,15 @@ def test_compaction_under_traffic_with_kills_loses_nothing(new_node: NodeMaker) 
                 except WeftosError:
                     return
 
+    def has_compacted(times: int) -> bool:
+        return compactions(node) >= times
+
     for round_ in range(3):
         stop = threading.Event()
         senders = [threading.Thread(target=send, args=(name, stop)) for name in ("ada", "bob")]
         for sender in senders:
             sender.start()
-        wanted = 2 * (round_ + 1)
-        until(lambda wanted=wanted: compactions(node) >= wanted, "the journal was compacted")  # type: ignore[misc]
+        until(partial(has_compacted, 2 * (round_ + 1)), "the journal was compacted")
         node.kill()
         stop.set()
         for sender in senders:

@@ -57,7 +57,7 @@ def dial(node: LiveNode, name: str) -> socket.socket:
 
 
 def frame(boot: int, value: object) -> bytes:
-    payload = msgpack.packb(value)
+    payload: bytes = msgpack.packb(value)
     return len(payload).to_bytes(4, "big") + boot.to_bytes(8, "big") + payload
 
 

@@ -59,8 +59,8 @@ def check_cell(loaded: dict[str, Any]) -> None:
     assert {name for name in ours if name.startswith(("chain", "mesh"))} <= {"mesh", "mesh.bounded"}
     assert {name for name in ours if name.startswith("weftos")} <= {"weftos", "weftos.decorators"}
     assert "duckdb" not in loaded["modules"]
-    ours = [name for name in loaded["environment"] if name.startswith(("WEFTOS", "OPENAI"))]
-    assert ours == ["WEFTOS_SESSION"]  # which run it is of, nothing secret
+    variables = [name for name in loaded["environment"] if name.startswith(("WEFTOS", "OPENAI"))]
+    assert variables == ["WEFTOS_SESSION"]  # which run it is of, nothing secret
 
 
 def test_the_node_has_loaded_nothing_foreign_after_all_kinds_of_work(node: LiveNode) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.integration.live_node import KEY, KEY_VARIABLE, WAIT_S, LiveNode, alive, until
 from tests.servers.processes import ModelServer
 
-NOTHING = {"found": [], "opened": []}
+NOTHING: dict[str, list[str]] = {"found": [], "opened": []}
 
 
 def look(node: LiveNode, name: str) -> None:

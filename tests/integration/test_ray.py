@@ -11,6 +11,7 @@ from tests.integration.effects import Effects
 from tests.integration.live_node import WAIT_S, LiveNode, until
 from tests.integration.scripts import WORDS
 from tests.servers.processes import ModelServer
+from weftos.operations.control import Isolation
 
 pytestmark = [pytest.mark.ray]
 WORKER_TOOLS = ("calculator", "count", "look")
@@ -22,7 +23,8 @@ def test_an_agent_on_ray_finishes_a_task_of_five_calls(ray_node: LiveNode) -> No
 
 
 def test_shared_agents_share_an_actor_and_a_dedicated_one_has_its_own(ray_node: LiveNode) -> None:
-    for name, isolation in (("one", "shared"), ("two", "shared"), ("own", "dedicated")):
+    agents: tuple[tuple[str, Isolation], ...] = (("one", "shared"), ("two", "shared"), ("own", "dedicated"))
+    for name, isolation in agents:
         ray_node.api.spawn(name, isolation=isolation)
     one, two, own = (ray_node.row(name) for name in ("one", "two", "own"))
     assert one["cell"] == two["cell"] != own["cell"]
@@ -58,7 +60,7 @@ def test_a_killed_placer_is_healed_and_named_and_nothing_of_its_ray_is_left(ray_
 
     def healed() -> bool:
         row = node.row("placer")
-        return row["restarts"] == 1 and row["state"] == "running" and row["os_pid"] != placer["os_pid"]
+        return bool(row["restarts"] == 1 and row["state"] == "running" and row["os_pid"] != placer["os_pid"])
 
     until(healed, "the placer runs again")
     until(lambda: node.row("survivor")["state"] == "running", "its processes run again")

@@ -211,7 +211,7 @@ def test_a_killed_helper_is_healed_and_named(node: LiveNode, helper: str) -> Non
 
     def healed() -> bool:
         row = node.row(helper)
-        return row["restarts"] == 1 and row["state"] == "running" and row["os_pid"] != before["os_pid"]
+        return bool(row["restarts"] == 1 and row["state"] == "running" and row["os_pid"] != before["os_pid"])
 
     until(healed, f"{helper} runs again")
     assert len(node.logged("helper died", f'"helper": "{helper}"')) == 1

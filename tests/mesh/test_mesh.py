@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import msgpack
 import pytest
 
 from chain.merkle.head import TreeHead
+from chain.notes.note import verify
 from mesh.errors import LinkDown, LinkFull, PeersError
+from mesh.files import write_private
 from mesh.gossip import head_exchange, heads
 from mesh.gossip.adverts import ProcessAdvert, make_advert
 from mesh.gossip.head_exchange import MAX_WAITING
@@ -400,11 +403,10 @@ def test_the_loop_does_not_wait_for_a_peers_head_to_be_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = threading.Event()
-    write = heads.write_private
 
     def slowly(path: Path, content: bytes) -> None:
         assert disk.wait(LIMIT_S)
-        write(path, content)
+        write_private(path, content)
 
     async def work(alice: MeshNode, bob: MeshNode) -> None:
         bob.leaves = LEAVES
@@ -477,7 +479,6 @@ def test_a_proof_is_not_lost_for_the_heads_that_wait_before_it(
     """Nothing would make it good on this link."""
     asked, proves, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
     looking, slow = threading.Event(), threading.Event()
-    verify = heads.verify
 
     def slowly(*args: Any) -> Any:
         looking.set()
@@ -565,6 +566,9 @@ def test_who_replaces_its_link_again_and_again_is_asked_once_a_link_and_given_no
             asked += msgpack.unpackb(message)["op"] == "prove"
             send(origin, message)
 
+        def has_asked(times: int) -> bool:
+            return asked == times
+
         async def proved(size1: int, size2: int) -> list[bytes]:
             nonlocal made
             made += 1
@@ -587,7 +591,7 @@ def test_who_replaces_its_link_again_and_again_is_asked_once_a_link_and_given_no
                 for size in (7, 8, 9):
                     bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(3 * link + size, by=BOB)})
                     bob.mesh.send_op(alice.origin, {"op": "prove", "size1": 1, "size2": 2})
-                await until(lambda now=link + 1: asked == now)
+                await until(partial(has_asked, link + 1))
                 alice.mesh.on_up(to_bob, None)
             assert (asked, made) == (links, 1)
 

@@ -35,8 +35,10 @@ from tests.prove.power_cut import NEW, OLD, ROOT, Expected, faults, goes_on, wor
 from tests.prove.recorded_disk import Content, CutState, WatchedDisk
 from tests.prove.walks import Looked, run_alone, say_found, walk_calls
 
-_WRITING = ("create", "create_new", "write", "truncate", "allocate", "sync", "rename", "remove")
-_WRITING += ("remove_directory", "new_directory", "sync_directory")
+_WRITING = (
+    "create", "create_new", "write", "truncate", "allocate", "sync", "rename", "remove",
+    "remove_directory", "new_directory", "sync_directory",
+)  # fmt: skip
 
 
 class KillingDisk(WatchedDisk):

@@ -239,7 +239,7 @@ def test_the_keys_of_another_node_verify_nothing(data: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("at", [0, 8, 4096, 5000, 12288, 20000, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("harm", ["flip", "cut", "zero"])
-def test_damage_of_the_file_is_a_finding(data: Path, at: float, harm: str) -> None:
+def test_damage_of_the_file_is_a_finding(data: Path, at: int | float, harm: str) -> None:
     whole = database(data).read_bytes()
     content = bytearray(whole)
     place = min(int(at * len(content)) if isinstance(at, float) else at, len(content) - 1)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from hashlib import sha256
+from random import Random
+from typing import Any
 
 import msgpack
 import pytest
@@ -39,7 +41,7 @@ LARGE = st.integers(0, 2**63 - 1)
 
 
 def entries() -> st.SearchStrategy[Entry]:
-    def build(seq, cause, **rest):
+    def build(seq: int, cause: int, **rest: Any) -> Entry:
         return Entry(seq=seq, cause=min(cause, seq - 1), **rest)
 
     return st.builds(
@@ -58,7 +60,7 @@ def entries() -> st.SearchStrategy[Entry]:
     )
 
 
-def test_a_leaf_is_a_msgpack_array_in_the_documented_order():
+def test_a_leaf_is_a_msgpack_array_in_the_documented_order() -> None:
     assert msgpack.unpackb(encode_entry(ENTRY)) == [
         1,
         7,
@@ -76,14 +78,14 @@ def test_a_leaf_is_a_msgpack_array_in_the_documented_order():
 
 
 @given(entries())
-def test_an_entry_comes_back_and_its_leaf_is_bounded(entry):
+def test_an_entry_comes_back_and_its_leaf_is_bounded(entry: Entry) -> None:
     leaf = encode_entry(entry)
     assert decode_entry(leaf) == entry
     assert len(leaf) <= MAX_LEAF_BYTES
 
 
 @given(entries(), st.data())
-def test_no_change_of_a_leaf_reads_as_the_same_entry(entry, data):
+def test_no_change_of_a_leaf_reads_as_the_same_entry(entry: Entry, data: st.DataObject) -> None:
     leaf = bytearray(encode_entry(entry))
     at = data.draw(st.integers(0, len(leaf) - 1))
     leaf[at] ^= data.draw(st.integers(1, 255))
@@ -124,7 +126,7 @@ def test_no_change_of_a_leaf_reads_as_the_same_entry(entry, data):
         ("previous", None, "previous is NoneType, must be bytes"),
     ],
 )
-def test_a_field_out_of_its_range_is_neither_written_nor_read(field, value, words):
+def test_a_field_out_of_its_range_is_neither_written_nor_read(field: str, value: Any, words: str) -> None:
     with pytest.raises(EntryError, match=words):
         encode_entry(replace(ENTRY, **{field: value}))
     fields = dict(zip(Entry.__slots__, FIELDS, strict=True)) | {field: value}
@@ -132,7 +134,7 @@ def test_a_field_out_of_its_range_is_neither_written_nor_read(field, value, word
         decode_entry(msgpack.packb([1, *fields.values()]))
 
 
-def test_every_fault_is_named_at_once():
+def test_every_fault_is_named_at_once() -> None:
     with pytest.raises(EntryError, match=r"pid is -1.*; trace has 1 bytes"):
         encode_entry(replace(ENTRY, pid=-1, trace=b"t"))
 
@@ -153,7 +155,7 @@ def test_every_fault_is_named_at_once():
         (b"\x00" * (MAX_LEAF_BYTES + 1), "leaf of 1025 bytes, limit 1024"),
     ],
 )
-def test_bytes_that_are_not_a_leaf_are_refused(leaf, words):
+def test_bytes_that_are_not_a_leaf_are_refused(leaf: bytes, words: str) -> None:
     with pytest.raises(EntryError, match=words):
         decode_entry(leaf)
 
@@ -175,16 +177,16 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
-def test_a_body_comes_back(body):
+def test_a_body_comes_back(body: dict[str, Any]) -> None:
     assert decode_body(encode_body(body)) == body
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=6), st.randoms(use_true_random=False))
-def test_a_body_has_the_same_bytes_in_any_order(body, random):
+def test_a_body_has_the_same_bytes_in_any_order(body: dict[str, Any], random: Random) -> None:
     assert encode_body(shuffled(body, random)) == encode_body(body)
 
 
-def shuffled(value, random):
+def shuffled(value: Any, random: Random) -> Any:
     if isinstance(value, list):
         return [shuffled(item, random) for item in value]
     if isinstance(value, dict):
@@ -194,7 +196,7 @@ def shuffled(value, random):
     return value
 
 
-def test_body_keys_are_sorted_by_their_bytes():
+def test_body_keys_are_sorted_by_their_bytes() -> None:
     body = {"b": 1, "\u00e9": 2, "a": {"z": 1, "Z": 2}}
     assert list(msgpack.unpackb(encode_body(body))) == ["a", "b", "\u00e9"]
     assert list(msgpack.unpackb(encode_body(body))["a"]) == ["Z", "z"]
@@ -222,19 +224,19 @@ class Text(str):
         (["k"], "cannot be encoded"),
     ],
 )
-def test_what_a_body_cannot_hold_is_refused(body, words):
+def test_what_a_body_cannot_hold_is_refused(body: Any, words: str) -> None:
     with pytest.raises(EntryError, match=words):
         encode_body(body)
 
 
-def nested(depth):
+def nested(depth: int) -> dict[str, Any]:
     value: object = 1
     for _ in range(depth):
         value = [value]
     return {"k": value}
 
 
-def test_nesting_is_bounded_both_ways():
+def test_nesting_is_bounded_both_ways() -> None:
     deepest = nested(MAX_BODY_DEPTH - 2)
     assert decode_body(encode_body(deepest)) == deepest
     with pytest.raises(EntryError, match="nested deeper than 32"):
@@ -245,7 +247,7 @@ def test_nesting_is_bounded_both_ways():
         decode_body(b"\x91" * 100_000 + b"\xc0")
 
 
-def test_a_body_of_the_limit_passes_and_one_byte_more_does_not():
+def test_a_body_of_the_limit_passes_and_one_byte_more_does_not() -> None:
     overhead = len(encode_body({"k": "x" * 2**17})) - 2**17
     largest = {"k": "x" * (MAX_BODY_BYTES - overhead)}
     assert decode_body(encode_body(largest)) == largest
@@ -271,18 +273,18 @@ def test_a_body_of_the_limit_passes_and_one_byte_more_does_not():
         (b"\xdf\xff\xff\xff\xff", "not msgpack"),
     ],
 )
-def test_bytes_that_are_not_a_body_are_refused(data, words):
+def test_bytes_that_are_not_a_body_are_refused(data: bytes, words: str) -> None:
     with pytest.raises(EntryError, match=words):
         decode_body(data)
 
 
-def test_a_failed_encoding_leaves_nothing_behind():
+def test_a_failed_encoding_leaves_nothing_behind() -> None:
     before = encode_body({"k": "x"})
     with pytest.raises(EntryError):
         encode_body({"j": "y" * 1000, "k": 2**70})
     assert encode_body({"k": "x"}) == before
 
 
-def test_a_commitment_is_the_hash_of_salt_and_body():
+def test_a_commitment_is_the_hash_of_salt_and_body() -> None:
     body = encode_body({"k": "x"})
     assert commit_body(b"s" * 32, body) == sha256(b"s" * 32 + body).digest()

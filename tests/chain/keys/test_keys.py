@@ -4,6 +4,7 @@ import base64
 import os
 import stat
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +16,12 @@ TEXT = b"some.log\n0\nAAAA\n"
 
 
 @pytest.fixture
-def directory(tmp_path):
+def directory(tmp_path: Path) -> Path:
     create_keys(tmp_path / "keys")
     return tmp_path / "keys"
 
 
-def test_keys_come_back_as_they_were_made(tmp_path):
+def test_keys_come_back_as_they_were_made(tmp_path: Path) -> None:
     made = create_keys(tmp_path / "keys")
     loaded = load_keys(tmp_path / "keys")
     assert loaded.origin == made.origin
@@ -29,11 +30,11 @@ def test_keys_come_back_as_they_were_made(tmp_path):
     assert verify(note, [made.ed25519, made.mldsa]).text == TEXT
 
 
-def test_two_nodes_have_two_names(tmp_path):
+def test_two_nodes_have_two_names(tmp_path: Path) -> None:
     assert create_keys(tmp_path / "one").origin != create_keys(tmp_path / "two").origin
 
 
-def test_the_origin_is_the_fingerprint_of_the_first_key():
+def test_the_origin_is_the_fingerprint_of_the_first_key() -> None:
     keys = Keys(b"e" * 32, b"m" * 32)
     kind, _, fingerprint = keys.origin.partition("-")
     assert kind == "weftos"
@@ -43,7 +44,7 @@ def test_the_origin_is_the_fingerprint_of_the_first_key():
     assert Keys(b"e" * 32, b"x" * 32).origin == keys.origin
 
 
-def test_the_files_are_private_and_nothing_else_is_left(tmp_path, directory):
+def test_the_files_are_private_and_nothing_else_is_left(tmp_path: Path, directory: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["keys"]
     assert {path.name for path in directory.iterdir()} == {ED25519_FILE, ML_DSA_65_FILE, VKEYS_FILE}
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -53,7 +54,7 @@ def test_the_files_are_private_and_nothing_else_is_left(tmp_path, directory):
     assert [VerifierKey.parse(line).text for line in lines] == lines
 
 
-def test_files_are_private_under_any_umask(tmp_path):
+def test_files_are_private_under_any_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         create_keys(tmp_path / "keys")
@@ -63,7 +64,7 @@ def test_files_are_private_under_any_umask(tmp_path):
     load_keys(tmp_path / "keys")
 
 
-def test_existing_keys_are_never_replaced(tmp_path, directory):
+def test_existing_keys_are_never_replaced(tmp_path: Path, directory: Path) -> None:
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     with pytest.raises(KeyFileError, match="keys that exist are never replaced"):
         create_keys(directory)
@@ -71,13 +72,13 @@ def test_existing_keys_are_never_replaced(tmp_path, directory):
     assert [path.name for path in tmp_path.iterdir()] == ["keys"]
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path):
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError, match=r"cannot make keys in .*/nowhere/keys: No such file or directory"):
         create_keys(tmp_path / "nowhere" / "keys")
 
 
 @pytest.mark.parametrize("name", [ED25519_FILE, ML_DSA_65_FILE, VKEYS_FILE])
-def test_a_missing_file_is_named_and_not_made(directory, name):
+def test_a_missing_file_is_named_and_not_made(directory: Path, name: str) -> None:
     (directory / name).unlink()
     with pytest.raises(KeyFileError, match=rf"{name} is missing: restore it from a copy.*no new identity"):
         load_keys(directory)
@@ -86,14 +87,14 @@ def test_a_missing_file_is_named_and_not_made(directory, name):
 
 @pytest.mark.parametrize("name", [ED25519_FILE, ML_DSA_65_FILE])
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o610])
-def test_a_secret_that_others_could_read_is_refused(directory, name, mode):
+def test_a_secret_that_others_could_read_is_refused(directory: Path, name: str, mode: int) -> None:
     (directory / name).chmod(mode)
     with pytest.raises(KeyFileError, match=rf"{name} has mode {mode:04o}, must be 0600.*chmod 600"):
         load_keys(directory)
 
 
 @pytest.mark.parametrize("name", [ED25519_FILE, ML_DSA_65_FILE, VKEYS_FILE])
-def test_something_else_in_a_files_place_is_refused(directory, tmp_path, name):
+def test_something_else_in_a_files_place_is_refused(directory: Path, tmp_path: Path, name: str) -> None:
     target = tmp_path / "elsewhere"
     (directory / name).rename(target)
     (directory / name).symlink_to(target)
@@ -110,13 +111,13 @@ def test_something_else_in_a_files_place_is_refused(directory, tmp_path, name):
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"!" * 44 + b"\n", base64.b64encode(b"x" * 31) + b"\n"])
-def test_a_file_that_holds_no_key_is_refused(directory, content):
+def test_a_file_that_holds_no_key_is_refused(directory: Path, content: bytes) -> None:
     (directory / ML_DSA_65_FILE).write_bytes(content)
     with pytest.raises(KeyFileError, match=rf"{ML_DSA_65_FILE} does not hold a key"):
         load_keys(directory)
 
 
-def test_every_cut_off_secret_is_refused(directory):
+def test_every_cut_off_secret_is_refused(directory: Path) -> None:
     whole = (directory / ED25519_FILE).read_bytes()
     for end in range(len(whole)):
         (directory / ED25519_FILE).write_bytes(whole[:end])
@@ -125,21 +126,21 @@ def test_every_cut_off_secret_is_refused(directory):
 
 
 @pytest.mark.parametrize("name", [ED25519_FILE, ML_DSA_65_FILE, VKEYS_FILE])
-def test_files_of_two_nodes_are_told_apart(tmp_path, directory, name):
+def test_files_of_two_nodes_are_told_apart(tmp_path: Path, directory: Path, name: str) -> None:
     create_keys(tmp_path / "other")
     (directory / name).write_bytes((tmp_path / "other" / name).read_bytes())
     with pytest.raises(KeyFileError, match="files of two nodes are mixed"):
         load_keys(directory)
 
 
-def test_public_keys_are_read_without_the_secret_ones(directory):
+def test_public_keys_are_read_without_the_secret_ones(directory: Path) -> None:
     keys = load_keys(directory)
     (directory / ED25519_FILE).unlink()
     (directory / ML_DSA_65_FILE).unlink()
     assert load_vkeys(directory) == (keys.ed25519, keys.mldsa)
 
 
-def test_doubtful_public_keys_are_refused(tmp_path, directory):
+def test_doubtful_public_keys_are_refused(tmp_path: Path, directory: Path) -> None:
     path = directory / VKEYS_FILE
     first, second = path.read_text().splitlines()
     stranger = create_keys(tmp_path / "other")
@@ -161,7 +162,7 @@ def test_doubtful_public_keys_are_refused(tmp_path, directory):
         load_vkeys(directory)
 
 
-def test_secrets_are_not_shown(directory):
+def test_secrets_are_not_shown(directory: Path) -> None:
     keys = load_keys(directory)
     secrets = [(directory / name).read_text().strip() for name in (ED25519_FILE, ML_DSA_65_FILE)]
     shown = f"{keys!r} {keys} {keys.ed25519!r}"

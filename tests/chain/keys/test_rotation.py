@@ -1,5 +1,7 @@
 """A change of keys is four signatures of one statement, and a head is signed by the keys of its size."""
 
+from typing import Any
+
 import pytest
 
 from chain.entry.kinds import KINDS
@@ -35,25 +37,25 @@ STRANGER = Keys(b"x" * 32, b"y" * 32)
         ("00" * 32, "weftos-mzuhvlpymk6xo3epygfy5h4oea"),
     ],
 )
-def test_an_origin_is_the_fingerprint_that_other_programs_come_to(key, name):
+def test_an_origin_is_the_fingerprint_that_other_programs_come_to(key: str, name: str) -> None:
     assert origin_of(bytes.fromhex(key)) == name
 
 
-def body(number=1, old=FIRST, new=SECOND, **changed):
+def body(number: int = 1, old: Keys = FIRST, new: Keys = SECOND, **changed: Any) -> dict[str, Any]:
     return rotation_body(old, new, number, "yearly") | changed
 
 
-def test_a_rotation_leads_from_pair_to_pair():
+def test_a_rotation_leads_from_pair_to_pair() -> None:
     assert follow(FIRST.pair, ORIGIN, 1, body()) == SECOND.pair
     assert SECOND.pair.ed25519.name == ORIGIN
     assert SECOND.pair.ed25519.key_id != FIRST.pair.ed25519.key_id
 
 
-def test_the_body_is_that_of_its_kind():
+def test_the_body_is_that_of_its_kind() -> None:
     assert KINDS[KIND].check(body()) == []
 
 
-def test_the_statement_is_what_the_format_says():
+def test_the_statement_is_what_the_format_says() -> None:
     keys = (FIRST.ed25519, FIRST.mldsa, SECOND.ed25519, SECOND.mldsa)
     said = "\n".join(["weftos/rotation/1", ORIGIN, "1", *(key.text for key in keys), ""]).encode()
     assert statement(ORIGIN, 1, FIRST.pair, SECOND.pair) == said
@@ -66,7 +68,7 @@ def test_the_statement_is_what_the_format_says():
 
 
 @pytest.mark.parametrize("field", ["old_ed25519", "old_ml_dsa_65", "new_ed25519", "new_ml_dsa_65"])
-def test_each_of_the_four_signatures_counts(field):
+def test_each_of_the_four_signatures_counts(field: str) -> None:
     good = body()
     changed = bytearray(good[field])
     changed[-1] ^= 1
@@ -93,12 +95,12 @@ def test_each_of_the_four_signatures_counts(field):
         ({}, "says that it is number None"),
     ],
 )
-def test_what_does_not_follow_is_refused(made, words):
+def test_what_does_not_follow_is_refused(made: dict[str, Any], words: str) -> None:
     with pytest.raises(RotationError, match=words):
         follow(FIRST.pair, ORIGIN, 1, made)
 
 
-def test_a_head_is_signed_by_the_keys_of_its_size():
+def test_a_head_is_signed_by_the_keys_of_its_size() -> None:
     history = KeyHistory(FIRST.pair)
     assert history.at(0) == history.at(99) == history.current == FIRST.pair
     history.rotated(4, body())
@@ -110,7 +112,7 @@ def test_a_head_is_signed_by_the_keys_of_its_size():
     assert (history.current, history.rotations, history.origin) == (THIRD.pair, 2, ORIGIN)
 
 
-def test_a_history_that_begins_at_a_snapshot():
+def test_a_history_that_begins_at_a_snapshot() -> None:
     history = KeyHistory(FIRST.pair, [SECOND.pair], size=7)
     with pytest.raises(ValueError, match="from size 7 on"):
         history.at(6)
@@ -120,7 +122,7 @@ def test_a_history_that_begins_at_a_snapshot():
     assert (history.at(7), history.at(8)) == (SECOND.pair, THIRD.pair)
 
 
-def test_a_rotation_that_does_not_follow_changes_nothing():
+def test_a_rotation_that_does_not_follow_changes_nothing() -> None:
     history = KeyHistory(FIRST.pair)
     history.rotated(4, body())
     for seq, wrong in [(5, body()), (4, body(2, SECOND, THIRD)), (5, body(2, FIRST, THIRD))]:
@@ -129,7 +131,7 @@ def test_a_rotation_that_does_not_follow_changes_nothing():
     assert history.pairs == (FIRST.pair, SECOND.pair)
 
 
-def test_the_list_of_keys_comes_back():
+def test_the_list_of_keys_comes_back() -> None:
     pairs = (FIRST.pair, SECOND.pair, THIRD.pair)
     for count in (1, 2, 3):
         assert parse_vkeys(vkeys_text(pairs[:count])) == pairs[:count]
@@ -146,13 +148,13 @@ def test_the_list_of_keys_comes_back():
         ([*FIRST.pair.both, *STRANGER.pair.both], "it names"),
     ],
 )
-def test_a_list_that_is_none_is_refused(lines, words):
+def test_a_list_that_is_none_is_refused(lines: list[VerifierKey], words: str) -> None:
     data = "".join(f"{key.text}\n" for key in lines).encode()
     with pytest.raises(RotationError, match=words):
         parse_vkeys(data)
 
 
-def test_a_damaged_list_is_refused():
+def test_a_damaged_list_is_refused() -> None:
     with pytest.raises(RotationError, match="not ASCII"):
         parse_vkeys("é".encode())
     with pytest.raises(VerifierKeyError):

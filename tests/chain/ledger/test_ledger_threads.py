@@ -11,6 +11,7 @@ import pytest
 import chain.journal.signer
 import chain.tiles.publisher
 from chain.errors import LedgerUnavailable
+from chain.journal.group import Group
 from chain.ledger.ledger import Ledger
 from tests.chain.ledger.test_ledger import until, with_ledger
 from tests.chain.twins.ledgers import draft
@@ -112,7 +113,11 @@ def test_a_callback_that_fails_keeps_nothing_from_the_others(tmp_path: Path) -> 
         reported: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
         sizes: list[int] = []
-        ledger.on_group(lambda group: 1 // 0)
+
+        def fail(group: Group) -> None:
+            raise ZeroDivisionError
+
+        ledger.on_group(fail)
         ledger.on_group(lambda group: sizes.append(group.size))
         await ledger.commit([draft(0)], durable=True).durable()
         assert sizes == [1] and len(reported) == 1

@@ -11,11 +11,11 @@ ROOT = bytes(range(32))
 ROOT_TEXT = b"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 
-def test_the_text_of_a_head_is_a_checkpoint():
+def test_the_text_of_a_head_is_a_checkpoint() -> None:
     assert TreeHead("some.log", 12, ROOT).text() == b"some.log\n12\n" + ROOT_TEXT + b"\n"
 
 
-def test_a_published_checkpoint_is_read():
+def test_a_published_checkpoint_is_read() -> None:
     text = b"example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"
     head = parse_head(text)
     assert (head.origin, head.size, head.root.hex()[:8]) == (
@@ -31,7 +31,7 @@ def test_a_published_checkpoint_is_read():
     st.integers(0, MAX_SIZE),
     st.binary(min_size=32, max_size=32),
 )
-def test_a_head_comes_back(origin, size, root):
+def test_a_head_comes_back(origin: str, size: int, root: bytes) -> None:
     head = TreeHead(origin, size, root)
     assert parse_head(head.text()) == head
 
@@ -61,6 +61,6 @@ def test_a_head_comes_back(origin, size, root):
         (b"some.log\r\n12\r\n" + ROOT_TEXT + b"\r\n", "origin"),
     ],
 )
-def test_other_texts_are_refused(text, words):
+def test_other_texts_are_refused(text: bytes, words: str) -> None:
     with pytest.raises(HeadError, match=words):
         parse_head(text)

@@ -55,7 +55,7 @@ def range_of(leaves: list[bytes]) -> merkle.CompactRange:
     return tree
 
 
-def test_the_empty_tree_has_the_root_of_the_rfc():
+def test_the_empty_tree_has_the_root_of_the_rfc() -> None:
     assert sha256().digest() == merkle.EMPTY_ROOT
     assert (
         merkle.root([])
@@ -65,7 +65,7 @@ def test_the_empty_tree_has_the_root_of_the_rfc():
     )
 
 
-def test_every_small_tree_is_the_slow_trees():
+def test_every_small_tree_is_the_slow_trees() -> None:
     for size in range(1, 34):
         leaves = numbered(size)
         assert merkle.root(leaves) == slow_root(leaves)
@@ -75,7 +75,7 @@ def test_every_small_tree_is_the_slow_trees():
 
 
 @given(st.integers(1, 300), st.data())
-def test_paths_and_root_from_a_range_are_the_slow_trees(size, data):
+def test_paths_and_root_from_a_range_are_the_slow_trees(size: int, data: st.DataObject) -> None:
     before = data.draw(st.integers(0, size - 1))
     index = data.draw(st.integers(before, size - 1))
     leaves = numbered(size)
@@ -86,14 +86,14 @@ def test_paths_and_root_from_a_range_are_the_slow_trees(size, data):
 
 
 @given(st.integers(1, 300), st.data())
-def test_consistency_paths_are_the_slow_trees(size, data):
+def test_consistency_paths_are_the_slow_trees(size: int, data: st.DataObject) -> None:
     size1 = data.draw(st.integers(1, size))
     leaves = numbered(size)
     assert merkle.consistency_path(size1, leaves) == slow_consistency(size1, leaves)
 
 
 @given(st.integers(0, 300), st.integers(0, 40))
-def test_a_restored_range_grows_as_the_first_would_have(size, more):
+def test_a_restored_range_grows_as_the_first_would_have(size: int, more: int) -> None:
     leaves = numbered(size + more)
     first = range_of(leaves[:size])
     restored = merkle.CompactRange.from_nodes(first.size, first.nodes)
@@ -104,7 +104,7 @@ def test_a_restored_range_grows_as_the_first_would_have(size, more):
     assert first.root() == slow_root(leaves[:size])
 
 
-def test_a_copy_is_independent():
+def test_a_copy_is_independent() -> None:
     tree = range_of(numbered(5))
     copy = tree.copy()
     copy.append(bytes(32))
@@ -112,7 +112,7 @@ def test_a_copy_is_independent():
     assert (copy.size, copy.root()) == (6, slow_root([*numbered(5), bytes(32)]))
 
 
-def test_no_path_is_longer_than_the_tree_is_high():
+def test_no_path_is_longer_than_the_tree_is_high() -> None:
     leaves = numbered(1000)
     tree = merkle.RangeTree((), 0, leaves)
     assert max(len(tree.inclusion_path(index)) for index in range(1000)) == 10
@@ -121,19 +121,19 @@ def test_no_path_is_longer_than_the_tree_is_high():
 @pytest.mark.parametrize(
     ("size", "nodes"), [(0, [bytes(32)]), (3, [bytes(32)]), (1, [bytes(31)]), (-1, []), (4, [bytes(32)] * 2)]
 )
-def test_nodes_that_cannot_belong_to_a_size_are_refused(size, nodes):
+def test_nodes_that_cannot_belong_to_a_size_are_refused(size: int, nodes: list[bytes]) -> None:
     with pytest.raises(ValueError, match=f"cannot be the compact range of {size} leaves"):
         merkle.CompactRange.from_nodes(size, nodes)
 
 
 @pytest.mark.parametrize("index", [-1, 0, 4, 7])
-def test_a_leaf_outside_the_new_ones_has_no_path(index):
+def test_a_leaf_outside_the_new_ones_has_no_path(index: int) -> None:
     leaves = numbered(7)
     with pytest.raises(IndexError, match=f"leaf {index} is not among the leaves 5 to 6"):
         merkle.inclusion_path_from_range(range_of(leaves[:5]).nodes, 5, leaves[5:], index)
 
 
-def test_consistency_from_a_larger_tree_or_a_range_is_refused():
+def test_consistency_from_a_larger_tree_or_a_range_is_refused() -> None:
     leaves = numbered(7)
     with pytest.raises(IndexError, match="no consistency path from size 8"):
         merkle.consistency_path(8, leaves)

@@ -1,5 +1,8 @@
 """Every true proof is accepted, and no changed one is."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +15,7 @@ LEAVES = [merkle.leaf_hash(number.to_bytes(4, "big")) for number in range(200)]
 ROOTS = [merkle.root(LEAVES[:size]) for size in range(201)]
 
 
-def test_every_proof_of_small_trees_verifies():
+def test_every_proof_of_small_trees_verifies() -> None:
     for size2 in range(34):
         for size1 in range(size2 + 1):
             verify_consistency(
@@ -33,10 +36,16 @@ def test_every_proof_of_small_trees_verifies():
 
 
 @given(st.integers(1, 200), st.data())
-def test_an_inclusion_proof_with_anything_changed_is_refused(size, data):
+def test_an_inclusion_proof_with_anything_changed_is_refused(size: int, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, size - 1))
     proof = merkle.inclusion_path(index, LEAVES[:size])
-    good = {"index": index, "size": size, "leaf_hash": LEAVES[index], "proof": proof, "root": ROOTS[size]}
+    good: dict[str, Any] = {
+        "index": index,
+        "size": size,
+        "leaf_hash": LEAVES[index],
+        "proof": proof,
+        "root": ROOTS[size],
+    }
     verify_inclusion(**good)
     for bad in changed_proofs(proof, data):
         with pytest.raises(ProofError):
@@ -51,10 +60,16 @@ def test_an_inclusion_proof_with_anything_changed_is_refused(size, data):
 
 
 @given(st.integers(0, 200), st.data())
-def test_a_consistency_proof_with_anything_changed_is_refused(size2, data):
+def test_a_consistency_proof_with_anything_changed_is_refused(size2: int, data: st.DataObject) -> None:
     size1 = data.draw(st.integers(0, size2))
     proof = merkle.consistency_path(size1, LEAVES[:size2])
-    good = {"size1": size1, "size2": size2, "root1": ROOTS[size1], "root2": ROOTS[size2], "proof": proof}
+    good: dict[str, Any] = {
+        "size1": size1,
+        "size2": size2,
+        "root1": ROOTS[size1],
+        "root2": ROOTS[size2],
+        "proof": proof,
+    }
     verify_consistency(**good)
     for bad in changed_proofs(proof, data):
         with pytest.raises(ProofError):
@@ -66,7 +81,7 @@ def test_a_consistency_proof_with_anything_changed_is_refused(size2, data):
             verify_consistency(**good | {"root2": flipped(ROOTS[size2], data)})
 
 
-def changed_proofs(proof, data):
+def changed_proofs(proof: list[bytes], data: st.DataObject) -> Iterator[list[bytes]]:
     """``proof`` with one bit changed, two hashes exchanged, one hash too many, too few, too short."""
     yield [*proof, bytes(32)]
     yield [bytes(32), *proof]
@@ -80,12 +95,12 @@ def changed_proofs(proof, data):
         yield [proof[1], proof[0], *proof[2:]]
 
 
-def flipped(value, data):
+def flipped(value: bytes, data: st.DataObject) -> bytes:
     bit = data.draw(st.integers(0, 255))
     return (int.from_bytes(value, "big") ^ 1 << bit).to_bytes(32, "big")
 
 
-def test_a_wrong_root_is_named_beside_the_right_one():
+def test_a_wrong_root_is_named_beside_the_right_one() -> None:
     proof = merkle.inclusion_path(3, LEAVES[:7])
     with pytest.raises(ProofError) as caught:
         verify_inclusion(index=3, size=7, leaf_hash=LEAVES[3], proof=proof, root=ROOTS[8])
@@ -93,12 +108,12 @@ def test_a_wrong_root_is_named_beside_the_right_one():
     assert ROOTS[8].hex() in str(caught.value)
 
 
-def test_two_histories_of_one_size_are_named():
+def test_two_histories_of_one_size_are_named() -> None:
     with pytest.raises(ProofError, match=f"two roots of size 5: {ROOTS[5].hex()} and {ROOTS[6].hex()}"):
         verify_consistency(size1=5, size2=5, root1=ROOTS[5], root2=ROOTS[6], proof=[])
 
 
-def test_a_proof_of_the_wrong_length_is_told_both_lengths():
+def test_a_proof_of_the_wrong_length_is_told_both_lengths() -> None:
     with pytest.raises(ProofError, match="leaf 0 of 8 has 1 hashes, must have 3"):
         verify_inclusion(index=0, size=8, leaf_hash=LEAVES[0], proof=[bytes(32)], root=ROOTS[8])
     with pytest.raises(ProofError, match="from 6 to 8 has 0 hashes, must have 3"):
@@ -106,17 +121,17 @@ def test_a_proof_of_the_wrong_length_is_told_both_lengths():
 
 
 @pytest.mark.parametrize(("size1", "size2"), [(-1, 3), (4, 3)])
-def test_a_tree_that_shrinks_is_refused(size1, size2):
+def test_a_tree_that_shrinks_is_refused(size1: int, size2: int) -> None:
     with pytest.raises(ProofError, match=f"{size1} leaves cannot be the beginning of one of {size2}"):
         verify_consistency(size1=size1, size2=size2, root1=ROOTS[3], root2=ROOTS[3], proof=[])
 
 
-def test_sizes_far_beyond_any_proof_are_refused_at_once():
+def test_sizes_far_beyond_any_proof_are_refused_at_once() -> None:
     with pytest.raises(ProofError, match="must have 63"):
         verify_inclusion(index=0, size=2**63, leaf_hash=LEAVES[0], proof=[], root=ROOTS[1])
 
 
-def test_a_hash_of_the_wrong_size_is_named():
+def test_a_hash_of_the_wrong_size_is_named() -> None:
     proof = merkle.inclusion_path(3, LEAVES[:7])
     with pytest.raises(ProofError, match="hash 1 of the proof has 33 bytes, must have 32"):
         verify_inclusion(

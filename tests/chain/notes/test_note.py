@@ -30,7 +30,7 @@ TEXT = b"some.log\n12\nAAAA\n"
 FULL = join_note(TEXT, KEYS.ed25519_line(TEXT), KEYS.mldsa_line(TEXT))
 
 
-def test_an_ml_dsa_key_signs_under_the_context_of_heads_alone():
+def test_an_ml_dsa_key_signs_under_the_context_of_heads_alone() -> None:
     signature = KEYS.sign_mldsa(TEXT)
     assert verify_ml_dsa_65(KEYS.mldsa.public_key, TEXT, signature, HEAD_CONTEXT)
     assert KEYS.mldsa.verify(TEXT, signature)
@@ -42,14 +42,14 @@ CHECKED_KEYS = [KEYS.ed25519.text, KEYS.mldsa.text]
 
 
 @pytest.mark.parametrize("vkey", CHECKED_KEYS, ids=lambda vkey: vkey[:30])
-def test_every_proper_prefix_of_a_verifier_key_is_refused(vkey):
+def test_every_proper_prefix_of_a_verifier_key_is_refused(vkey: str) -> None:
     for end in range(len(vkey)):
         with pytest.raises(VerifierKeyError):
             VerifierKey.parse(vkey[:end])
 
 
 @pytest.mark.parametrize("vkey", CHECKED_KEYS, ids=lambda vkey: vkey[:30])
-def test_every_changed_byte_of_a_verifier_key_is_refused(vkey):
+def test_every_changed_byte_of_a_verifier_key_is_refused(vkey: str) -> None:
     every = len(vkey) < 200  # of the long keys each place, of the short ones each place and each value
     for at, byte in enumerate(vkey.encode()):
         for other in range(256) if every else (byte ^ 1, byte ^ 32, 0x20, 0xFF):
@@ -61,12 +61,12 @@ def test_every_changed_byte_of_a_verifier_key_is_refused(vkey):
 
 
 @pytest.mark.parametrize("tail", ["\n", " ", "=", "+", "A", "AAAA"])
-def test_a_verifier_key_with_something_after_it_is_refused(tail):
+def test_a_verifier_key_with_something_after_it_is_refused(tail: str) -> None:
     with pytest.raises(VerifierKeyError):
         VerifierKey.parse(KEYS.ed25519.text + tail)
 
 
-def test_a_verifier_key_says_what_is_wrong_with_it():
+def test_a_verifier_key_says_what_is_wrong_with_it() -> None:
     changed = KEYS.ed25519.text.replace("weftos-", "weftoz-")
     with pytest.raises(VerifierKeyError, match=f"says id {KEYS.ed25519.key_id.hex()}.*mistyped or cut off"):
         VerifierKey.parse(changed)
@@ -75,18 +75,18 @@ def test_a_verifier_key_says_what_is_wrong_with_it():
 
 
 @pytest.mark.parametrize("key_type", [b"\x02", b"\xff", b"\xffweftos/ml-dsa-87", b""])
-def test_a_key_of_unknown_type_is_refused(key_type):
+def test_a_key_of_unknown_type_is_refused(key_type: bytes) -> None:
     with pytest.raises(VerifierKeyError, match="no known type"):
         VerifierKey("some.log", key_type, bytes(1952))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a+b", "a\u00a0b", "a\u2003b", "a\nb", "x" * 257, "\ud800"])
-def test_a_key_name_with_spaces_or_plus_is_refused(name):
+def test_a_key_name_with_spaces_or_plus_is_refused(name: str) -> None:
     with pytest.raises(VerifierKeyError, match="key name"):
         VerifierKey(name, ED25519, bytes(32))
 
 
-def test_cosigner_keys_are_held_and_verify_nothing():
+def test_cosigner_keys_are_held_and_verify_nothing() -> None:
     for key in (
         VerifierKey("w", COSIGNATURE_ED25519, KEYS.ed25519.public_key),
         VerifierKey("w", COSIGNATURE_ML_DSA_44, bytes(1312)),  # as long as one of FIPS 204
@@ -97,7 +97,7 @@ def test_cosigner_keys_are_held_and_verify_nothing():
             verify(join_note(TEXT, line), [key])
 
 
-def test_a_full_note_is_verified_under_both_keys():
+def test_a_full_note_is_verified_under_both_keys() -> None:
     note = verify(FULL, [KEYS.ed25519, KEYS.mldsa])
     assert note.text == TEXT
     assert [(line.name, line.key_id) for line in note.signatures] == [
@@ -107,7 +107,7 @@ def test_a_full_note_is_verified_under_both_keys():
     assert note == parse(FULL)
 
 
-def test_key_ids_are_the_formula_of_the_specification():
+def test_key_ids_are_the_formula_of_the_specification() -> None:
     assert KEYS.mldsa.type == ML_DSA_65 == b"\xffweftos/ml-dsa-65"
     decoded = base64.b64decode(KEYS.mldsa.text.split("+", 2)[2])
     assert decoded == ML_DSA_65 + KEYS.mldsa.public_key
@@ -115,7 +115,7 @@ def test_key_ids_are_the_formula_of_the_specification():
     assert VerifierKey.parse(KEYS.ed25519.text) == KEYS.ed25519
 
 
-def test_every_given_key_must_have_signed():
+def test_every_given_key_must_have_signed() -> None:
     provisional = join_note(TEXT, KEYS.ed25519_line(TEXT))
     verify(provisional, [KEYS.ed25519])
     missing = rf"not signed by {KEYS.origin}\+{KEYS.mldsa.key_id.hex()}.*{KEYS.ed25519.key_id.hex()}"
@@ -127,7 +127,7 @@ def test_every_given_key_must_have_signed():
         verify(FULL, [])
 
 
-def test_a_bad_signature_of_a_known_key_spoils_the_note():
+def test_a_bad_signature_of_a_known_key_spoils_the_note() -> None:
     forged = signature_line(KEYS.origin, KEYS.ed25519.key_id, OTHER.sign_ed25519(TEXT))
     for lines in ([forged], [KEYS.ed25519_line(TEXT), forged], [forged, KEYS.ed25519_line(TEXT)]):
         with pytest.raises(NoteError, match="does not match the note's text"):
@@ -137,7 +137,7 @@ def test_a_bad_signature_of_a_known_key_spoils_the_note():
         verify(join_note(TEXT, KEYS.ed25519_line(TEXT), swapped), [KEYS.ed25519, KEYS.mldsa])
 
 
-def test_lines_of_unknown_keys_are_ignored():
+def test_lines_of_unknown_keys_are_ignored() -> None:
     same_name = signature_line(KEYS.origin, b"\x00\x00\x00\x01", b"nonsense")
     same_id = signature_line("another.log", KEYS.ed25519.key_id, b"nonsense")
     note = verify(join_note(TEXT, same_name, same_id, KEYS.ed25519_line(TEXT)), [KEYS.ed25519])
@@ -146,7 +146,7 @@ def test_lines_of_unknown_keys_are_ignored():
 
 @given(st.data())
 @settings(max_examples=300)
-def test_a_note_with_one_bit_changed_is_not_verified(data):
+def test_a_note_with_one_bit_changed_is_not_verified(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(FULL) - 1))
     changed = bytearray(FULL)
     changed[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -154,7 +154,7 @@ def test_a_note_with_one_bit_changed_is_not_verified(data):
         verify(bytes(changed), [KEYS.ed25519, KEYS.mldsa])
 
 
-def test_no_prefix_of_a_note_is_verified():
+def test_no_prefix_of_a_note_is_verified() -> None:
     note = join_note(TEXT, KEYS.ed25519_line(TEXT))
     for end in range(len(note)):
         with pytest.raises(NoteError):
@@ -189,12 +189,12 @@ LINE = signature_line("some.log", b"abcd", b"signature")
         (b"x" * MAX_NOTE_BYTES + b"\n\n" + LINE, "limit 262144"),
     ],
 )
-def test_malformed_notes_are_refused(data, words):
+def test_malformed_notes_are_refused(data: bytes, words: str) -> None:
     with pytest.raises(NoteError, match=words):
         parse(data)
 
 
-def test_a_text_may_hold_empty_lines_and_many_signatures():
+def test_a_text_may_hold_empty_lines_and_many_signatures() -> None:
     text = b"one\n\ntwo\n\n\nthree\n"
     note = parse(join_note(text, *[LINE] * MAX_SIGNATURES))
     assert note.text == text

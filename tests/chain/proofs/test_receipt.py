@@ -20,7 +20,7 @@ KEYS = Keys(b"e" * 32, b"m" * 32)
 OTHER = Keys(b"f" * 32, b"n" * 32)
 
 
-def entry(seq, node=KEYS.origin):
+def entry(seq: int, node: str = KEYS.origin) -> Entry:
     return Entry(
         seq=seq,
         time_us=seq,
@@ -39,11 +39,11 @@ def entry(seq, node=KEYS.origin):
 LEAVES = [encode_entry(entry(seq)) for seq in range(11)]
 
 
-def signed(head, keys=KEYS):
+def signed(head: TreeHead, keys: Keys = KEYS) -> bytes:
     return join_note(head.text(), keys.ed25519_line(head.text()))
 
 
-def receipt_of(index, leaves=LEAVES, keys=KEYS):
+def receipt_of(index: int, leaves: list[bytes] = LEAVES, keys: Keys = KEYS) -> Receipt:
     hashes = [merkle.leaf_hash(leaf) for leaf in leaves]
     head = TreeHead(keys.origin, len(leaves), merkle.root(hashes))
     proof = tuple(merkle.inclusion_path(index, hashes))
@@ -51,12 +51,12 @@ def receipt_of(index, leaves=LEAVES, keys=KEYS):
 
 
 @pytest.mark.parametrize("index", range(11))
-def test_a_receipt_survives_its_encoding_and_proves_its_entry(index):
+def test_a_receipt_survives_its_encoding_and_proves_its_entry(index: int) -> None:
     receipt = Receipt.decode(receipt_of(index).encode())
     assert check(receipt, KEYS.ed25519) == entry(index)
 
 
-def test_a_full_head_serves_too():
+def test_a_full_head_serves_too() -> None:
     receipt = receipt_of(4)
     text = receipt.note.split(b"\n\n")[0] + b"\n"
     full = replace(receipt, note=receipt.note + KEYS.mldsa_line(text))
@@ -65,14 +65,14 @@ def test_a_full_head_serves_too():
 
 @given(st.data())
 @settings(max_examples=300)
-def test_a_receipt_with_one_bit_changed_proves_nothing(data):
+def test_a_receipt_with_one_bit_changed_proves_nothing(data: st.DataObject) -> None:
     encoded = bytearray(receipt_of(5).encode())
     encoded[data.draw(st.integers(0, len(encoded) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(ChainError):
         check(Receipt.decode(bytes(encoded)), KEYS.ed25519)
 
 
-def test_each_rule_is_named_when_broken():
+def test_each_rule_is_named_when_broken() -> None:
     good = receipt_of(5)
     with pytest.raises(NoteError, match="not signed by"):
         check(good, OTHER.ed25519)
@@ -86,7 +86,7 @@ def test_each_rule_is_named_when_broken():
         check(replace(good, index=6), KEYS.ed25519)
 
 
-def test_a_head_of_another_log_is_refused_even_when_signed():
+def test_a_head_of_another_log_is_refused_even_when_signed() -> None:
     hashes = [merkle.leaf_hash(leaf) for leaf in LEAVES]
     foreign = TreeHead(OTHER.origin, len(LEAVES), merkle.root(hashes))
     receipt = replace(receipt_of(5), note=signed(foreign))
@@ -96,7 +96,7 @@ def test_a_head_of_another_log_is_refused_even_when_signed():
         check(receipt, KEYS.ed25519)
 
 
-def test_a_leaf_at_the_wrong_place_or_of_another_node_is_refused():
+def test_a_leaf_at_the_wrong_place_or_of_another_node_is_refused() -> None:
     misplaced = [*LEAVES[:5], LEAVES[9], *LEAVES[6:]]
     with pytest.raises(ReceiptError, match=f"for entry 5 of {KEYS.origin}, its leaf is entry 9 of"):
         check(receipt_of(5, misplaced), KEYS.ed25519)
@@ -105,7 +105,7 @@ def test_a_leaf_at_the_wrong_place_or_of_another_node_is_refused():
         check(receipt_of(5, foreign), KEYS.ed25519)
 
 
-def test_a_cache_serves_many_heads_and_still_checks_each_receipt():
+def test_a_cache_serves_many_heads_and_still_checks_each_receipt() -> None:
     cache = HeadCache(KEYS.ed25519)
     for size in range(1, 12):
         for index in range(size):
@@ -121,12 +121,12 @@ class CountingKey(VerifierKey):
 
     asked: ClassVar[list[bytes]] = []
 
-    def verify(self, text, signature):
+    def verify(self, text: bytes, signature: bytes) -> bool:
         self.asked.append(text)
         return super().verify(text, signature)
 
 
-def test_a_cache_verifies_each_head_once():
+def test_a_cache_verifies_each_head_once() -> None:
     key = CountingKey(KEYS.origin, KEYS.ed25519.type, KEYS.ed25519.public_key)
     cache = HeadCache(key)
     for index in range(11):
@@ -136,7 +136,7 @@ def test_a_cache_verifies_each_head_once():
     assert len(key.asked) == 2
 
 
-def test_a_refused_note_is_refused_again():
+def test_a_refused_note_is_refused_again() -> None:
     cache = HeadCache(KEYS.ed25519)
     bad = receipt_of(5, keys=OTHER)
     for _ in range(2):
@@ -165,6 +165,6 @@ GOOD = [1, LEAVES[5], 5, 11, list(receipt_of(5).proof), receipt_of(5).note]
         (bytes(MAX_RECEIPT_BYTES + 1), "limit"),
     ],
 )
-def test_bytes_that_are_not_a_receipt_are_refused(data, words):
+def test_bytes_that_are_not_a_receipt_are_refused(data: bytes, words: str) -> None:
     with pytest.raises(ReceiptError, match=words):
         Receipt.decode(data)

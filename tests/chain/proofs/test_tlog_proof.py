@@ -21,11 +21,11 @@ SALT = b"s" * 32
 SIZE = 11
 
 
-def body_of(seq):
+def body_of(seq: int) -> bytes:
     return encode_body({"to": "/user/ada", "why": f"number {seq}"})
 
 
-def entry(seq, node=KEYS.origin):
+def entry(seq: int, node: str = KEYS.origin) -> Entry:
     commitment = commit_body(SALT, body_of(seq))
     return Entry(seq, seq, node, 1, seq, "message.refused", "", b"", -1, commitment, ZERO_HASH)
 
@@ -33,14 +33,21 @@ def entry(seq, node=KEYS.origin):
 LEAVES = [encode_entry(entry(seq)) for seq in range(SIZE)]
 
 
-def signed(head, *signers):
+def signed(head: TreeHead, *signers: Keys) -> bytes:
     lines = [
         line for keys in signers for line in (keys.ed25519_line(head.text()), keys.mldsa_line(head.text()))
     ]
     return join_note(head.text(), *lines)
 
 
-def proof_of(index, *, leaves=LEAVES, origin=KEYS.origin, signers=(KEYS,), with_body=True):
+def proof_of(
+    index: int,
+    *,
+    leaves: list[bytes] = LEAVES,
+    origin: str = KEYS.origin,
+    signers: tuple[Keys, ...] = (KEYS,),
+    with_body: bool = True,
+) -> TlogProof:
     hashes = [merkle.leaf_hash(leaf) for leaf in leaves]
     note = signed(TreeHead(origin, len(leaves), merkle.root(hashes)), *signers)
     path = tuple(merkle.inclusion_path(index, hashes))
@@ -55,7 +62,7 @@ BOTH = KEYS.pair.both
 
 @pytest.mark.parametrize("index", range(SIZE))
 @pytest.mark.parametrize("with_body", [True, False])
-def test_a_file_survives_its_encoding_and_proves_its_entry(index, with_body):
+def test_a_file_survives_its_encoding_and_proves_its_entry(index: int, with_body: bool) -> None:
     made = proof_of(index, with_body=with_body)
     read = TlogProof.decode(made.encode())
     assert read == made
@@ -64,7 +71,7 @@ def test_a_file_survives_its_encoding_and_proves_its_entry(index, with_body):
     assert proven.body == ({"to": "/user/ada", "why": f"number {index}"} if with_body else None)
 
 
-def test_the_file_is_the_text_that_the_specification_describes():
+def test_the_file_is_the_text_that_the_specification_describes() -> None:
     lines = DATA.decode().split("\n")
     assert lines[0] == "c2sp.org/tlog-proof@v1"
     assert msgpack.unpackb(base64.b64decode(lines[1].removeprefix("extra "))) == [
@@ -79,13 +86,13 @@ def test_the_file_is_the_text_that_the_specification_describes():
     assert DATA.endswith(b"\n\n" + PROOF.note)
 
 
-def test_a_tree_of_one_entry_needs_no_hashes():
+def test_a_tree_of_one_entry_needs_no_hashes() -> None:
     alone = proof_of(0, leaves=LEAVES[:1])
     assert alone.hashes == ()
     assert TlogProof.decode(alone.encode()).check(BOTH).entry == entry(0)
 
 
-def test_every_changed_byte_of_the_file_is_refused():
+def test_every_changed_byte_of_the_file_is_refused() -> None:
     for at in range(len(DATA)):
         for bit in (1, 0x20):
             changed = DATA[:at] + bytes([DATA[at] ^ bit]) + DATA[at + 1 :]
@@ -93,14 +100,14 @@ def test_every_changed_byte_of_the_file_is_refused():
                 TlogProof.decode(changed).check(BOTH)
 
 
-def test_every_beginning_of_the_file_is_refused():
+def test_every_beginning_of_the_file_is_refused() -> None:
     for end in range(len(DATA)):
         with pytest.raises(ChainError):
             TlogProof.decode(DATA[:end]).check(BOTH)
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_stripped_signature_line_or_a_key_not_given_is_refused(which):
+def test_a_stripped_signature_line_or_a_key_not_given_is_refused(which: int) -> None:
     lines = PROOF.note.splitlines(keepends=True)
     stripped = replace(PROOF, note=b"".join(line for at, line in enumerate(lines) if at != 4 + which))
     name = ("Ed25519", "ML-DSA-65")[which]
@@ -110,14 +117,14 @@ def test_a_stripped_signature_line_or_a_key_not_given_is_refused(which):
         PROOF.check([key for at, key in enumerate(BOTH) if at != which])
 
 
-def test_keys_of_somebody_else_prove_nothing():
+def test_keys_of_somebody_else_prove_nothing() -> None:
     with pytest.raises(ReceiptError, match="no Ed25519 signature of a key you gave"):
         PROOF.check(OTHER.pair.both)
     with pytest.raises(ReceiptError, match="no Ed25519"):
         PROOF.check([])
 
 
-def test_the_keys_that_signed_are_needed_not_older_or_newer_ones():
+def test_the_keys_that_signed_are_needed_not_older_or_newer_ones() -> None:
     later = proof_of(5, signers=(ROTATED,))
     with pytest.raises(ReceiptError, match="by the keys that were in force then"):
         later.check(BOTH)
@@ -125,7 +132,7 @@ def test_the_keys_that_signed_are_needed_not_older_or_newer_ones():
     assert later.check([*BOTH, *ROTATED.pair.both]).entry.seq == 5
 
 
-def test_a_wrong_signature_beside_good_ones_spoils_the_file():
+def test_a_wrong_signature_beside_good_ones_spoils_the_file() -> None:
     head = PROOF.note.partition(b"\n\n")[0] + b"\n"
     wrong = ROTATED.ed25519_line(b"something else\n")
     note = join_note(head, KEYS.ed25519_line(head), KEYS.mldsa_line(head), wrong)
@@ -135,13 +142,13 @@ def test_a_wrong_signature_beside_good_ones_spoils_the_file():
         spoiled.check([*BOTH, ROTATED.ed25519])
 
 
-def test_a_log_that_the_signers_are_not_named_after_is_refused():
+def test_a_log_that_the_signers_are_not_named_after_is_refused() -> None:
     foreign = [encode_entry(entry(seq, OTHER.origin)) for seq in range(SIZE)]
     with pytest.raises(ReceiptError, match="the key belongs to"):
         proof_of(5, leaves=foreign, origin=OTHER.origin).check(BOTH)
 
 
-def test_a_leaf_of_another_place_or_node_is_refused():
+def test_a_leaf_of_another_place_or_node_is_refused() -> None:
     moved = [*LEAVES[:5], LEAVES[4], *LEAVES[6:]]
     with pytest.raises(ReceiptError, match="its leaf is entry 4"):
         proof_of(5, leaves=moved).check(BOTH)
@@ -150,14 +157,14 @@ def test_a_leaf_of_another_place_or_node_is_refused():
         proof_of(5, leaves=foreign).check(BOTH)
 
 
-def test_a_body_that_the_entry_does_not_commit_to_is_refused():
+def test_a_body_that_the_entry_does_not_commit_to_is_refused() -> None:
     with pytest.raises(ReceiptError, match="its body is not the one"):
         replace(PROOF, body=body_of(6)).check(BOTH)
     with pytest.raises(ReceiptError, match="its body is not the one"):
         replace(PROOF, salt=b"t" * 32).check(BOTH)
 
 
-def extra(value):
+def extra(value: object) -> bytes:
     return b"extra " + base64.b64encode(msgpack.packb(value))
 
 
@@ -190,26 +197,26 @@ def extra(value):
     ],
     ids=str,
 )
-def test_a_file_of_another_form_is_refused_in_words(line, text, words):
+def test_a_file_of_another_form_is_refused_in_words(line: int, text: bytes | None, words: str) -> None:
     lines = DATA.split(b"\n")
     lines[line : line + 1] = [] if text is None else [text]
     with pytest.raises(ReceiptError, match=words):
         TlogProof.decode(b"\n".join(lines))
 
 
-def test_carriage_returns_are_refused():
+def test_carriage_returns_are_refused() -> None:
     with pytest.raises(ReceiptError):
         TlogProof.decode(DATA.replace(b"\n", b"\r\n"))
 
 
-def test_a_file_without_a_checkpoint_is_refused():
+def test_a_file_without_a_checkpoint_is_refused() -> None:
     head = DATA.partition(b"\n\n")[0]
     for cut in (head, head + b"\n", head + b"\n\n"):
         with pytest.raises(ReceiptError, match="no checkpoint"):
             TlogProof.decode(cut)
 
 
-def test_the_limits_hold_the_largest_entry_and_no_more():
+def test_the_limits_hold_the_largest_entry_and_no_more() -> None:
     largest = replace(PROOF, leaf=bytes(1024), body=bytes(MAX_BODY_BYTES))
     assert TlogProof.decode(largest.encode()) == largest
     with pytest.raises(ReceiptError, match="limit"):

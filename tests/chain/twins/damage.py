@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tests.chain.twins.published import (
 
 SIZE = 300
 ERASED = [(40, 42), (270, 270)]
-Files = Callable[[Path], None]
+Files = Callable[[Path], object]
 
 
 @cache
@@ -53,6 +54,10 @@ def _cut(name: str, count: int) -> Files:
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-count])
 
 
+def _empty(name: str) -> Files:
+    return lambda folder: (folder / name).write_bytes(b"")
+
+
 def _append(name: str, data: bytes) -> Files:
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes() + data)
 
@@ -70,7 +75,7 @@ def damaged_files() -> Iterator[tuple[str, Files]]:
         yield f"{name} with a hash more", _append(name, bytes(32))
     for name in ("tile/entries/000", "tile/bodies/001.p/000-044", "checkpoint", "vkeys"):
         yield f"{name} gone", _remove(name)
-        yield f"{name} empty", lambda folder, name=name: (folder / name).write_bytes(b"")
+        yield f"{name} empty", _empty(name)
     for at in (0, 20, 45, 60, 100, 200, -3):
         yield f"checkpoint, byte {at}", _edit("checkpoint", at)
     yield "vkeys, first name", _edit("vkeys", 8)
@@ -139,7 +144,7 @@ def _with_leaf(change: Callable[[bytes], bytes]) -> Published:
 def _with_body(data: bytes) -> Published:
     salt = b"s" * 32
     made = published.ledger(9)
-    made.add("message.refused", {}, 1, commitment=published.sha256(salt + data).digest())
+    made.add("message.refused", {}, 1, commitment=sha256(salt + data).digest())
     made.items[9] = Item(made.items[9].leaf, salt, data)
     return made
 
@@ -265,9 +270,13 @@ def damaged_bundles(partial: bool) -> Iterator[tuple[str, bytes]]:
     for at, name in enumerate(("Ed25519", "ML-DSA-65")):
         yield (
             f"without the {name} line",
-            sealed(checkpoint=note(text, THIRD, lambda two, at=at: [two[1 - at]])),
+            sealed(checkpoint=note(text, THIRD, _other_line(at))),
         )
     yield "with a wrong line beside the right ones", sealed(checkpoint=note(text, THIRD, _one_wrong))
+
+
+def _other_line(at: int) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda two: [two[1 - at]]
 
 
 def _one_wrong(lines: list[bytes]) -> list[bytes]:

@@ -10,6 +10,7 @@ import asyncio
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -108,8 +109,10 @@ def _unit(seq: int, number: int) -> list[Draft | StateChange]:
     document = Document(f"d{seq + 1}", address, "own", "loom", text, seq + 1, 1)
     written = {"id": document.id, "owner": address, "scope": "own", "text_hash": sha256_hex(text),
                "bytes": len(text), "title": "loom"}  # fmt: skip
-    said = {"id": f"m{number}", "sender": "operator", "to": address, "text": "what is 2+2", "session": "main",
-            "reply_to": "", "wants_reply": True, "deadline_us": 2**50, "rights": None, "waiting": []}  # fmt: skip
+    said: dict[str, Any] = {
+        "id": f"m{number}", "sender": "operator", "to": address, "text": "what is 2+2", "session": "main",
+        "reply_to": "", "wants_reply": True, "deadline_us": 2**50, "rights": None, "waiting": [],
+    }  # fmt: skip
     turn = {"turn": f"t{number}", "ordinal": "0.0"}
     hash_ = sha256_hex("call")
     doubt = {"attempt": 1, "status": "in_doubt", "result": "", "truncated": False}
@@ -250,9 +253,7 @@ def _in_snapshot(data: Path) -> Iterator[Forgery]:
             yield sealed("snapshot, document", f"{record.key}, {name}", found.snapshot, changed)
     yield Forgery("snapshot, signatures", "gone", lambda place: _each_note(place, lambda note: note.unlink()))
     for at in (0, 40, 300, 3_000):
-        yield Forgery(
-            "snapshot, signatures", f"byte {at}", lambda place, at=at: _each_note(place, _flipped(at))
-        )
+        yield Forgery("snapshot, signatures", f"byte {at}", partial(_each_note, change=_flipped(at)))
 
 
 def sealed(kind: str, name: str, snapshot: Snapshot, records: Sequence[StateRecord]) -> Forgery:

@@ -36,7 +36,8 @@ class Sealed:
 def taken_apart(data: bytes) -> tuple[SegmentHeader, list[Sealed]]:
     """A segment's header, and its frames."""
     header, at = decode_segment_header(data)
-    checksum, frames = data[at - CHECKSUM_BYTES : at], []
+    checksum = data[at - CHECKSUM_BYTES : at]
+    frames: list[Sealed] = []
     while at < len(data):
         frame = read_frame(data, at, header.first_group + len(frames), checksum, header.format)
         assert not isinstance(frame, BadFrame), frame.what

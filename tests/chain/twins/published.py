@@ -128,7 +128,7 @@ class Published:
         """Append an entry. ``changed``: fields of the leaf that are to be other than they must be."""
         seq = len(self.items)
         salt, data = sha256(b"salt %d" % seq).digest(), msgpack.packb(canonical(body))
-        fields = {
+        fields: dict[str, Any] = {
             "format": 1, "seq": seq, "time_us": START_US + seq, "node": self.origin, "pid": pid,
             "count": self.counts.get(pid, 0), "kind": kind, "subject": f"s{seq}", "trace": b"", "cause": seq - 1,
             "commitment": sha256(salt + data).digest(),

@@ -7,7 +7,7 @@ ML-DSA-65 key of their own; and the other way round.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,13 @@ Says = Callable[[Path, tuple[str, ...], Path | None], bool]
 
 
 @pytest.fixture(scope="module")
-def sceptic(tmp_path_factory):
+def sceptic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sceptic]:
     with Sceptic(tmp_path_factory.mktemp("sceptic")) as sceptic:
         yield sceptic
 
 
 @pytest.fixture(params=["verify", "sceptic"])
-def says(request, sceptic) -> Says:
+def says(request: pytest.FixtureRequest, sceptic: Sceptic) -> Says:
     """Whether the verifier of this name accepts a ledger."""
     if request.param == "verify":
         return verify_says
@@ -76,7 +76,7 @@ class Files:
         return self.tiles, self.full, self.partial
 
 
-def test_what_nobody_forged_is_verified(says, tmp_path):
+def test_what_nobody_forged_is_verified(says: Says, tmp_path: Path) -> None:
     for number, made in enumerate((history(), history(True), history(signers=(FIRST, SECOND)))):
         (tmp_path / str(number)).mkdir()
         for ledger in Files.of(made, tmp_path / str(number)).each():
@@ -84,11 +84,11 @@ def test_what_nobody_forged_is_verified(says, tmp_path):
 
 
 @pytest.mark.parametrize("broken", ["Ed25519", "ML-DSA-65"])
-def test_one_broken_algorithm_signs_no_other_history(says, tmp_path, broken):
+def test_one_broken_algorithm_signs_no_other_history(says: Says, tmp_path: Path, broken: str) -> None:
     """The forger signs a changed history with both keys it has, and says in vkeys what it likes."""
     made = history(True)
     hand = forger(FIRST, broken)
-    made.checkpoint = lambda size=None: note(made.head_text(SIZE), hand)
+    made.checkpoint = lambda size=None: note(made.head_text(SIZE), hand)  # type: ignore[method-assign]
     for name, signers in (("own keys", [hand]), ("the node's keys", [FIRST])):
         made.signers = signers
         (tmp_path / name).mkdir()
@@ -97,20 +97,22 @@ def test_one_broken_algorithm_signs_no_other_history(says, tmp_path, broken):
 
 
 @pytest.mark.parametrize("broken", ["Ed25519", "ML-DSA-65"])
-def test_nor_does_a_forged_signature_under_the_id_of_the_real_key(says, tmp_path, broken):
+def test_nor_does_a_forged_signature_under_the_id_of_the_real_key(
+    says: Says, tmp_path: Path, broken: str
+) -> None:
     """Both lines are there, with the real keys' ids; one was made with another key."""
     made = history(True)
     hand = forger(FIRST, broken)
     text = made.head_text(SIZE)
     signatures = zip(FIRST.ids, hand.sign(text, b"weftos/head/1"), strict=True)
     lines = [f"— {FIRST.origin} ".encode() + base64.b64encode(id_ + sig) + b"\n" for id_, sig in signatures]
-    made.checkpoint = lambda size=None: text + b"\n" + b"".join(lines)
+    made.checkpoint = lambda size=None: text + b"\n" + b"".join(lines)  # type: ignore[method-assign]
     for ledger in Files.of(made, tmp_path).each():
         assert not says(ledger, FIRST.vkeys, None)
 
 
 @pytest.mark.parametrize("broken", ["Ed25519", "ML-DSA-65"])
-def test_one_broken_algorithm_changes_no_keys(says, tmp_path, broken):
+def test_one_broken_algorithm_changes_no_keys(says: Says, tmp_path: Path, broken: str) -> None:
     """The forger hands over to keys of its own: one of the two old signatures is its own."""
     made = history(True)
     thief = Signer(b"thief", FIRST.origin)
@@ -120,7 +122,7 @@ def test_one_broken_algorithm_changes_no_keys(says, tmp_path, broken):
         assert not says(ledger, FIRST.vkeys, None)
 
 
-def test_keys_that_were_given_up_sign_nothing_any_more(says, tmp_path):
+def test_keys_that_were_given_up_sign_nothing_any_more(says: Says, tmp_path: Path) -> None:
     """Who finds the old keys makes a history without the change of keys: whoever knows of the change refuses it."""
     true, fork = history(signers=(FIRST, SECOND)), history(True)
     (tmp_path / "seen").write_bytes(true.checkpoint())
@@ -133,14 +135,14 @@ def test_keys_that_were_given_up_sign_nothing_any_more(says, tmp_path):
             assert says(ledger, FIRST.vkeys, tmp_path / "seen") is verified
 
 
-def test_old_keys_sign_no_head_behind_the_change(says, tmp_path):
+def test_old_keys_sign_no_head_behind_the_change(says: Says, tmp_path: Path) -> None:
     made = history(signers=(FIRST, SECOND))
-    made.checkpoint = lambda size=None: note(made.head_text(SIZE), FIRST)
+    made.checkpoint = lambda size=None: note(made.head_text(SIZE), FIRST)  # type: ignore[method-assign]
     for ledger in Files.of(made, tmp_path).each():
         assert not says(ledger, FIRST.vkeys, None)
 
 
-def test_a_context_signs_nothing_else(says, tmp_path):
+def test_a_context_signs_nothing_else(says: Says, tmp_path: Path) -> None:
     """ML-DSA signatures of the same text for another use do not count."""
     made = history()
     text = made.head_text(SIZE)
@@ -149,20 +151,26 @@ def test_a_context_signs_nothing_else(says, tmp_path):
         lines = [
             f"— {FIRST.origin} ".encode() + base64.b64encode(id_ + sig) + b"\n" for id_, sig in signatures
         ]
-        made.checkpoint = lambda size=None, lines=lines: text + b"\n" + b"".join(lines)
-        folder = made.write_tiles(tmp_path / f"tiles{len(context)}")
+        checkpoint = text + b"\n" + b"".join(lines)
+        folder = made.write_tiles(tmp_path / f"tiles{len(context)}", checkpoint=checkpoint)
         assert not says(folder, FIRST.vkeys, None)
 
 
 @pytest.mark.parametrize("kept", [0, 1], ids=["ML-DSA-65 stripped", "Ed25519 stripped"])
-def test_a_stripped_line_is_missed(says, tmp_path, kept):
+def test_a_stripped_line_is_missed(says: Says, tmp_path: Path, kept: int) -> None:
     made = history()
-    made.checkpoint = lambda size=None: note(made.head_text(SIZE), FIRST, lambda lines: [lines[kept]])
+
+    def stripped(lines: list[bytes]) -> list[bytes]:
+        return [lines[kept]]
+
+    made.checkpoint = lambda size=None: note(made.head_text(SIZE), FIRST, stripped)  # type: ignore[method-assign]
     for ledger in Files.of(made, tmp_path).each():
         assert not says(ledger, FIRST.vkeys, None)
 
 
-def test_a_history_that_was_signed_anew_with_all_keys_is_noticed_by_who_saw_the_other(says, tmp_path):
+def test_a_history_that_was_signed_anew_with_all_keys_is_noticed_by_who_saw_the_other(
+    says: Says, tmp_path: Path
+) -> None:
     """Nothing but a head seen earlier tells them apart."""
     (tmp_path / "seen").write_bytes(history().checkpoint(40))
     for name, made, verified in (("same", history(), True), ("changed", history(True), False)):
@@ -173,7 +181,7 @@ def test_a_history_that_was_signed_anew_with_all_keys_is_noticed_by_who_saw_the_
             assert says(ledger, FIRST.vkeys, tmp_path / "seen") is verified
 
 
-def test_a_rolled_back_copy_and_the_fork_that_grew_from_it_are_noticed(says, tmp_path):
+def test_a_rolled_back_copy_and_the_fork_that_grew_from_it_are_noticed(says: Says, tmp_path: Path) -> None:
     """An old copy was restored, and the node ran on from it: the head that was seen is not in either."""
     whole = history()
     (tmp_path / "seen").write_bytes(whole.checkpoint())
@@ -195,7 +203,7 @@ def test_a_rolled_back_copy_and_the_fork_that_grew_from_it_are_noticed(says, tmp
             assert says(ledger, FIRST.vkeys, tmp_path / "seen") is verified
 
 
-def test_a_head_of_somebody_else_is_no_head_that_was_seen(says, tmp_path):
+def test_a_head_of_somebody_else_is_no_head_that_was_seen(says: Says, tmp_path: Path) -> None:
     folder = history().write_tiles(tmp_path / "tiles")
     (tmp_path / "seen").write_bytes(note(history().head_text(40), STRANGER))
     assert not says(folder, FIRST.vkeys, tmp_path / "seen")

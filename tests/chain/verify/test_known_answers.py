@@ -12,7 +12,7 @@ beside = pytest.mark.skipif(
 
 
 @beside
-def test_all_published_answers_come_out_as_published(capsys):
+def test_all_published_answers_come_out_as_published(capsys: pytest.CaptureFixture[str]) -> None:
     assert vectors.main("--quick") == 0
     out = capsys.readouterr().out.splitlines()
     assert out[-1] == "all as expected"
@@ -23,7 +23,9 @@ def test_all_published_answers_come_out_as_published(capsys):
 
 
 @beside
-def test_a_difference_makes_it_fail(monkeypatch, capsys):
+def test_a_difference_makes_it_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for wrong in (
         Row("a case missing", 3, 2, 2),
         Row("a case too many", 3, 4, 4),

@@ -4,12 +4,15 @@ of it; nothing of ours is in its reach.
 
 import os
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from tests.chain.twins import damage, published
 from tests.chain.twins.damage import SIZE
-from tests.chain.twins.published import FIRST, SECOND, STRANGER, THIRD
+from tests.chain.twins.published import FIRST, SECOND, STRANGER, THIRD, Signer
 from tests.chain.twins.sceptic import SCRIPT, Sceptic, ask, isolated_packages, run_isolated
 from tests.chain.twins.verdicts import verify_says
 
@@ -19,27 +22,33 @@ FILES = dict(damage.damaged_files())
 SIGNED = dict(damage.signed_anew())
 
 
+class Verified(Protocol):
+    """Whether a ledger is verified under these keys, and continues the head in ``seen``."""
+
+    def __call__(self, ledger: Path, vkeys: tuple[str, ...], seen: Path | None = None) -> bool: ...
+
+
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory):
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return isolated_packages(tmp_path_factory.mktemp("sceptic") / "packages")
 
 
 @pytest.fixture(scope="module")
-def intact(tmp_path_factory):
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return damage.intact().write_tiles(tmp_path_factory.mktemp("intact") / "ledger")
 
 
 @pytest.fixture(scope="module")
-def sceptic(tmp_path_factory):
+def sceptic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sceptic]:
     with Sceptic(tmp_path_factory.mktemp("asked")) as sceptic:
         yield sceptic
 
 
 @pytest.fixture
-def verified(sceptic):
+def verified(sceptic: Sceptic) -> Verified:
     """Whether a ledger is verified: by the script and by weftos alike."""
 
-    def both(ledger, vkeys, seen=None):
+    def both(ledger: Path, vkeys: tuple[str, ...], seen: Path | None = None) -> bool:
         verdict = sceptic.ask(ledger, vkeys, seen)
         assert verdict.verified is verify_says(ledger, vkeys, seen), verdict.output
         return verdict.verified
@@ -47,23 +56,25 @@ def verified(sceptic):
     return both
 
 
-def test_the_script_is_short():
+def test_the_script_is_short() -> None:
     assert len(SCRIPT.read_text().splitlines()) <= 400
 
 
 @pytest.mark.parametrize("name", ["msgpack", "chain", "weftos", "numpy"])
-def test_nothing_of_ours_is_in_its_reach(packages, tmp_path, name):
+def test_nothing_of_ours_is_in_its_reach(packages: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "attempt.py").write_text(f"import {name}\n")
     assert f"No module named '{name}'" in run_isolated(packages, [str(tmp_path / "attempt.py")]).stderr
 
 
-def test_there_are_at_least_fifty_damaged_ledgers():
+def test_there_are_at_least_fifty_damaged_ledgers() -> None:
     assert len(FULL) + len(PARTIAL) + len(FILES) + len(SIGNED) >= 50
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 255, 256, 257, 513])
 @pytest.mark.parametrize("signers", [(FIRST,), (FIRST, SECOND, THIRD)], ids=["one key", "rotated"])
-def test_an_intact_ledger_is_verified(verified, tmp_path, size, signers):
+def test_an_intact_ledger_is_verified(
+    verified: Verified, tmp_path: Path, size: int, signers: tuple[Signer, ...]
+) -> None:
     made = published.ledger(size, signers, [(1, 1), (3, 4)] if size > 20 else [])
     keys = (*signers[0].vkeys,)
     folder = made.write_tiles(tmp_path / "ledger", [1, 2, 100, 256, 300])
@@ -75,7 +86,9 @@ def test_an_intact_ledger_is_verified(verified, tmp_path, size, signers):
         assert verified(ledger, keys)
 
 
-def test_an_erased_body_is_no_finding_when_a_partial_bundle_has_the_erasure(verified, tmp_path):
+def test_an_erased_body_is_no_finding_when_a_partial_bundle_has_the_erasure(
+    verified: Verified, tmp_path: Path
+) -> None:
     made = damage.intact()
     for seqs, good in (({41, SIZE - 2}, True), ({41, SIZE - 1}, False)):
         (tmp_path / "bundle").write_bytes(made.bundle(seqs))
@@ -98,13 +111,15 @@ def test_an_erased_body_is_no_finding_when_a_partial_bundle_has_the_erasure(veri
         ((), "UNPINNED"),
     ],
 )
-def test_the_keys_that_are_given_must_be_the_ledgers(packages, intact, vkeys, words):
+def test_the_keys_that_are_given_must_be_the_ledgers(
+    packages: Path, intact: Path, vkeys: tuple[str, ...], words: str
+) -> None:
     verdict = ask(packages, intact, vkeys)
     assert verdict.verified is (words in ("verified", "UNPINNED"))
     assert words.replace("is not the ledger's", "is not the ledger's") in verdict.output
 
 
-def test_a_head_seen_earlier_must_be_continued(verified, intact, tmp_path):
+def test_a_head_seen_earlier_must_be_continued(verified: Verified, intact: Path, tmp_path: Path) -> None:
     made = damage.intact()
     other = published.ledger(SIZE, (FIRST, SECOND, THIRD), [(40, 41)])
     for seen, good in (
@@ -124,14 +139,16 @@ def test_a_head_seen_earlier_must_be_continued(verified, intact, tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_folder_is_refused(verified, intact, tmp_path, name):
+def test_a_damaged_folder_is_refused(verified: Verified, intact: Path, tmp_path: Path, name: str) -> None:
     folder = shutil.copytree(intact, tmp_path / "ledger")
     FILES[name](folder)
     assert not verified(folder, FIRST.vkeys)
 
 
 @pytest.mark.parametrize("name", SIGNED)
-def test_what_a_node_must_not_sign_is_refused_although_it_did(verified, tmp_path, name):
+def test_what_a_node_must_not_sign_is_refused_although_it_did(
+    verified: Verified, tmp_path: Path, name: str
+) -> None:
     made = SIGNED[name]
     assert not verified(made.write_tiles(tmp_path / "ledger"), FIRST.vkeys)
     (tmp_path / "bundle").write_bytes(made.bundle())
@@ -139,18 +156,20 @@ def test_what_a_node_must_not_sign_is_refused_although_it_did(verified, tmp_path
 
 
 @pytest.mark.parametrize("name", FULL)
-def test_a_damaged_full_bundle_is_refused(verified, tmp_path, name):
+def test_a_damaged_full_bundle_is_refused(verified: Verified, tmp_path: Path, name: str) -> None:
     (tmp_path / "bundle").write_bytes(FULL[name])
     assert not verified(tmp_path / "bundle", FIRST.vkeys)
 
 
 @pytest.mark.parametrize("name", PARTIAL)
-def test_a_damaged_partial_bundle_is_refused(verified, tmp_path, name):
+def test_a_damaged_partial_bundle_is_refused(verified: Verified, tmp_path: Path, name: str) -> None:
     (tmp_path / "bundle").write_bytes(PARTIAL[name])
     assert not verified(tmp_path / "bundle", FIRST.vkeys)
 
 
-def test_a_partial_bundle_is_held_to_what_its_entries_say_of_those_left_out(verified, tmp_path):
+def test_a_partial_bundle_is_held_to_what_its_entries_say_of_those_left_out(
+    verified: Verified, tmp_path: Path
+) -> None:
     """A counter may skip as many as are missing, and no more."""
     made = published.ledger(9)
     made.add("message.refused", {"to": "", "sender": "", "why": ""}, 1, count=5)
@@ -159,7 +178,7 @@ def test_a_partial_bundle_is_held_to_what_its_entries_say_of_those_left_out(veri
         assert verified(tmp_path / "bundle", FIRST.vkeys) is good
 
 
-def test_a_partial_bundle_cannot_show_that_it_continues_another_head(packages, tmp_path):
+def test_a_partial_bundle_cannot_show_that_it_continues_another_head(packages: Path, tmp_path: Path) -> None:
     made = damage.intact()
     (tmp_path / "bundle").write_bytes(made.bundle([0]))
     for size, good in ((SIZE, True), (200, False)):
@@ -167,7 +186,9 @@ def test_a_partial_bundle_cannot_show_that_it_continues_another_head(packages, t
         assert ask(packages, tmp_path / "bundle", FIRST.vkeys, tmp_path / "seen").verified is good
 
 
-def test_a_folder_that_was_copied_while_the_node_went_on_is_verified(verified, tmp_path):
+def test_a_folder_that_was_copied_while_the_node_went_on_is_verified(
+    verified: Verified, tmp_path: Path
+) -> None:
     later = published.ledger(600)
     folder = later.write_tiles(tmp_path / "ledger", [100, 530])
     for size in (600, 530, 512):
@@ -177,11 +198,13 @@ def test_a_folder_that_was_copied_while_the_node_went_on_is_verified(verified, t
     assert verified(folder, FIRST.vkeys)
 
 
-def test_a_folder_that_claims_all_entries_there_can_be_is_refused_at_once(verified, tmp_path):
+def test_a_folder_that_claims_all_entries_there_can_be_is_refused_at_once(
+    verified: Verified, tmp_path: Path
+) -> None:
     assert not verified(damage.write_huge_claim(tmp_path / "ledger"), FIRST.vkeys)
 
 
-def test_no_file_of_a_folder_makes_it_wait(verified, intact, tmp_path):
+def test_no_file_of_a_folder_makes_it_wait(verified: Verified, intact: Path, tmp_path: Path) -> None:
     for name in ("checkpoint", "vkeys", "tile/0/000", "tile/bodies/000", "tile/entries/000"):
         folder = shutil.copytree(intact, tmp_path / name.replace("/", "-"))
         (folder / name).unlink()
@@ -189,7 +212,7 @@ def test_no_file_of_a_folder_makes_it_wait(verified, intact, tmp_path):
         assert not verified(folder, FIRST.vkeys)
 
 
-def test_a_folder_may_lie_about_its_sizes(verified, intact, tmp_path):
+def test_a_folder_may_lie_about_its_sizes(verified: Verified, intact: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(intact, tmp_path / "ledger")
     for name in ("checkpoint", "tile/entries/000", "tile/bodies/000"):
         with (folder / name).open("r+b") as file:
@@ -197,6 +220,6 @@ def test_a_folder_may_lie_about_its_sizes(verified, intact, tmp_path):
         assert not verified(folder, FIRST.vkeys)
 
 
-def test_what_is_not_there_is_refused(verified, tmp_path):
+def test_what_is_not_there_is_refused(verified: Verified, tmp_path: Path) -> None:
     assert not verified(tmp_path, FIRST.vkeys)
     assert not verified(tmp_path / "nothing", FIRST.vkeys)

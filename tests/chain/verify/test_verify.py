@@ -9,7 +9,7 @@ from chain.disk import Disk
 from chain.entry.entry import Entry, commit_body, decode_entry, encode_body, encode_entry
 from chain.entry.frame import NO_CHECKSUM, encode_frame
 from chain.entry.reader import JournalReader
-from chain.entry.record import RawEntry, decode_payload, encode_entry_record, encode_payload
+from chain.entry.record import EntryRecord, RawEntry, decode_payload, encode_entry_record, encode_payload
 from chain.errors import VerifierKeyError
 from chain.keys.keys import VKEYS_FILE
 from chain.verify.verify import Report, verify
@@ -46,11 +46,11 @@ def entry_spans(directory: Path) -> dict[Path, list[tuple[int, int, int]]]:
         spans[path] = []
         for group in JournalReader(directory / "journal", Disk()).groups():
             for record in group.records if group.file == path.name else ():
-                entry = getattr(record, "entry", None)
-                if entry is not None:
+                if isinstance(record, EntryRecord):
+                    assert record.salt is not None and record.body_bytes is not None
                     encoded = encode_entry_record(record.leaf, record.salt, record.body_bytes)
                     at = data.index(encoded)
-                    spans[path].append((at, at + len(encoded), entry.seq))
+                    spans[path].append((at, at + len(encoded), record.entry.seq))
     return spans
 
 

@@ -42,7 +42,8 @@ def reference(texts: dict[int, str], query: str) -> dict[int, float]:
 def test_after_any_changes_the_scores_are_the_formulas(
     changes: list[tuple[int, str | None]], query: str
 ) -> None:
-    index, texts = Bm25Index(), {}
+    index = Bm25Index()
+    texts: dict[int, str] = {}
     for document, text in changes:
         if text is None:
             index.remove(document)

@@ -143,8 +143,13 @@ def test_the_offline_planner_answers_what_was_asked_whatever_was_recalled() -> N
 
 def test_with_the_offline_planner_an_agent_remembers_and_tells() -> None:
     held: list[str] = []
+
+    def remember(text: str) -> str:
+        held.append(text)
+        return "remembered as d1"
+
     tools: dict[str, Any] = {
-        "memory_write": lambda text: held.append(text) or "remembered as d1",
+        "memory_write": remember,
         "memory_search": lambda query, k=5: json.dumps([hit(text) for text in held]),
     }
     node = OfflineNode([], tools)

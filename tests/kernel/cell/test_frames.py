@@ -278,7 +278,8 @@ def frame_of(payload: bytes) -> bytes:
 def test_values_are_bounded_for_foreign_code_and_not_for_our_own() -> None:
     limit = FOREIGN.values
     assert limit is not None
-    fits, over = [[]] * (limit - 1), [[]] * limit
+    fits: list[Any] = [[]] * (limit - 1)
+    over: list[Any] = [[]] * limit
     assert list(FrameDecoder(BOOT).feed(encode_frame(BOOT, fits))) == [fits]
     with pytest.raises(FrameError, match=f"refused: more than {limit} values"):
         list(FrameDecoder(BOOT).feed(encode_frame(BOOT, over)))

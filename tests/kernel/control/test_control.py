@@ -171,7 +171,7 @@ def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
             (NotFound, "no process at /user/x", {"under": "/user/x"}),
         ):
             with pytest.raises(error, match=words):
-                await control.spawn(OP, SpawnRequest(name="ada", **fields))  # type: ignore[arg-type]
+                await control.spawn(OP, SpawnRequest(name="ada", **fields))
         assert set(twin.kernel.state.slots) == {"/user"}
         assert not await twin.entries("operator.command")
 
@@ -247,7 +247,8 @@ def test_a_watched_message_tells_its_story_from_the_start(tmp_path: Path) -> Non
 def test_a_watched_message_that_dies_says_so(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Control) -> None:
         await control.spawn(OP, SpawnRequest(name="ada"))
-        first, second = [], []
+        first: list[dict[str, Any]] = []
+        second: list[dict[str, Any]] = []
         one = asyncio.ensure_future(_collect(control.watch(OP, "ada", "1", ""), first))
         at = await twin.delivery()
         two = asyncio.ensure_future(_collect(control.watch(OP, "ada", "2", ""), second))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,12 @@ def rows_below(node: Node) -> list[ProcessRow]:
 
 def gone(rows: list[ProcessRow]) -> None:
     """Wait until they are."""
+
+    def has_ended(row: ProcessRow) -> bool:
+        return not is_alive(row)
+
     for row in rows:
-        wait(lambda row=row: not is_alive(row), f"{row} has ended")  # type: ignore[misc]
+        wait(partial(has_ended, row), f"{row} has ended")
 
 
 def is_alive(row: ProcessRow) -> bool:

@@ -90,7 +90,7 @@ def test_the_deepest_and_longest_address_is_allowed_and_has_no_children() -> Non
 @given(st.lists(names, min_size=1, max_size=MAX_DEPTH))
 def test_join_parent_and_name_are_each_others_inverse(path: list[str]) -> None:
     address = ROOT
-    above = []
+    above: list[str] = []
     for name in path:
         above.insert(0, address)
         child = join(address, name)

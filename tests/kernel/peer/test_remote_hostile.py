@@ -241,7 +241,7 @@ def test_a_message_that_waits_or_is_replayed_has_no_more_than_its_peer_has_by_th
         waited = await node.twin.delivery()
         await has_no_more_than(node.twin, waited, tools or frozenset())
         kernel.processes.stop("/user/bob")
-        await until(lambda: kernel.state.dead and kernel.live.at("/user/bob") is None)
+        await until(lambda: bool(kernel.state.dead) and kernel.live.at("/user/bob") is None)
         kernel.processes.start("/user/bob")
         await kernel.post.replay(waited.message["id"], 0)
         await has_no_more_than(node.twin, await node.twin.delivery(), tools or frozenset())

@@ -10,6 +10,7 @@ import pytest
 
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
+from kernel.cells.cell_events import Placement
 from kernel.errors import (
     Busy,
     Conflict,
@@ -376,7 +377,7 @@ def test_what_a_spawn_may_not_be(tmp_path: Path) -> None:
             (Invalid, "intensity", {"name": "x", "intensity": (1, 0.0)}),
         ):
             with pytest.raises(error, match=words):
-                await twin.spawn(**fields)  # type: ignore[arg-type]
+                await twin.spawn(**fields)
         await twin.spawn("bob")
         with pytest.raises(Busy, match="3 slots"):
             await twin.spawn("carl")
@@ -510,7 +511,8 @@ def test_a_child_that_spawn_agent_said_was_spawned_outlives_the_loss_of_its_cell
         await twin.spawn("other", parent="/user/boss")
         await twin.send("boss")
         at = await twin.delivery()
-        placed, place = [], twin.kernel.cells.place
+        placed: list[Placement] = []
+        place = twin.kernel.cells.place
         twin.kernel.cells.place = placed.append  # type: ignore[method-assign, assignment]  # it stays on its way
         said = await twin.call_tool(at, "spawn_agent", {"name": "kid", "restart": restart})
         assert said["text"] == "spawned /user/boss/kid"
@@ -525,7 +527,7 @@ def test_who_waits_for_a_start_waits_on_when_the_cell_is_lost_and_is_told_when_i
     tmp_path: Path,
 ) -> None:
     async def body(twin: Twin) -> None:
-        twin.kernel.cells.place = lambda placement: None  # type: ignore[method-assign, assignment]
+        twin.kernel.cells.place = lambda placement: None  # type: ignore[method-assign]
         spawning = asyncio.create_task(twin.spawn("ada"))
         await asyncio.sleep(0)
         first = twin.kernel.live.at("/user/ada")
@@ -583,7 +585,7 @@ def test_a_slot_is_removed_when_it_is_down_and_its_name_is_free(tmp_path: Path) 
         processes.stop("/user/ada")
         assert await processes.remove("/user/ada", False) == 1
         assert (state.named("ada"), state.children("/user"), state.below("/user")) == ([], [], 0)
-        assert (state.beginning("a"), state.sessions) == ([], {})
+        assert (state.beginning("a"), dict(state.sessions)) == ([], {})
         with pytest.raises(NotFound):
             await twin.send("ada")
         await twin.spawn("ada")
@@ -760,7 +762,7 @@ def test_the_mail_of_a_child_that_never_ran_is_dead_when_its_parent_is_stopped(t
     async def body(twin: Twin) -> None:
         await twin.spawn("boss")
         await twin.spawn("kid", parent="/user/boss")
-        twin.kernel.cells.place = lambda placement: None  # type: ignore[method-assign, assignment]
+        twin.kernel.cells.place = lambda placement: None  # type: ignore[method-assign]
         twin.kernel.processes.exit(twin.kernel.state.slots["/user/boss/kid"].pid, "crash")
         mail = await twin.send("kid")
         twin.kernel.processes.stop("/user/boss")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -158,8 +159,8 @@ def test_work_that_waits_goes_on_once_for_each_key_also_when_one_of_it_fails(
         done: list[int] = []
         ledger.why = "no"
         for number in range(3 * CALLS_PER_STEP):
-            recorder.when_writable(number, lambda number=number: done.append(number))  # type: ignore[misc]
-        recorder.when_writable(5, lambda: 1 // 0)  # type: ignore[arg-type,return-value]
+            recorder.when_writable(number, partial(done.append, number))
+        recorder.when_writable(5, lambda: 1 // 0)  # type: ignore[arg-type]
         recorder.when_writable(7, lambda: done.append(-7))
         ledger.why = None
         await recorder.writable()

@@ -149,9 +149,9 @@ def test_sup_start_map_minimal_specs_get_the_defaults() -> None:
         (ChildSpec("12"), "id: name '12' is all digits"),
         (ChildSpec("a/b"), "id: name 'a/b' is not allowed"),
         (
-            ChildSpec("a", restart="always"),
+            ChildSpec("a", restart="always"),  # type: ignore[arg-type]
             "restart is 'always', must be one of permanent, transient, temporary",
-        ),  # type: ignore[arg-type]
+        ),
         (ChildSpec("a", shutdown_s=-1), "shutdown_s is -1, must be 0 or more"),
         (ChildSpec("a", shutdown_s=float("nan")), "shutdown_s is nan, must be 0 or more"),
         (ChildSpec("a", type="agent"), "type is 'agent', must be one of worker, supervisor"),  # type: ignore[arg-type]

@@ -345,13 +345,14 @@ def test_who_typed_what_is_recorded_and_the_text_is_not_in_the_command(tmp_path:
 def test_a_person_is_refused_in_words_and_nothing_is_recorded(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         memory = control_of(twin).memory
-        for words, call in (
+        wrong: tuple[tuple[str, Callable[[], Awaitable[object]]], ...] = (
             ("262145 bytes, limit 262144", lambda: memory.add(OP, "x" * 262_145, "", "shared")),
             ("without text", lambda: memory.add(OP, "\n", "", "shared")),
             ("scope is 'mine'", lambda: memory.add(OP, "x", "", "mine")),
             ("does not begin with '/'", lambda: memory.add(OP, "x", "", "own", "ada")),
             ("k is 0", lambda: memory.search("x", 0, "hybrid")),
-        ):
+        )
+        for words, call in wrong:
             with pytest.raises(Invalid, match=words):
                 await call()
         assert not await twin.entries("operator.command", "memory.written")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def test_only_what_is_new_is_recorded_and_the_whole_can_be_put_together_again(tm
         def whole(seq: int) -> list[Any]:
             body = asked[seq]
             before = whole(body["prefix_of"])[: body["prefix_count"]] if body["prefix_of"] >= 0 else []
-            return before + json.loads(body["new"])
+            new: list[Any] = json.loads(body["new"])
+            return before + new
 
         assert whole(max(asked)) == messages[:-2]
 
@@ -107,8 +109,12 @@ def test_hostile_answers_are_refused_by_name(tmp_path: Path) -> None:
             answer_of("x" * 600_000),
             None,
         ]
+
+        def always(answer: Any) -> Callable[[dict[str, Any]], Any]:
+            return lambda request: answer
+
         for round_, answer in enumerate(hostile):
-            twin.gateway.answer = lambda request, answer=answer: answer
+            twin.gateway.answer = always(answer)
             twin.ask_model(at, [user("?")], round_)
             outcome = await twin.result()
             assert outcome["status"] == "error", answer

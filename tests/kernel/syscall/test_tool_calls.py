@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,11 @@ from kernel.toolbox.arguments import canonical_json, hash_text
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk, SlowDisk
-from tests.kernel.twins.kernel_twin import LIMIT_S, Twin
+from tests.kernel.twins.kernel_twin import LIMIT_S, Delivery, Twin
 from tests.patience import HANG_S
 
 
-async def turn_of_ada(twin: Twin, **fields: object):
+async def turn_of_ada(twin: Twin, **fields: Any) -> Delivery:
     await twin.spawn("ada", **fields)
     await twin.send("ada")
     return await twin.delivery()

@@ -6,15 +6,16 @@ import contextlib
 import ctypes
 import functools
 import os
+import secrets
 import socket
 import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kernel.toolbox import files
 from kernel.toolbox.files import (
     ABSENT,
     MAX_LISTED,
@@ -142,7 +143,7 @@ def test_a_write_is_synced_file_first_then_renamed_then_its_directory(
         done.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
         real_fsync(handle)
 
-    def rename(*args: str, **kwargs: int) -> None:
+    def rename(*args: Any, **kwargs: Any) -> None:
         done.append("rename")
         real_rename(*args, **kwargs)
 
@@ -412,7 +413,7 @@ def test_the_target_swapped_for_a_link_before_the_rename_is_replaced_not_followe
 ) -> None:
     real_rename = os.rename
 
-    def rename(*args: str, **kwargs: int) -> None:
+    def rename(*args: Any, **kwargs: Any) -> None:
         os.unlink(workspace / "notes.txt")
         os.symlink(outside / "secret.txt", workspace / "notes.txt")
         real_rename(*args, **kwargs)
@@ -470,7 +471,7 @@ def test_no_descriptor_is_left_open(workspace: Path) -> None:
 def test_a_temporary_name_that_is_taken_is_not_written_through(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "known")
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "known")
     os.symlink("notes.txt", workspace / ".weftos-known.tmp")
     with pytest.raises(FileError, match="file exists"):
         write(workspace, "fresh.txt")

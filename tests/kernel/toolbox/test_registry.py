@@ -85,7 +85,7 @@ def test_tools_of_one_module_tree_and_path_share_a_package_and_others_do_not() -
         ([OWN, OWN], "tool own: the name is taken"),
         ([*builtin_declarations(), replace(OWN, name="calculator")], "tool calculator: the name is taken"),
         ([replace(OWN, name="lost")], "tool lost: it is third-party and has no source"),
-        ([replace(OWN, effects="some")], "tool own: effects is 'some'"),
+        ([replace(OWN, effects="some")], "tool own: effects is 'some'"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_registered_is_refused(declarations: list[ToolDeclaration], words: str) -> None:

@@ -32,8 +32,10 @@ class SlowDisk(Disk):
         super().sync(handle)
 
 
-WRITING = ("create", "create_new", "write", "truncate", "allocate", "sync", "rename", "remove")
-WRITING += ("remove_directory", "new_directory", "sync_directory")
+WRITING = (
+    "create", "create_new", "write", "truncate", "allocate", "sync", "rename", "remove",
+    "remove_directory", "new_directory", "sync_directory",
+)  # fmt: skip
 
 
 class StumblingDisk(Disk):

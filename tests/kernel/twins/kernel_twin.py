@@ -147,7 +147,8 @@ class TwinGateway:
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(request)
         found = self.answer(request)
-        return await found if asyncio.iscoroutine(found) else found
+        answer: dict[str, Any] = await found if asyncio.iscoroutine(found) else found
+        return answer
 
     def cancel(self, stream: str) -> None:
         self.cancelled.append(stream)

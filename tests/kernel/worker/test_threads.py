@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,11 @@ from tests.patience import HANG_S
 def test_each_call_gets_its_own_answer_with_more_calls_than_threads() -> None:
     async def main() -> list[int]:
         threads: Threads[int] = Threads(4, "t")
-        return await asyncio.gather(*(threads.run(lambda n=n: n * n) for n in range(200)))
+
+        def square(n: int) -> int:
+            return n * n
+
+        return await asyncio.gather(*(threads.run(partial(square, n)) for n in range(200)))
 
     assert asyncio.run(main()) == [n * n for n in range(200)]
 

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -309,8 +310,12 @@ def test_what_a_tool_prints_goes_to_its_log(scene: Any, hostile: list[ToolSource
         result = await workers.run(scene.mint.call("chatty", {"count": 1000}))
         assert (result.status, result.text) == ("ok", "said")
         log = scene.home / f"worker-{hostile[0].package}.log"
+
+        def holds(said: str) -> bool:
+            return said in log.read_text()
+
         for said in ("to stdout" * 1000, "to stderr", "to descriptor one"):
-            await until(lambda said=said: said in log.read_text())
+            await until(partial(holds, said))
 
     scene.run(play, hostile)
 

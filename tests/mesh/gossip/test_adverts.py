@@ -32,7 +32,7 @@ def read(data: bytes) -> Any:
 
 def forged(change: dict[str, Any], *, by: Any = ALICE) -> bytes:
     """A true advert with ``change`` made and signed anew."""
-    body = msgpack.packb(msgpack.unpackb(made()[64:]) | change)
+    body: bytes = msgpack.packb(msgpack.unpackb(made()[64:]) | change)
     signature: bytes = by.keys.sign_ed25519(CONTEXT + body)
     return signature + body
 

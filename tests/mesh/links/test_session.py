@@ -469,7 +469,12 @@ def test_calls_out_of_their_order_are_refused() -> None:
     session = Session(False, BOB)
     with pytest.raises(SessionMisuse, match=r"start\(\) is the initiator's"):
         session.start()
-    for call in (session.accept, lambda: session.refuse("no"), lambda: session.seal(b"x")):
+    calls: tuple[Callable[[], object], ...] = (
+        session.accept,
+        lambda: session.refuse("no"),
+        lambda: session.seal(b"x"),
+    )
+    for call in calls:
         with pytest.raises(SessionMisuse):
             call()
     _, bob, _ = identified()

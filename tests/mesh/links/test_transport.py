@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -383,10 +384,14 @@ def test_over_a_link_that_breaks_again_and_again_nothing_is_lost_doubled_or_out_
         async with running(alice, bob):
             sender, receiver = Post(bob, alice.origin), Post(alice, bob.origin)
             bob.call(alice, proxy.address)
+
+            def has_more_than(count: int) -> bool:
+                return len(receiver.effects) > count
+
             for number in range(600):
                 sender.apply(sender.outbox.put(Parcel(number, f"m{number}", 2**62, b"%d" % number)))
                 if number % 60 == 59:
-                    await until(lambda number=number: len(receiver.effects) > number - 60)  # type: ignore[misc]
+                    await until(partial(has_more_than, number - 60))
                     chance.choice([proxy.cut, proxy.garble])()
                 await asyncio.sleep(0.001)
             await until(lambda: len(sender.delivered) == 600)

@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ def test_targets_texts_and_ids_arrive_as_they_were_given(node: Client, twin: Twi
     node.deadletter("../d/1?x")
     assert twin.calls[-1] == ("deadletter", "../d/1?x")
     node.replay("d/1")
-    assert twin.calls[-1][2] == "d/1"
+    assert [call[2] for call in twin.calls[-1:]] == ["d/1"]
 
 
 def test_process_commands_reach_the_kernel(node: Client, twin: Twin) -> None:
@@ -329,7 +329,11 @@ def test_a_copied_data_directory_does_not_lead_to_the_node_on_the_original(
 
 
 def test_what_is_no_text_is_refused_before_it_is_sent(node: Client) -> None:
-    for said in (lambda: node.send("ada", "caf\udce9"), lambda: node.inspect("caf\udce9")):
+    wrong: tuple[Callable[[], object], ...] = (
+        lambda: node.send("ada", "caf\udce9"),
+        lambda: node.inspect("caf\udce9"),
+    )
+    for said in wrong:
         with pytest.raises(WeftosError, match="UTF-8") as caught:
             said()
         assert caught.value.code == "invalid"

@@ -183,7 +183,7 @@ def test_records_that_are_no_documents_or_over_the_limit_are_left_out_and_counte
     run(tmp_path, scenario)
 
 
-WRONG = [
+WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {}, "query must be text"),
     ("search", {"query": b"x"}, "query must be text"),
     ("search", {"query": "x" * 4097}, "a query of 4097 characters, limit 4096 bytes"),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.prove.recall import ALL, FLOORS, FORMS, MODES, faults, measured
-from tests.prove.recall_set import make_set
+from tests.prove.recall import ALL, FLOORS, MODES, faults, measured
+from tests.prove.recall_set import FORMS, make_set
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from chain.tiles.erasure import erase_bodies
 from tests.chain.tiles.test_publisher import snapshot_of
 from tests.weftos.cli.test_cli import SHOWN, Shell
 from tests.weftos.twins.audited_ledger import START_US, STEP_US, STORY, write_many, write_story
-from weftos.audit import follow as audit_follow
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_following_shows_what_is_there_what_comes_and_ends_quietly(
             raise KeyboardInterrupt
         go_on(plain_shell.data, [*[STORY[17]] * waits, STORY[16]])
 
-    monkeypatch.setattr(audit_follow.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     status, out, err = plain_shell.run("chain", "log", "-f", "--limit", "1", "--kind", "message", "--json")
     assert (status, err) == (0, "")
     assert [json.loads(line)["seq"] for line in out.splitlines()] == [17, 18, 20, 21]
@@ -185,7 +185,7 @@ def test_following_goes_on_when_the_segment_it_stood_in_is_gone(
         if waits == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(audit_follow.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     status, out, err = plain_shell.run("chain", "log", "-f", "--limit", "2", "--json")
     assert (status, err) == (0, "")
     assert [json.loads(line)["seq"] for line in out.splitlines()] == [16, 17, 18, 19]
@@ -194,7 +194,7 @@ def test_following_goes_on_when_the_segment_it_stood_in_is_gone(
 def test_a_damaged_journal_ends_the_following_with_the_finding(
     plain_shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_follow.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     journal = next((plain_shell.data / "journal").iterdir())
     content = bytearray(journal.read_bytes())
     content[content.index(b"read notes")] ^= 1
@@ -207,7 +207,7 @@ def test_a_damaged_journal_ends_the_following_with_the_finding(
 def test_a_data_directory_that_is_deleted_ends_the_following(
     plain_shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_follow.time, "sleep", lambda seconds: shutil.rmtree(plain_shell.data))
+    monkeypatch.setattr(time, "sleep", lambda seconds: shutil.rmtree(plain_shell.data))
     status, _, err = plain_shell.run("chain", "log", "-f")
     assert status == 1
     assert "is gone: it was moved or deleted" in " ".join(err.split())

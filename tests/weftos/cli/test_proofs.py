@@ -270,7 +270,7 @@ def test_a_proof_takes_a_logarithmic_number_of_reads(
 def test_a_consistency_proof_holds_for_every_pair_of_sizes(lies: str, stories: dict[str, Path]) -> None:
     tree = LedgerTree(Auditor(stories[lies]))
     kept = {9, 18} if lies == "both" else {18}
-    roots = {}
+    roots: dict[int, str] = {}
     for size1 in range(19):
         for size2 in range(size1, 19):
             found = consistency(tree, size1, size2)

@@ -31,7 +31,8 @@ def refused(directory: Path, text: str, **sources: object) -> tuple[str, ...]:
 
 
 def origin(config: Config, key: str) -> str:
-    return next(row["origin"] for row in config.view() if row["key"] == key)
+    found: str = next(row["origin"] for row in config.view() if row["key"] == key)
+    return found
 
 
 def test_without_a_file_everything_is_default_and_the_offline_provider_is_there(tmp_path: Path) -> None:

@@ -112,13 +112,13 @@ def test_an_answer_comes_whole_and_its_text_is_shown_on_the_way(tmp_path: Path, 
 
 def test_text_is_shown_before_the_answer_is_there(tmp_path: Path) -> None:
     async def run() -> None:
-        answers = [{"text": "first then a wait without end", "words_ms": 200}]
-        with model_server(tmp_path, {"answers": answers}) as server:
+        text = "first then a wait without end"
+        with model_server(tmp_path, {"answers": [{"text": text, "words_ms": 200}]}) as server:
             async with gateway(tmp_path, config(server)) as node:
                 asking = asyncio.ensure_future(node.ask())
                 await asyncio.wait_for(node.arrived.wait(), HANG_S)
                 assert not asking.done()
-                assert answers[0]["text"].startswith(node.shown())
+                assert text.startswith(node.shown())
                 await asking
 
     asyncio.run(run())

@@ -133,6 +133,24 @@ class TwinDivergences:
         return {"id": id, "address": "/user/ada", "decision": decision}
 
 
+class TwinArchive:
+    """The archive's part of control: holds all there is, and finds nothing in it."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    async def sql(self, sql: str, limit: int) -> Any:
+        self._note("sql", sql, limit)
+        return {"columns": [], "rows": [], "cut": "", "loaded": 812}
+
+    async def status(self) -> Any:
+        return {"entries": 812, "size": 812, "rebuilt": None, "fault": None}
+
+    async def rebuild(self, op: Any) -> Any:
+        self._note("archive_rebuild", op)
+        return await self.status()
+
+
 class TwinKeys:
     """The keys' part of control."""
 
@@ -159,6 +177,7 @@ class Twin:
         self.erasure = TwinErasure(self._note)
         self.keys = TwinKeys(self._note)
         self.divergences = TwinDivergences(self._note)
+        self.archive = TwinArchive(self._note)
         self.cluster = TwinCluster(self._note)
 
     def _note(self, *call: Any) -> None:

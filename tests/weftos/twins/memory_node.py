@@ -107,7 +107,7 @@ async def memory_node(
     gateway = helper(data, "gateway", [GATEWAY, f'{{"config": {gateway_json}, "keys": {{}}}}'])
     program = ["-m", "weftos.archive", "--data", str(data), *options]
     archive = helper(data, "archive", program, lambda op, args: carry.notice(op, args))
-    carry = Embeddings(gateway.request, archive.request, timeout_s)
+    carry: Embeddings = Embeddings(gateway.request, archive.request, timeout_s)
     try:
         async with asyncio.timeout(TIMEOUT_S):
             if gateway_json:
