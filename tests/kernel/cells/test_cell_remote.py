@@ -74,7 +74,20 @@ class Proxy:
 
 
 class RemoteNode(Node):
+    """``start`` tries again when a machine that stood still has cost the cell its lease before it could begin."""
+
     proxy: Proxy
+
+    async def start(self, pid: int, behaviour: str, **changes: Any) -> None:
+        notes, heard = self.notes, len(self.notes.all)
+
+        def lost() -> bool:
+            return any(event[0] == "cell_lost" and pid in event[3] for event in notes.all[heard:])
+
+        while not notes.of("started", pid):
+            del notes.all[heard:]
+            self.cells.place(placement(pid, behaviour, **changes))
+            await notes.until(lambda: bool(notes.of("started", pid)) or lost())
 
 
 @asynccontextmanager

@@ -47,11 +47,15 @@ class Notes:
 
     async def wait(self, name: str, pid: int | None = None, count: int = 1) -> tuple[Any, ...]:
         """The last of at least ``count`` such events."""
+        await self.until(lambda: len(self.of(name, pid)) >= count)
+        return self.of(name, pid)[-1]
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Looks again at each event."""
         async with asyncio.timeout(HANG_S):
-            while len(self.of(name, pid)) < count:
+            while not holds():
                 self._new.clear()
                 await self._new.wait()
-        return self.of(name, pid)[-1]
 
     def started(self, pid: int) -> None:
         self._note("started", pid)
