@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from tests.patience import HANG_S
 from tests.servers.embeddings import embedding_server
 
 TOOLS = "memory_write,memory_search,memory_read"
-LIMIT = 40
 
 
 class Desk(Terminal):
@@ -55,13 +55,11 @@ def texts(terminal: Terminal, *query: str) -> list[str]:
 
 
 def until(question: Callable[[], Any], wanted: Any) -> None:
-    """Ask until the answer is the wanted one; each question takes a while of its own."""
-    answers = []
-    for _ in range(LIMIT):
-        answers.append(question())
-        if answers[-1] == wanted:
-            return
-    raise AssertionError(f"never {wanted!r}, last {answers[-1]!r}")
+    """Ask until the answer is the wanted one."""
+    deadline = time.monotonic() + HANG_S
+    while (answer := question()) != wanted:
+        assert time.monotonic() < deadline, f"never {wanted!r}, last {answer!r}"
+        time.sleep(0.05)
 
 
 def test_an_agent_finds_after_a_restart_what_it_learned_and_another_does_not(terminal: Terminal) -> None:
