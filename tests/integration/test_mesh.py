@@ -63,6 +63,10 @@ def test_a_node_killed_becomes_dead_letters_that_are_replayed_when_it_is_back() 
     with real_nodes("one", "two", "three", configuration=SOON) as (one, two, three):
         two.json("spawn", "bob")
         one.json("send", "bob@two", "what is 1+1", "--wait")
+        until(
+            "two knows that its reply has come", lambda: two.json("status")["messages"]["acknowledged"] == 2
+        )
+        two.json("spawn", "carol")  # is on the disk when it is answered, and so is all before it
         until("one keeps a head of two", lambda: one.peer("two")["head"])
         two.kill()
         until("one says that two is lost", lambda: one.peer("two")["state"] == "lost")
