@@ -6,14 +6,13 @@ import os
 import shutil
 import signal
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.integration.commands import command
+from tests.integration.live_node import until
 from tests.integration.test_command_line import Terminal
 from tests.patience import HANG_S
 from tests.servers.embeddings import embedding_server
@@ -52,14 +51,6 @@ def say(terminal: Terminal, name: str, text: str) -> str:
 def texts(terminal: Terminal, *query: str) -> list[str]:
     """What a person finds."""
     return [hit["text"] for hit in terminal.json("memory", "search", *query)["results"]]
-
-
-def until(question: Callable[[], Any], wanted: Any) -> None:
-    """Ask until the answer is the wanted one."""
-    deadline = time.monotonic() + HANG_S
-    while (answer := question()) != wanted:
-        assert time.monotonic() < deadline, f"never {wanted!r}, last {answer!r}"
-        time.sleep(0.05)
 
 
 def test_an_agent_finds_after_a_restart_what_it_learned_and_another_does_not(terminal: Terminal) -> None:
@@ -115,8 +106,8 @@ def test_the_archive_killed_and_its_files_deleted_comes_back_by_itself(terminal:
     os.kill(before, signal.SIGSTOP)
     shutil.rmtree(terminal.data / "archive")
     os.kill(before, signal.SIGKILL)
-    until(lambda: archive() not in (0, before), True)
-    until(lambda: sorted(texts(terminal, "lake")), sorted(texts_before))
+    until(lambda: archive() not in (0, before), "another archive runs")
+    until(lambda: sorted(texts(terminal, "lake")) == sorted(texts_before), "all is found again")
     stats = terminal.json("memory", "stats")
     assert stats["index"]["documents"] == stats["documents"] == 2
 
@@ -139,7 +130,7 @@ def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(termin
     finally:
         os.kill(archive, signal.SIGCONT)
     terminal.json("memory", "add", "the lake is deep")
-    until(lambda: texts(terminal, "lake"), ["the lake is deep"])
+    until(lambda: texts(terminal, "lake") == ["the lake is deep"], "it is found again")
 
 
 @pytest.mark.slow
@@ -155,7 +146,7 @@ def test_a_paraphrase_is_found_with_an_embeddings_server_and_not_with_the_lexica
         up(terminal)
         terminal.json("memory", "add", "the gardener waters his roses")
         terminal.json("memory", "add", text)
-        until(lambda: terminal.json("memory", "stats")["index"]["pending"], 0)
+        until(lambda: terminal.json("memory", "stats")["index"]["pending"] == 0, "nothing is pending")
         found = terminal.json("memory", "search", paraphrase, "--k", "1", "--mode", "vector")
         assert ([hit["text"] for hit in found["results"]], found["degraded"]) == ([text], "")
         server.kill()
@@ -166,7 +157,7 @@ def test_a_paraphrase_is_found_with_an_embeddings_server_and_not_with_the_lexica
         terminal.json("down")
         file.write_text("")
         up(terminal)
-        until(lambda: terminal.json("memory", "stats")["index"]["pending"], 0)
+        until(lambda: terminal.json("memory", "stats")["index"]["pending"] == 0, "nothing is pending")
         found = terminal.json("memory", "search", paraphrase, "--mode", "vector")
         assert text not in [hit["text"] for hit in found["results"]]
         assert found["embedder"].startswith("lexical")
