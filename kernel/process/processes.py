@@ -209,6 +209,7 @@ class Processes:
         if parent not in self._state.slots:
             raise NotFound(f"no process at {parent} to spawn under; weftos tree shows the addresses")
         address = join(parent, spec.name)
+        self._check_not_removed(address)
         present = self._state.slots.get(address)
         if present is not None:
             stays = present.state in (SlotState.STOPPED, SlotState.PARKED)

@@ -17,6 +17,7 @@ from chain.keys.keys import create_keys
 from chain.ledger.ledger import Draft
 from tests.chain.twins.archives import append, load_all
 from tests.chain.twins.hostile_sql import ENDLESS, FILES, GREEDY, WRITES
+from tests.patience import HANG_S
 
 
 @pytest.fixture
@@ -115,8 +116,9 @@ def test_no_statement_reads_a_file_or_changes_anything(
 
 @pytest.mark.parametrize(("sql", "words"), GREEDY, ids=lambda value: str(value)[:60])
 def test_what_needs_too_much_memory_ends_and_the_archive_goes_on(
-    data: Path, archive: Archive, sql: str, words: str
+    data: Path, archive: Archive, monkeypatch: pytest.MonkeyPatch, sql: str, words: str
 ) -> None:
+    monkeypatch.setattr(module, "DEADLINE_S", HANG_S)
     with pytest.raises(QueryError, match=words) as raised:
         archive.query(sql, 10)
     assert raised.value.code == "invalid"

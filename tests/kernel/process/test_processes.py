@@ -653,6 +653,20 @@ def test_while_something_is_removed_nothing_above_it_starts_and_nothing_else_tak
     asyncio.run(body())
 
 
+def test_a_name_is_free_again_when_its_removal_is_over() -> None:
+    tree = Tree()
+    ada = tree.spawn("ada")
+    tree.processes.stop(ada)
+    tree.remove(ada)  # the slot is gone, and its supervisor does not know yet
+    assert ada not in tree.state.slots and tree.removing
+    with pytest.raises(Busy, match="/user/ada is being removed"):
+        tree.spawn("ada")
+    tree.remove_more()
+    assert not tree.removing
+    tree.spawn("ada")
+    assert ada in tree.running()
+
+
 def test_a_slot_whose_start_waits_for_its_round_is_not_removed() -> None:
     async def body() -> None:
         tree = Tree()
