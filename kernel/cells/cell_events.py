@@ -1,12 +1,13 @@
-"""What the kernel tells its cells and hears from them: values and one protocol."""
+"""What the kernel tells its cells, and what they say."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from kernel.cells.cell_table import Isolation
 from kernel.model.makers import OPERATOR, MadeBy
+from kernel.signals import Signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +54,87 @@ class CellView:
     domain: str | None
 
 
-class CellEvents(Protocol):
-    """What happens in the cells, for the kernel. Called on the event loop; never from inside a call to
-    Cells.place.
+# What happens in the cells. A process ends by exactly one of StartFailed, Crashed, Left and CellLost, or by the node's
+# own ``stop``, after which nothing more is heard of it. Nothing is said from inside a call to ``Cells.place``.
 
-    A process ends by exactly one of start_failed, crashed, exited and cell_lost, or by the node's own
-    ``stop``, after which nothing more is heard of it.
+
+@dataclass(frozen=True, slots=True)
+class CellStarted(Signal):
+    """The process runs, in ``cell``."""
+
+    pid: int
+    cell: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellStartFailed(Signal):
+    """The process never ran; ``why`` begins with ``timeout`` when it took too long."""
+
+    pid: int
+    why: str
+
+    @property
+    def reason(self) -> str:
+        """As exits have it."""
+        return "timeout" if self.why.startswith("timeout") else "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class CellAsked(Signal):
+    """A syscall."""
+
+    pid: int
+    call: CellCall
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDone(Signal):
+    """The behaviour returned. ``result``: reply (str), remember (list of dict), status (ok or error)."""
+
+    pid: int
+    turn: str
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CellCrashed(Signal):
+    """The behaviour raised, or broke a rule; ``turn`` was open."""
+
+    pid: int
+    turn: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellLeft(Signal):
+    """The behaviour left by itself (SystemExit): reason ``normal``. Its turn, if one is open, goes with it."""
+
+    pid: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellLogged(Signal):
+    """What a process wrote into its log."""
+
+    pid: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellLost(Signal):
+    """A whole cell, also one that never came up, with those that waited for it. ``running_pid``, who is to blame, is 0
+    or one of ``pids``.
     """
 
-    def started(self, pid: int) -> None: ...
+    cell: str
+    running_pid: int
+    pids: list[int]
+    why: str
 
-    def start_failed(self, pid: int, why: str) -> None: ...
 
-    def syscall(self, pid: int, call: CellCall) -> None: ...
+@dataclass(frozen=True, slots=True)
+class EngineLost(Signal):
+    """No cell can be started until ``Cells.open_engine`` succeeds again; what is placed meanwhile waits."""
 
-    def turn_done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
-        """``result``: reply (str), remember (list of dict), status (ok or error)."""
-
-    def crashed(self, pid: int, turn: str | None, detail: str) -> None: ...
-
-    def exited(self, pid: int, reason: str) -> None:
-        """The behaviour left by itself (SystemExit): reason ``normal``. Its turn, if one is open, goes with
-        it.
-        """
-
-    def log(self, pid: int, text: str) -> None: ...
-
-    def cell_lost(self, cell: str, running_pid: int, pids: list[int], why: str) -> None:
-        """One event for a whole cell, also one that never came up, with those that waited for it. ``running_pid``
-        is 0 or one of ``pids``.
-        """
-
-    def engine_lost(self, why: str) -> None:
-        """No cell can be started until ``Cells.open_engine`` succeeds again; what is placed meanwhile waits."""
+    why: str

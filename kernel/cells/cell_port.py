@@ -27,10 +27,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from kernel.cell.link.frames import FrameError
-from kernel.cells.cell_events import CellCall, CellEvents, Placement
+from kernel.cells.cell_events import (
+    CellAsked,
+    CellCall,
+    CellCrashed,
+    CellLeft,
+    CellLogged,
+    CellStarted,
+    CellStartFailed,
+    Placement,
+    TurnDone,
+)
 from kernel.cells.cell_table import CellLimits
 from kernel.errors import Invalid, StateError
 from kernel.helper.log_budget import LogBudget
+from kernel.signals import Signals
 
 
 class CellHost(Protocol):
@@ -67,9 +78,9 @@ class Hosted:
 class CellPort:
     """One cell as the node sees it."""
 
-    def __init__(self, cell: str, events: CellEvents, limits: CellLimits, host: CellHost) -> None:
+    def __init__(self, cell: str, signals: Signals, limits: CellLimits, host: CellHost) -> None:
         self.cell = cell
-        self._events = events
+        self._signals = signals
         self._limits = limits
         self._host = host
         self._hosted: dict[int, Hosted] = {}
@@ -174,9 +185,9 @@ class CellPort:
         self.stop(pid, "it broke the rules of the link")
         why = self._line(f"broke the rules of the link: {why}")
         if was == "starting":
-            self._events.start_failed(pid, why)
+            self._signals.say(CellStartFailed(pid, why))
         else:
-            self._events.crashed(pid, open_turn, why)
+            self._signals.say(CellCrashed(pid, open_turn, why))
 
     def open_turns(self) -> list[int]:
         """The processes that are in a turn."""
@@ -201,11 +212,11 @@ class CellPort:
             case ["started", int() as pid]:
                 if (hosted := self._heard(pid, "starting")) is not None:  # else the report crossed its stop
                     hosted.state = "running"
-                    self._events.started(pid)
+                    self._signals.say(CellStarted(pid, self.cell))
             case ["failed", int() as pid, str() as why]:
                 if (hosted := self._heard(pid, "starting")) is not None:
                     self._bury(hosted)
-                    self._events.start_failed(pid, self._line(why))
+                    self._signals.say(CellStartFailed(pid, self._line(why)))
             case ["ended", int() as pid, str() as turn]:
                 self._ended(pid, turn)
             case ["crashed", int() as pid, str() as turn, str() as why]:
@@ -218,7 +229,7 @@ class CellPort:
                 if self._heard(pid, "running", "starting") is not None:
                     kept = self._budget.admit(text[: self._limits.log_chars])
                     if kept is not None:
-                        self._events.log(pid, kept)
+                        self._signals.say(CellLogged(pid, kept))
             case _:
                 raise FrameError(f"cell {self.cell} sent a frame of no known shape")
 
@@ -237,7 +248,7 @@ class CellPort:
         check_args(call.op, call.args)
         hosted.last = ordinal
         hosted.open_calls.add(ordinal)
-        self._events.syscall(pid, call)
+        self._signals.say(CellAsked(pid, call))
 
     def _done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
         hosted = self._heard(pid, "running")
@@ -249,7 +260,7 @@ class CellPort:
         self._check_turn(hosted, turn)
         check_result(result)
         self._close_turn(hosted)
-        self._events.turn_done(pid, turn, result)
+        self._signals.say(TurnDone(pid, turn, result))
 
     def _ended(self, pid: int, turn: str) -> None:
         hosted = self._heard(pid, "running")
@@ -268,9 +279,9 @@ class CellPort:
         open_turn = hosted.turn
         self._bury(hosted)
         if why is None:
-            self._events.exited(pid, "normal")
+            self._signals.say(CellLeft(pid, "normal"))
         else:
-            self._events.crashed(pid, open_turn, self._line(why))
+            self._signals.say(CellCrashed(pid, open_turn, self._line(why)))
 
     def _stopped(self, pid: int) -> None:
         self._expect(pid, "stopping")
@@ -324,9 +335,8 @@ class CellPort:
             except FrameError as error:
                 del self._hosted[pid]
                 self._host.released(pid)
-                self._host.later(
-                    0, self._events.start_failed, pid, f"its configuration is too large: {error}"
-                )
+                failed = CellStartFailed(pid, f"its configuration is too large: {error}")
+                self._host.later(0, self._signals.say, failed)
                 continue
             hosted.state = "starting"
             self._host.later(self._limits.start_s, self._check_started, hosted)
@@ -339,14 +349,14 @@ class CellPort:
             self._host.later(self._limits.confirm_s, self._check_started, hosted)
             return
         self.stop(pid, "start timeout")
-        self._events.start_failed(pid, f"timeout: not constructed within {self._limits.start_s:g} s")
+        self._signals.say(CellStartFailed(pid, f"timeout: not constructed within {self._limits.start_s:g} s"))
 
     def _check_ended(self, hosted: Hosted, turn: str) -> None:
         if turn in hosted.ending and hosted.state == "running":
             pid, open_turn = hosted.placement.pid, hosted.turn
             self.stop(pid, "turn not unwound")
             why = f"turn {turn} went on for {self._limits.confirm_s:g} s after it had been ended"
-            self._events.crashed(pid, open_turn, why)
+            self._signals.say(CellCrashed(pid, open_turn, why))
 
     def _bury(self, hosted: Hosted) -> None:
         pid = hosted.placement.pid

@@ -23,12 +23,13 @@ from kernel.cell.link.lease import NodeLease
 from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_door import Door, Visitor
 from kernel.cells.cell_entrance import Entrance
-from kernel.cells.cell_events import CellEvents, CellView, Placement
+from kernel.cells.cell_events import CellLost, CellStartFailed, CellView, EngineLost, Placement
 from kernel.cells.cell_port import CellPort
 from kernel.cells.cell_table import CellLimits, CellTable
 from kernel.cells.engine import Engine, EngineError
 from kernel.cells.started_cell import StartedCell
 from kernel.errors import StateError
+from kernel.signals import Signals
 
 log = logging.getLogger(__name__)
 Records = list[dict[str, Any]]
@@ -46,7 +47,7 @@ class Cells:
         boot: int,
         entrance: Entrance,
         slots_dir: Path,
-        events: CellEvents,
+        signals: Signals,
         limits: CellLimits | None = None,
     ) -> None:
         self.slots_dir = slots_dir
@@ -55,7 +56,7 @@ class Cells:
             left.unlink()
         self._engine = engine
         self._entrance = entrance
-        self._events = events
+        self._signals = signals
         self._limits = limits or CellLimits()
         self._door = Door(boot, self._limits, self._admit)
         self._table = CellTable(self._limits)
@@ -78,7 +79,7 @@ class Cells:
         await self.open_engine()
 
     async def open_engine(self) -> None:
-        """Open the engine, at first or after ``engine_lost``. Raises EngineError."""
+        """Open the engine, at first or after ``EngineLost``. Raises EngineError."""
         await self._engine.open(self._engine_lost, self._engine_exit)
         self._engine_up = True
         self._start_all(self._table.spare())
@@ -105,7 +106,7 @@ class Cells:
     # For the kernel
 
     def place(self, placement: Placement) -> None:
-        """Run a process somewhere. Never blocks; ends in ``started``, ``start_failed`` or ``cell_lost``."""
+        """Run a process somewhere. Never blocks; ends in CellStarted, CellStartFailed or CellLost."""
         pid = placement.pid
         if self._closed:
             return
@@ -115,7 +116,7 @@ class Cells:
         self._start_all(started)
         if name is None:
             why = self._table.refusal(placement.made_by)
-            asyncio.get_running_loop().call_soon(self._events.start_failed, pid, why)
+            asyncio.get_running_loop().call_soon(self._signals.say, CellStartFailed(pid, why))
             return
         cell = self._where[pid] = self._cells[name]
         cell.port.add(placement)
@@ -167,7 +168,7 @@ class Cells:
 
     def _start_all(self, names: Names) -> None:
         for name in names:
-            self._cells[name] = StartedCell(self, name, self._events, self._limits)
+            self._cells[name] = StartedCell(self, name, self._signals, self._limits)
             self._queue.append(self._cells[name])
         self._pump()
 
@@ -195,7 +196,7 @@ class Cells:
     def _check_waiting(self, pid: int, cell: StartedCell) -> None:
         if self._where.get(pid) is cell and cell.port.waits(pid):
             cell.port.stop(pid, "no cell")
-            self._events.cell_lost(cell.name, 0, [pid], f"no cell within {self._limits.wait_s:g} s")
+            self._signals.say(CellLost(cell.name, 0, [pid], f"no cell within {self._limits.wait_s:g} s"))
 
     def _never(self, cell: StartedCell, why: str) -> None:
         """A cell that could not be started is lost like any other: those that wait for it are not to blame."""
@@ -205,7 +206,7 @@ class Cells:
         _, waiting = self._end(cell)
         if waiting:
             pids = [placement.pid for placement in waiting]
-            self._events.cell_lost(cell.name, 0, pids, f"cell {cell.name} failed to start: {why}")
+            self._signals.say(CellLost(cell.name, 0, pids, f"cell {cell.name} failed to start: {why}"))
         self._pump()
 
     def _admit(self, name: str, visitor: Visitor) -> None:
@@ -305,7 +306,7 @@ class Cells:
         lost, waiting = self._end(cell)
         log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)
         if lost:
-            self._events.cell_lost(cell.name, running if running in lost else 0, lost, why)
+            self._signals.say(CellLost(cell.name, running if running in lost else 0, lost, why))
         for placement in waiting:
             self.place(placement)
         if not was_spare and self._engine_up:
@@ -339,4 +340,4 @@ class Cells:
         for cell in list(self._cells.values()):
             if cell.visitor is not None or cell.name in self._starting:
                 self.lose(cell, f"engine lost: {why}")
-        self._events.engine_lost(why)
+        self._signals.say(EngineLost(why))

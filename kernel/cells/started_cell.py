@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from kernel.cell.link.lease import NodeLease
 from kernel.cell.slot import SlotFile, ToldSlot
 from kernel.cells.cell_door import Visitor
-from kernel.cells.cell_events import CellEvents
 from kernel.cells.cell_port import CellPort
 from kernel.cells.cell_table import CellLimits
+from kernel.signals import Signals
 
 if TYPE_CHECKING:
     from kernel.cells.cells import Cells
@@ -27,12 +27,12 @@ _BEGUN_HERE = (
 class StartedCell:
     """The surroundings of its port."""
 
-    def __init__(self, cells: Cells, name: str, events: CellEvents, limits: CellLimits) -> None:
+    def __init__(self, cells: Cells, name: str, signals: Signals, limits: CellLimits) -> None:
         self.name = name
         self.token = secrets.token_hex(16)
         self.slot = ToldSlot() if cells.remote else SlotFile(cells.slots_dir / name)
         self.lease: NodeLease | None = None
-        self.port = CellPort(name, events, limits, self)
+        self.port = CellPort(name, signals, limits, self)
         self.visitor: Visitor | None = None
         self.gone = False
         self.pinged_at: float | None = None

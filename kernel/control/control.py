@@ -411,7 +411,7 @@ class Control:
 
     def _no_turn(self, address: str) -> str:
         turn = self._state.turn_of(address)
-        if turn is not None and self._kernel.turns.has_ended(turn.id):
+        if turn is not None and turn.id in self._kernel.ends:
             return f"{turn.id} of {address} has ended already; that is told when the disk takes it"
         if turn is None or not turn.diverged:
             return f"{address} has no open turn"
@@ -445,7 +445,7 @@ class Control:
         out = Outgoing(OPERATOR, target, clean(text), clean(session), trace, seq, wants_reply=asks)
         with ledger_errors():
             try:
-                return self._kernel.post.accept(out)
+                return self._kernel.router.accept(out)
             except KernelError as error:
                 body = {"to": target[:200], "sender": OPERATOR, "why": str(error)[:500]}
                 self._kernel.recorder.commit([Draft("message.refused", body, 0, "", trace, seq)])
@@ -505,7 +505,7 @@ class Control:
         await self.deadletter(id)
         seq, _ = self._command(op, "replay", id=id)
         with ledger_errors():
-            mail = await self._kernel.post.replay(id, seq)
+            mail = await self._kernel.router.replay(id, seq)
         return {"message": mail.id, "address": mail.to, "seq": mail.seq}
 
     # -- doubts --------------------------------------------------------------------------------------------------

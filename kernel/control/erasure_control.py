@@ -32,7 +32,6 @@ ATTEMPTS = 3
 ERASED_REASON = "refused; the reason was erased"
 
 Command = Callable[..., tuple[int, bytes]]
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,6 @@ class ErasureControl:
         self._command = command
         self._erasures = erasures
         self._one = asyncio.Lock()
-        self._opened: set[Key] = set()
-        kernel.turns.on_open = self._session_read
 
     async def erase(
         self,
@@ -115,16 +112,12 @@ class ErasureControl:
     async def _plan(self, chosen: Selection) -> Plan:
         """A plan that nothing has overtaken: no session in it was read while it was made."""
         for _ in range(ATTEMPTS):
-            self._opened.clear()
-            plan = await self._erasures.plan(chosen)
-            if not self._opened.intersection(plan.sessions):
+            with self._kernel.opened.watch() as opened:
+                plan = await self._erasures.plan(chosen)
+            if not opened.intersection(plan.sessions):
                 check_unused(plan, self._state)
                 return plan
         raise Busy("a session that holds what is to be erased is in use all the time; stop its process first")
-
-    def _session_read(self, address: str, session: str) -> None:
-        if self._one.locked():
-            self._opened.add((address, session))
 
     async def _begin(self, plan: Plan, by: str, reason: str, cause: int, trace: bytes) -> int:
         """The one commit. Nothing may await between the check and this."""

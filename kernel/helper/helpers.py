@@ -17,6 +17,7 @@ from chain.ledger.ledger import Draft
 from kernel.cell.link.frames import OWN
 from kernel.helper.helper import Helper, HelperLost, HelperOver, Startable
 from kernel.process.processes import Processes
+from kernel.signals import Signal, Signals
 from kernel.state.recorder import Recorder
 from kernel.supervision.reducer import (
     Add,
@@ -37,6 +38,23 @@ KERNEL = "/kernel"
 READY_S = 20.0
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerSeen(Signal):
+    """A worker process came (``os_pid``) or went (None)."""
+
+    name: str
+    os_pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HelperNotice(Signal):
+    """What a helper says without being asked: the gateway's ``delta``, the archive's ``embed``."""
+
+    helper: str
+    op: str
+    args: dict[str, Any]
+
+
 class HelperChild(Protocol):
     """One helper, whatever it is made of. ``start`` is called again after each death."""
 
@@ -53,12 +71,10 @@ class LinkedHelper:
     be up.
     """
 
-    def __init__(
-        self, command: Startable, boot: int, on_notice: Callable[[str, dict[str, Any]], None]
-    ) -> None:
+    def __init__(self, command: Startable, boot: int, signals: Signals) -> None:
         self._command = command
         self._boot = boot
-        self._on_notice = on_notice
+        self._signals = signals
         self._helper: Helper | None = None
         self._up = asyncio.Event()
         self._over: HelperOver | None = None
@@ -72,7 +88,10 @@ class LinkedHelper:
             self._up.clear()
             on_death(f"exit status {status}")
 
-        helper = Helper(self._command, self._boot, self._on_notice, died, bounds=OWN)
+        def noticed(op: str, args: dict[str, Any]) -> None:
+            self._signals.say(HelperNotice(self._command.name, op, args))
+
+        helper = Helper(self._command, self._boot, noticed, died, bounds=OWN)
         self._helper = helper  # from its first notice on it can be told something
         try:
             await helper.start()

@@ -11,6 +11,7 @@ import contextlib
 from typing import Any
 
 from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.helper.helpers import HelperNotice
 from kernel.memory.memory import Ask
 
 ANSWER_S = 120.0
@@ -26,11 +27,12 @@ class Embeddings:
         self._timeout_s = timeout_s
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def notice(self, op: str, args: dict[str, Any]) -> None:
+    def noticed(self, notice: HelperNotice) -> None:
         """Take a notice of the archive."""
-        if op != "embed":
+        if notice.helper != "archive" or notice.op != "embed":
             return
-        task = asyncio.get_running_loop().create_task(self._carry(args, len(self._tasks) >= WAITING))
+        carrying = self._carry(notice.args, len(self._tasks) >= WAITING)
+        task = asyncio.get_running_loop().create_task(carrying)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -14,10 +14,13 @@ from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft, Ticket
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
+from kernel.message.message_signals import MessageArrived, MessageDied, TurnOver
 from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
+from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
+from kernel.signals import Signals
 from kernel.state.recorder import Recorder
-from kernel.state.state import DeadLetter, Mail, State
+from kernel.state.state import Mail, State, turn_id
 
 OPERATOR = "operator"
 BURIED_AT_ONCE = (
@@ -49,10 +52,9 @@ class Outgoing:
 
 
 class Post:
-    """The node's post office. ``on_arrival(address)`` is called after each acceptance, ``on_dead`` after each death.
+    """The node's post office; targets on other nodes are :class:`kernel.peer.router.Router`'s.
 
-    ``has_ended(message id)``: its turn has ended, and the disk has yet to take that.
-    ``abroad(out, seq)`` drafts a message whose target names another node, as :meth:`draft` does.
+    ``settle(message id)`` gives the records that close the open intents of the turn that handles it.
     """
 
     def __init__(
@@ -60,20 +62,19 @@ class Post:
         recorder: Recorder,
         live: LiveTable,
         bounds: Bounds,
-        on_arrival: Callable[[str], None],
-        on_dead: Callable[[DeadLetter], None],
+        signals: Signals,
+        ends: Ends,
+        settle: Callable[[str], Sequence[Draft]],
     ) -> None:
         self._recorder = recorder
         self._state: State = recorder.state
         self._live = live
         self._bounds = bounds
-        self._on_arrival = on_arrival
-        self._on_dead = on_dead
+        self._signals = signals
+        self._ends = ends
+        self._settle = settle
         self._burials: dict[str, str] = {}  # why, of mailboxes that are being buried
         self._resumes = False
-        self.settle: Callable[[str], Sequence[Draft]]
-        self.has_ended: Callable[[str], bool] = lambda message: False
-        self.abroad: Callable[[Outgoing, int], tuple[Draft, str, str]]
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -135,10 +136,7 @@ class Post:
 
         Returns the draft, the message id and the address. Raises NotFound, Refused, Busy or Invalid.
         """
-        if out.rights is not None:
-            self._check_trace(out.trace)
-        if "@" in out.target:
-            return self.abroad(out, seq)
+        self.check_trace(out)
         address = self.resolve(out.target)
         slot = self._state.slots[address]
         if slot.spec.type != "worker":
@@ -176,29 +174,17 @@ class Post:
         draft = Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
         return draft, ident, address
 
-    def _check_trace(self, trace: bytes) -> None:
-        """Agents that keep each other busy, with nobody asking, are stopped."""
+    def check_trace(self, out: Outgoing) -> None:
+        """Agents that keep each other busy, with nobody asking, are stopped. Raises Refused."""
         limit = self._bounds.messages_per_trace
-        if self._state.traces.messages(trace) >= limit:
+        if out.rights is not None and self._state.traces.messages(out.trace) >= limit:
             raise Refused(
                 f"more than {limit} messages came of one message from outside; nobody asked for more"
             )
 
     def arrived(self, address: str) -> None:
         """Say that an accepted message was written."""
-        self._on_arrival(address)
-
-    def accept(self, out: Outgoing) -> tuple[Mail, Ticket]:
-        """Accept one message. It may be told to the sender once the ticket is durable.
-
-        It is delivered at the loop's next round at the earliest, so that the caller can watch it from the start.
-        """
-        draft, ident, address = self.draft(out, self._recorder.ledger.next_seq)
-        ticket = self._recorder.commit([draft], durable=True)
-        mail = self._state.find_mail(ident)
-        assert mail is not None
-        asyncio.get_running_loop().call_soon(self.arrived, address)
-        return mail, ticket
+        self._signals.say(MessageArrived(address))
 
     # -- death and replay ----------------------------------------------------------------------------------------
 
@@ -212,8 +198,9 @@ class Post:
             return None
         body = {"id": ident, "to": mail.to, "why": why}
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
-        ticket = self._recorder.commit([*(extra or self.settle(ident)), draft], durable=True)
-        self._on_dead(self._state.dead[ident])
+        ticket = self._recorder.commit([*(extra or self._settle(ident)), draft], durable=True)
+        self._signals.say(TurnOver(turn_id(ident)))
+        self._signals.say(MessageDied(self._state.dead[ident]))
         drops = self._drops(ident)
         if drops:
             self._recorder.commit_later(drops)
@@ -263,7 +250,7 @@ class Post:
     def _bury_one(self, address: str, why: str) -> None:
         """Bury the next message for ``address``; it is done with when there is none, or it cannot be buried at all."""
         box: Mapping[str, Mail] = self._state.mail.get(address, {})
-        ident = next((one for one in box if not self.has_ended(one)), None)
+        ident = next((one for one in box if turn_id(one) not in self._ends), None)
         if ident is None or self._live.at(address) is not None:
             del self._burials[address]
             return
@@ -274,30 +261,3 @@ class Post:
         except Exception:
             del self._burials[address]
             raise
-
-    async def replay(self, ident: str, cause: int) -> Mail:
-        """Send a dead letter again, as a new message with the old sender's rights. Raises NotFound."""
-        letter = self._state.dead.get(ident)
-        if letter is None:
-            raise NotFound(f"no dead letter {ident}; weftos deadletters list shows them")
-        old = letter.mail
-        out = Outgoing(
-            sender=old.sender,
-            target=old.to,
-            text=old.text,
-            session=old.session,
-            trace=old.trace,
-            cause=cause,
-            rights=old.rights,
-            answers=old.answers,
-            status=old.status,
-        )
-        seq = self._recorder.ledger.next_seq
-        draft, new, address = self.draft(out, seq)
-        gone = Draft("message.replayed", {"id": ident, "as": new}, subject=ident, trace=old.trace, cause=seq)
-        ticket = self._recorder.commit([draft, gone], durable=True)
-        mail = self._state.find_mail(new)
-        assert mail is not None
-        self.arrived(address)
-        await ticket.durable()
-        return mail

@@ -45,11 +45,11 @@ class Effect:
 class Local:
     """What an arriving message meets in this node.
 
-    ``effects()`` says of each tool there is which it has; ``replied`` ends an ask; ``settled`` tells an outbox of an
+    ``effects`` says of each tool there is which it has; ``replied`` ends an ask; ``settled`` tells an outbox of an
     answer; ``ended`` is told the end of a message that somebody watches.
     """
 
-    effects: Callable[[], Mapping[str, str]]
+    effects: Mapping[str, str]
     replied: Replied
     settled: Callable[[str, Answer], None]
     ended: Callable[[str, dict[str, Any]], None]
@@ -161,7 +161,7 @@ class Inboxes:
             session=f"{clean(letter.session)}@{peer.origin}",
             trace=letter.trace or os.urandom(16),  # it came of nothing else
             cause=-1,
-            rights=channel_rights(peer.may, letter.rights, peer.ceiling(self._local.effects())),
+            rights=channel_rights(peer.may, letter.rights, peer.ceiling(self._local.effects)),
             wants_reply=letter.wants_reply,
             reply_to=f"{message.id}@{peer.origin}" if letter.wants_reply else "",
             deadline_us=self._way.recorder.ledger.now_us() + letter.ttl_us if letter.ttl_us else 0,

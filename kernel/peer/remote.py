@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -58,7 +58,7 @@ LOST_AT_ONCE = (
 class RemoteParts:
     """What the node's own parts are to :class:`Remote`.
 
-    ``effects()`` says of each tool there is which it has; ``replied(reply_to, status, reply)`` ends an ask of this
+    ``effects`` says of each tool there is which it has; ``replied(reply_to, status, reply)`` ends an ask of this
     node; ``ended(message, end)`` tells whoever watches a message.
     """
 
@@ -67,7 +67,7 @@ class RemoteParts:
     processes: Processes
     live: LiveTable
     bounds: Bounds
-    effects: Callable[[], Mapping[str, str]]
+    effects: Mapping[str, str]
     replied: Replied
     ended: Callable[[str, dict[str, Any]], None]
 
@@ -126,13 +126,6 @@ class Remote:
             return local, None
         return local, must_peer(self.mesh, node)
 
-    def draft(self, out: Outgoing, seq: int) -> tuple[Draft, str, str]:
-        """As :meth:`Post.draft`, for a target with an ``@``."""
-        local, peer = self.split(out.target)
-        if peer is None:
-            return self._parts.post.draft(replace(out, target=local), seq)
-        return self.outboxes.draft(out, local, peer, seq)
-
     def must_be_up(self, peer: Peer) -> None:
         """An ask has no use for a node that is not there. Raises Unavailable."""
         view = next((view for view in self.mesh.peers() if view.peer.origin == peer.origin), None)
@@ -151,7 +144,7 @@ class Remote:
         if not abroad:
             return None
         peer = self.mesh.peer(origin)
-        return channel_rights(peer.may, None, peer.ceiling(self._parts.effects())) if peer else frozenset()
+        return channel_rights(peer.may, None, peer.ceiling(self._parts.effects)) if peer else frozenset()
 
     # -- answers to other nodes ----------------------------------------------------------------------------------
 

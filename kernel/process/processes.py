@@ -34,7 +34,15 @@ from kernel.model.spec import ProcessSpec
 from kernel.model.states import CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
 from kernel.process.listing import Listing
 from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.process_signals import (
+    AddressDown,
+    PidsReserved,
+    ProcessExited,
+    ProcessRunning,
+    SlotGoing,
+)
 from kernel.process.quotas import Quotas
+from kernel.signals import Signals
 from kernel.state.recorder import Recorder
 from kernel.state.state import Slot
 from kernel.supervision.reducer import (
@@ -99,8 +107,8 @@ class Ending:
 
 
 class Processes:
-    """The tree. ``on_running(address)`` after a start, ``on_exit(process, reason)`` after an exit was recorded,
-    ``bury(address, why)`` when a slot will not take its mail any more.
+    """The tree. It says what :mod:`kernel.process.process_signals` has, and hears of its own exits last: what else
+    follows from one has been done before a supervisor acts on it.
     """
 
     def __init__(
@@ -110,9 +118,11 @@ class Processes:
         pids: Pids,
         launcher: Launcher,
         bounds: Bounds,
+        signals: Signals,
         clock: Clock | None = None,
     ) -> None:
         self._recorder = recorder
+        self._signals = signals
         self._state = recorder.state
         self._live = live
         self._pids = pids
@@ -135,10 +145,6 @@ class Processes:
         self._leaving: set[int] = (
             set()
         )  # by the entry that made them: slots that go once all that is of them is gone
-        self.on_running: Callable[[str], None]
-        self.on_exit: Callable[[LiveProcess, str], None]
-        self.bury: Callable[[str, str], None]
-        self.on_pids: Callable[[], None] = lambda: None
         self.closing = False
 
     # -- pids ----------------------------------------------------------------------------------------------------
@@ -148,7 +154,7 @@ class Processes:
         self._pids, pid, reserve = take(self._pids)
         if reserve is not None:
             self._recorder.commit_later([StateChange("pids", str(reserve.upto), b"")])
-            self.on_pids()
+            self._signals.say(PidsReserved(reserve.upto))
         return pid
 
     # -- boot ----------------------------------------------------------------------------------------------------
@@ -173,7 +179,7 @@ class Processes:
         for address in list(self._state.mail):
             down = self._state.down(address)
             if down is not None:
-                self.bury(address, f"{down.address} is {down.state}")
+                self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
 
     def _child_spec(self, slot: Slot) -> ChildSpec:
         shutdown_s = INFINITY if slot.spec.type == "supervisor" else TERM_S
@@ -395,22 +401,13 @@ class Processes:
             if not future.done():
                 future.set_result(pid)
         self._event(parent_of(process.address), Started(name_of(process.address), pid))
-        self.on_running(process.address)
+        self._signals.say(ProcessRunning(process.address))
 
-    def start_failed(self, pid: int, reason: str, detail: str, batch: str | None = None) -> None:
-        """The process never ran."""
+    def start_failed(self, pid: int, reason: str, detail: str) -> None:
+        """The process never ran, and its cell knows."""
         process = self._live.get(pid)
-        if process is None:
-            return
-        address, parent = process.address, parent_of(process.address)
-        self._gone(process, reason, detail)
-        why = f"{address} did not start: {detail}"
-        if not is_blameless(reason):
-            self._fail_starts(address, why)
-        self._event(parent, StartFailed(name_of(address), reason, batch))
-        if not self._comes_back(address):
-            self._fail_starts(address, why)
-        self._leave_if_down(address)
+        if process is not None:
+            self._gone(ProcessExited(process, reason, detail, False, None))
 
     def _comes_back(self, address: str) -> bool:
         """Whether the supervisor of ``address`` is about to start it."""
@@ -431,17 +428,24 @@ class Processes:
         process = self._live.get(pid)
         if process is None:
             return
-        if process.state is ProcessState.STARTING:
-            self.start_failed(pid, reason, detail or reason, batch)
-            if not told and process.spec.type == "worker":
-                self._launcher.stop(pid, reason)
-            return
-        self._gone(process, reason, detail)
+        started = process.state is not ProcessState.STARTING
         if not told and process.spec.type == "worker":
             self._launcher.stop(pid, reason)
-        if process.address != ROOT:
-            self._event(parent_of(process.address), Exited(name_of(process.address), pid, reason, batch))
-        self._leave_if_down(process.address)
+        self._gone(ProcessExited(process, reason, detail if started else detail or reason, started, batch))
+
+    def exited(self, end: ProcessExited) -> None:
+        """What the tree makes of an exit: a restart, or the end of more."""
+        address, parent = end.process.address, parent_of(end.process.address)
+        if not end.started:
+            why = f"{address} did not start: {end.detail}"
+            if not is_blameless(end.reason):
+                self._fail_starts(address, why)
+            self._event(parent, StartFailed(name_of(address), end.reason, end.batch))
+            if not self._comes_back(address):
+                self._fail_starts(address, why)
+        elif address != ROOT:
+            self._event(parent, Exited(name_of(address), end.process.pid, end.reason, end.batch))
+        self._leave_if_down(address)
 
     def _leave_if_down(self, address: str) -> None:
         """What has ended at ``address`` stays so, when its slot or one above is down."""
@@ -449,18 +453,24 @@ class Processes:
         if down is not None and down.address == address:
             self._leave(down)
         elif down is not None:
-            self.bury(address, f"{down.address} is {down.state}")
+            self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
 
-    def _gone(self, process: LiveProcess, reason: str, detail: str) -> None:
+    def _gone(self, end: ProcessExited) -> None:
+        process = end.process
         process.on(ProcessEvent.EXIT)
         self._live.remove(process.pid)
         self._endings.pop(process.address, None)
-        body = {"address": process.address, "pid": process.pid, "reason": reason, "detail": detail[:500]}
+        body = {
+            "address": process.address,
+            "pid": process.pid,
+            "reason": end.reason,
+            "detail": end.detail[:500],
+        }
         turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
         cause = turn.started_seq if turn is not None else -1
         draft = Draft("process.exited", body, process.pid, str(process.pid), b"", cause)
         self._recorder.commit_later([draft])
-        self.on_exit(process, reason)
+        self._signals.say(end)
 
     # -- supervision ---------------------------------------------------------------------------------------------
 
@@ -678,7 +688,7 @@ class Processes:
         """
         for address in self._tree_below(slot.address):
             if self._live.at(address) is None:
-                self.bury(address, f"{slot.address} is {slot.state}")
+                self._signals.say(AddressDown(address, f"{slot.address} is {slot.state}"))
         if slot.spec.type == "worker":
             self._shut(slot.address, SHUTDOWN)
 
@@ -710,7 +720,13 @@ class Processes:
             return
         self._leaving.add(slot.spawned_seq)
         self._fail_starts(address, f"{address} was removed: {why}")
-        self.bury(address, f"{address} was removed: {why}")
+        self._signals.say(SlotGoing(slot, why))
+
+    def going(self, going: SlotGoing) -> None:
+        """What a slot that is to go had in its mailbox is dying: it goes when all that is of it has gone."""
+        slot, address, why = going.slot, going.slot.address, going.why
+        if self._state.slots.get(address) is not slot:
+            return
         if self._state.mail.get(address) or self._state.child_count(address):
             if self._recorder.waiting:
                 self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))

@@ -32,13 +32,15 @@ Unit = Sequence[Draft | StateChange]
 
 
 class Recorder:
-    """Ledger and state, kept in step."""
+    """Ledger and state, kept in step. ``unrecorded(kinds, why)`` is told of a unit that can never be written."""
 
-    def __init__(self, ledger: Ledger, state: State) -> None:
+    def __init__(
+        self, ledger: Ledger, state: State, unrecorded: Callable[[str, str], None] = lambda kinds, why: None
+    ) -> None:
         self.ledger = ledger
         self.state = state
         self.unrecorded = 0
-        self.on_unrecorded: Callable[[str, str], None] = lambda kinds, why: None
+        self._on_unrecorded = unrecorded
         self._backlog: deque[tuple[Unit, Callable[[], None] | None]] = deque()
         self._waiting: dict[Hashable, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -166,7 +168,7 @@ class Recorder:
         kinds = ", ".join(dict.fromkeys(_kind(record) for record in unit))[:200]
         why = clean(f"{type(error).__name__}: {error}")[:500]
         self.unrecorded += 1
-        self.on_unrecorded(kinds, why)
+        self._on_unrecorded(kinds, why)
         if kinds != UNRECORDED:
             self._backlog.appendleft(([Draft(UNRECORDED, {"kinds": kinds, "why": why})], None))
 

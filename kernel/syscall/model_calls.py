@@ -18,6 +18,7 @@ from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, fault_of
 from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.helper.helpers import HelperNotice
 from kernel.message.watch import Watchers
 from kernel.process.live import LiveProcess
 from kernel.state.recorder import Recorder
@@ -69,7 +70,7 @@ class ModelCalls:
     ) -> None:
         self._recorder = recorder
         self._turns = turns
-        self.registry = registry
+        self._registry = registry
         self._gateway = gateway
         self._watchers = watchers
         self._bounds = bounds
@@ -171,7 +172,9 @@ class ModelCalls:
             del self._running[stream], self._messages[stream]
 
     def _resolve(self, process: LiveProcess, question: Question) -> Resolved:
-        return resolve(question, process.rights, self.registry, self._gateway.resolve(*asked_names(question)))
+        return resolve(
+            question, process.rights, self._registry, self._gateway.resolve(*asked_names(question))
+        )
 
     def _record_question(
         self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved
@@ -218,7 +221,7 @@ class ModelCalls:
     async def _ask(self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], stream: str) -> None:
         schemas = []
         for name in request["tools"]:
-            declared = self.registry[name].declaration
+            declared = self._registry[name].declaration
             schemas.append(
                 {"name": name, "description": declared.description, "parameters": declared.parameters}
             )
@@ -306,11 +309,15 @@ class ModelCalls:
         if ordinal not in turn.calls:
             self._refuse(process, turn, ordinal, refused_question(why), why)
 
-    def delta(self, stream: str, event: dict[str, Any]) -> None:
+    def noticed(self, notice: HelperNotice) -> None:
         """Tokens from the gateway, for whoever watches."""
+        stream, args = notice.args.get("stream_id"), notice.args
+        if notice.helper != "gateway" or notice.op != "delta" or not isinstance(stream, str):
+            return
         message = self._messages.get(stream)
         if message is not None:
-            self._watchers.emit(message, event)
+            shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
+            self._watchers.emit(message, {"event": "delta", **shown})
 
     def forget(self, address: str, session: str) -> None:
         """The next question of a session says all that it holds: what was asked before may be erased."""

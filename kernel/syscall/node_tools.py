@@ -21,6 +21,7 @@ from kernel.model.causes import would_cycle
 from kernel.model.makers import AGENT
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.peer.remote import Remote
+from kernel.peer.router import Router
 from kernel.process.live import LiveProcess
 from kernel.process.processes import Processes
 from kernel.state.documents import NewDocument, draft_document
@@ -55,6 +56,7 @@ class NodeTools:
         self,
         state: State,
         post: Post,
+        router: Router,
         processes: Processes,
         remote: Remote,
         bounds: Bounds,
@@ -63,6 +65,7 @@ class NodeTools:
         self._now_us = now_us
         self._state = state
         self._post = post
+        self._router = router
         self._processes = processes
         self._remote = remote
         self._bounds = bounds
@@ -101,8 +104,10 @@ class NodeTools:
         )
 
     def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
-        draft, ident, address = self._post.draft(self._outgoing(process, turn, args, seq), seq)
-        return Done("ok", f"accepted as {ident} for {address}", (draft,), lambda: self._post.arrived(address))
+        draft, ident, address = self._router.draft(self._outgoing(process, turn, args, seq), seq)
+        return Done(
+            "ok", f"accepted as {ident} for {address}", (draft,), lambda: self._router.arrived(address)
+        )
 
     def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Pending:
         target, waiting = self._asked(process, site.turn, str(args["to"]))
@@ -122,8 +127,8 @@ class NodeTools:
             pid=out.pid,
             waiting=waiting,
         )
-        draft, _, address = self._post.draft(question, seq)
-        return Pending((draft,), deadline_s, lambda: self._post.arrived(address))
+        draft, _, address = self._router.draft(question, seq)
+        return Pending((draft,), deadline_s, lambda: self._router.arrived(address))
 
     def _asked(self, process: LiveProcess, turn: Turn, to: str) -> tuple[str, tuple[str, ...]]:
         """Whom an ask goes to, and who waits for its answer over nodes. Raises Refused for one that would wait for

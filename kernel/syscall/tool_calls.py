@@ -22,19 +22,21 @@ from typing import Any
 from chain.errors import LedgerUnavailable
 from chain.journal.group import Group
 from chain.ledger.ledger import PREVIOUS, Draft, StateChange, Ticket
-from kernel.abi import OnDoubt, ToolDeclaration
+from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, fault_of
+from kernel.message.message_signals import AskAnswered
 from kernel.policy.gates import Proposal, Verdict, judge
 from kernel.process.live import LiveProcess, LiveTable
-from kernel.state.open_intents import OpenIntent, call_id
+from kernel.state.open_intents import call_id
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, Mail, Turn
 from kernel.syscall.attempts import Attempt, Attempts
-from kernel.syscall.doubts import Doubts, Resolved, harmless, node_policy, policy_of
+from kernel.syscall.doubts import Resolved, node_policy, policy_of
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.node_tools import Done, NodeTools, Pending
-from kernel.syscall.tool_records import CallSite, Outcome, follow_up, for_cell
+from kernel.syscall.settlement import Settlement
+from kernel.syscall.tool_records import CallSite, for_cell
 from kernel.toolbox.arguments import ArgumentsError, canonical_json, parse_arguments
 from kernel.toolbox.registry import Registry
 from kernel.turn.divergence import shown
@@ -77,17 +79,25 @@ class ToolCalls:
     """Takes ``tool`` syscalls; answers through :meth:`Turns.answer`."""
 
     def __init__(
-        self, recorder: Recorder, live: LiveTable, turns: Turns, registry: Registry, parts: ToolParts
+        self,
+        recorder: Recorder,
+        live: LiveTable,
+        turns: Turns,
+        registry: Registry,
+        attempts: Attempts,
+        settlement: Settlement,
+        parts: ToolParts,
     ) -> None:
         self._recorder = recorder
         self._state = recorder.state
         self._live = live
         self._turns = turns
-        self.registry = registry
+        self._registry = registry
         self._parts = parts
         self._bounds = parts.bounds
-        self.doubts = Doubts(recorder, live, self._follow_up, parts.bounds.tool_record_bytes)
-        self._attempts = Attempts()
+        self._attempts = attempts
+        self._settlement = settlement
+        self.doubts = settlement.doubts
         self._closing = False
 
     # -- the syscall ---------------------------------------------------------------------------------------------
@@ -101,7 +111,10 @@ class ToolCalls:
         call = turn.calls.get(ordinal)
         if call is None:
             self._propose(
-                process, CallSite(turn, ordinal, name, process.pid, self._subject(name)), hashed, text
+                process,
+                CallSite(turn, ordinal, name, process.pid, self._settlement.subject(name)),
+                hashed,
+                text,
             )
         elif call.call_hash != hashed:
             self._turns.diverge(process, turn, call, shown("tool", name, text))
@@ -111,20 +124,6 @@ class ToolCalls:
             self.doubts.suspend(turn)
         else:
             self._again(process, turn, call)
-
-    def _subject(self, name: str) -> str:
-        """A tool's name may stand in a leaf only when it is one of ours and not what a model made up."""
-        return name if name in self.registry else "unknown"
-
-    def _site_of(self, turn: Turn, call: Call) -> CallSite:
-        slot = self._state.slots.get(turn.address)
-        pid = slot.pid if slot is not None else 0
-        return CallSite(turn, call.ordinal, call.name, pid, self._subject(call.name))
-
-    def _follow_up(self, intent: OpenIntent, kind: str, body: dict[str, Any], cause: int) -> Draft:
-        slot = self._state.slots.get(intent.address)
-        pid = slot.pid if slot is not None else 0
-        return follow_up(intent, pid, self._subject(intent.call.name), kind, body, cause)
 
     def _propose(self, process: LiveProcess, site: CallSite, hashed: str, text: str) -> None:
         examined = self._examine(process, site.tool, text)
@@ -138,7 +137,7 @@ class ToolCalls:
         if isinstance(examined, Examined) and verdict.decision == "allow":
             self._execute(process, site, records, examined)
             return
-        records.append(site.outcome(self._outcome(status, "; ".join(verdict.reasons), 0)))
+        records.append(site.outcome(self._settlement.outcome(status, "; ".join(verdict.reasons), 0)))
         self._recorder.commit(records)
         self._answer(site.turn, site.turn.calls[site.ordinal])
 
@@ -151,7 +150,7 @@ class ToolCalls:
         if call.name == "ask" and call.intent_seq >= 0:  # the question was sent, with the intent
             self._await_asked((turn.id, call.ordinal), self._state.questions())
             return
-        site = self._site_of(turn, call)
+        site = self._settlement.site_of(turn, call)
         examined = self._examine(process, call.name, call.arguments)
         if isinstance(examined, Examined):
             verdict, status = self._judge(process, examined), "denied"
@@ -160,16 +159,16 @@ class ToolCalls:
                 return
         else:
             verdict, status = Verdict("deny", (examined,)), "error"
-        draft = self._undone(site, call, status, "; ".join(verdict.reasons), again=True)
+        draft = self._settlement.undone(site, call, status, "; ".join(verdict.reasons), again=True)
         self._recorder.commit([draft])
         self._conclude(turn, call)
 
     def _examine(self, process: LiveProcess, name: str, text: str) -> Examined | str:
         """Parse once and validate against the tool's schema; a string says why not."""
-        if name not in self.registry:
+        if name not in self._registry:
             held = ", ".join(sorted(process.rights)) or "none"
             return f"there is no tool {name!r}; the tools of this turn are: {held}"
-        entry = self.registry[name]
+        entry = self._registry[name]
         try:
             parsed = parse_arguments(text, self._bounds.tool_arguments_bytes)
             entry.validator.check(parsed)
@@ -181,11 +180,6 @@ class ToolCalls:
         writable = self._recorder.ledger.read_only is None
         doubts = self.doubts.too_many(self._bounds.doubts, self._bounds.doubts_bytes)
         return judge(Proposal(examined.declaration, examined.parsed, process.rights, writable, doubts))
-
-    def _outcome(
-        self, status: str, text: str, attempt: int, full_hash: str = "", truncated: bool = False
-    ) -> Outcome:
-        return Outcome(status, text, attempt, self._bounds.tool_record_bytes, full_hash, truncated)
 
     def _answer(self, turn: Turn, call: Call) -> None:
         """Hand a recorded outcome over."""
@@ -201,19 +195,6 @@ class ToolCalls:
             self._attempts.release(turn.id, call.ordinal)
             self._retry(turn, call)
         self._answer(turn, call)
-
-    def _undone(self, site: CallSite, call: Call, status: str, text: str, *, again: bool = False) -> Draft:
-        """The outcome of an attempt of which it is known that it was not made; ``again``: the next one after the
-        recorded one. When an earlier one may have been, that is not the outcome of the call: then it is in doubt.
-        """
-        intent = self._state.intents.get(call_id(*site.key))
-        entry = self.registry.get(call.name)
-        declaration = entry.declaration if entry else None
-        if intent is None or harmless(declaration, call) or not (call.unsettled or again):
-            cause = call.intent_seq if call.intent_seq >= 0 else call.seq
-            return site.outcome(self._outcome(status, text, call.attempt), cause)
-        policy = policy_of(declaration, call, turn_open=False)
-        return self.doubts.draft(intent, policy, f"{text}; but an earlier attempt may have been made")
 
     # -- execution -----------------------------------------------------------------------------------------------
 
@@ -259,13 +240,13 @@ class ToolCalls:
         call, text = site.call, f"the node failed at this call ({type(error).__name__})"
         if call is None or call.outcome is not None or call.doubt:
             return
-        entry = self.registry.get(call.name)
+        entry = self._registry.get(call.name)
         declaration = entry.declaration if entry is not None else None
         intent = self._state.intents.get(call_id(*site.key))
         if begun and intent is not None and (declaration is None or declaration.effects != "none"):
             draft = self.doubts.draft(intent, node_policy(declaration), text)
         else:
-            draft = self._undone(site, call, "error", text)
+            draft = self._settlement.undone(site, call, "error", text)
         await self._recorded(call, draft, durable=True)
         self._conclude(site.turn, call)
 
@@ -274,7 +255,7 @@ class ToolCalls:
     ) -> None:
         """The node failed at a call before it was under way. Raises what the ledger raises."""
         name, text = clean(args["name"])[:64], clean(args["arguments"])
-        site = CallSite(turn, ordinal, name, process.pid, self._subject(name))
+        site = CallSite(turn, ordinal, name, process.pid, self._settlement.subject(name))
         if site.call is None:
             why = f"the node failed at this call ({type(error).__name__})"
             shown_text, _ = cut_bytes(text, SHOWN_RUBBISH_BYTES)
@@ -283,7 +264,7 @@ class ToolCalls:
                 [
                     site.proposed(hashed, shown_text),
                     site.verdict(Verdict("deny", (why,))),
-                    site.outcome(self._outcome("error", why, 0)),
+                    site.outcome(self._settlement.outcome("error", why, 0)),
                 ]
             )
             self._answer(turn, turn.calls[ordinal])
@@ -306,11 +287,11 @@ class ToolCalls:
             ticket = await self._committed(intent)
         except (WorkerUnavailable, WorkerLost) as error:
             text = f"the tool could not be started, and nothing was done: {error}"
-            draft = self._undone(site, call, "error", text)
+            draft = self._settlement.undone(site, call, "error", text)
         except (WorkerWithdrawn, asyncio.CancelledError):
             if self._closing or not attempt.withdrawn:
                 return
-            draft = self._withdrawn(site, call, attempt)
+            draft = self._settlement.withdrawn(site, call, attempt)
         else:
             await self._run_in_worker(site, examined, ticket, workspace, attempt)
             return
@@ -338,11 +319,11 @@ class ToolCalls:
             )
             result = await self._parts.workers.run(work, lambda: self._begin(site, attempt))
         except WorkerUnavailable as error:
-            draft = self._undone(site, call, "error", f"the tool could not be started: {error}")
+            draft = self._settlement.undone(site, call, "error", f"the tool could not be started: {error}")
         except (WorkerWithdrawn, asyncio.CancelledError):
             if self._closing or not attempt.withdrawn:
                 return
-            draft = self._withdrawn(site, call, attempt)
+            draft = self._settlement.withdrawn(site, call, attempt)
         except WorkerLost as error:
             await self._in_doubt(site, call, declaration, str(error))
             return
@@ -359,24 +340,22 @@ class ToolCalls:
         attempt.begun = not (attempt.withdrawn or self._closing)
         return attempt.begun
 
-    def _withdrawn(self, site: CallSite, call: Call, attempt: Attempt) -> Draft:
-        text = f"{attempt.withdrawn}, and the call had not begun: nothing was done"
-        return self._undone(site, call, "killed", text)
-
     def _result(self, site: CallSite, call: Call, result: WorkerResult) -> Draft:
         if result.status == "refused":
-            return self._undone(site, call, "denied", result.text)
+            return self._settlement.undone(site, call, "denied", result.text)
         intent = self._state.intents.get(call_id(*site.key))
         if result.status == "changed" and intent is not None:
             return self.doubts.outcome(intent, "in_doubt", result.text)
-        outcome = self._outcome(result.status, result.text, call.attempt, result.full_hash, result.truncated)
+        outcome = self._settlement.outcome(
+            result.status, result.text, call.attempt, result.full_hash, result.truncated
+        )
         return site.outcome(outcome, call.intent_seq)
 
     async def _run_in_archive(self, site: CallSite, examined: Examined, reader: str) -> None:
         """A built-in that only reads memory. It has no effects, so its intent waits for no disk."""
         call = site.turn.calls[site.ordinal]
         done = await self._parts.memory_tools.run(examined.declaration, examined.parsed, reader)
-        outcome = self._outcome(done.status, done.text, call.attempt)
+        outcome = self._settlement.outcome(done.status, done.text, call.attempt)
         await self._recorded(call, site.outcome(outcome, call.intent_seq), durable=False)
         self._answer(site.turn, call)
 
@@ -424,7 +403,7 @@ class ToolCalls:
             done.after()
             self._await_reply(site.key, done.deadline_s)
             return
-        outcome = self._outcome(done.status, done.text, records[-1].body["attempt"])
+        outcome = self._settlement.outcome(done.status, done.text, records[-1].body["attempt"])
         unit: list[Draft | StateChange] = [*records, *done.records, site.outcome(outcome, seq - 1)]
         ticket = self._recorder.commit(unit, durable=bool(done.records))
         done.after()
@@ -455,7 +434,7 @@ class ToolCalls:
 
     def _reply_late(self, key: tuple[str, str], why: str) -> None:
         try:
-            records, after = self.replied(call_id(*key), "timeout", why)
+            records, after = self._settlement.replied(call_id(*key), "timeout", why)
             if records:
                 self._recorder.commit(records)
         except LedgerUnavailable:
@@ -463,21 +442,12 @@ class ToolCalls:
             return
         after()
 
-    def replied(self, reply_to: str, status: str, reply: str) -> tuple[list[Draft], Callable[[], None]]:
-        """The end of an ``ask``: the records that say so, and what to do once they are written."""
-        ident, _, ordinal = reply_to.partition(":")
-        turn = self._state.turns.get(ident)
-        call = turn.calls.get(ordinal) if turn is not None else None
-        if turn is None or call is None or call.outcome is not None:
-            return [], lambda: None
-        status = status if status in ("ok", "timeout") else "error"
-        outcome = self._outcome(status, reply, call.attempt)
-
-        def after() -> None:
-            self._attempts.stop_waiting(turn.id, ordinal)
-            self._answer(turn, call)
-
-        return [self._site_of(turn, call).outcome(outcome, call.intent_seq)], after
+    def answered(self, answered: AskAnswered) -> None:
+        """The answer to an ask was recorded."""
+        self._attempts.stop_waiting(answered.turn, answered.ordinal)
+        turn = self._state.turns.get(answered.turn)
+        if turn is not None:
+            self._answer(turn, turn.calls[answered.ordinal])
 
     # -- doubt ---------------------------------------------------------------------------------------------------
 
@@ -505,14 +475,10 @@ class ToolCalls:
             if call.name == "ask" and turn_open:
                 self._await_asked((intent.turn, call.ordinal), questions)
                 continue
-            policy = self._policy(call, turn_open=turn_open)
+            policy = self._settlement.policy(call, turn_open=turn_open)
             if policy != "retry":
                 draft = self.doubts.draft(intent, policy, f"the node ended while {call.name} was under way")
                 self._recorder.commit([draft], durable=True)
-
-    def _policy(self, call: Call, *, turn_open: bool) -> OnDoubt:
-        entry = self.registry.get(call.name)
-        return policy_of(entry.declaration if entry else None, call, turn_open=turn_open)
 
     async def resolve(self, ident: str, resolution: str, by: str) -> str:
         """A person's word on a doubt (``turn:ordinal``). Returns the tool's name. Raises NotFound or Refused."""
@@ -537,64 +503,17 @@ class ToolCalls:
         except LedgerUnavailable:
             self._recorder.when_writable(("call", turn.id, call.ordinal), lambda: self._retry(turn, call))
 
-    # -- the end of a turn ---------------------------------------------------------------------------------------
-
-    def settle(self, turn: Turn) -> list[Draft]:
-        """Outcomes for the calls of a turn that ends, as far as they are known.
-
-        What was not handed over is withdrawn. What is under way stays open: its outcome is recorded when it is known.
-        So does what is in doubt, until a person says what became of it.
-        """
-        drafts = [self._settled(turn, call) for call in turn.calls.values()]
-        return [draft for draft in drafts if draft is not None]
-
-    def _settled(self, turn: Turn, call: Call) -> Draft | None:
-        self._attempts.stop_waiting(turn.id, call.ordinal)
-        if call.op != "tool" or call.outcome is not None or call.doubt:
-            return None
-        attempt = self._attempts.get(turn.id, call.ordinal)
-        if attempt is not None:
-            taken_back = attempt.withdraw("the turn has ended")
-            return self._withdrawn(self._site_of(turn, call), call, attempt) if taken_back else None
-        intent = self._state.intents.get(call_id(turn.id, call.ordinal))
-        if intent is None:
-            return None
-        if call.name == "ask":
-            return self.doubts.outcome(intent, "lost", "the turn ended before there was a reply")
-        policy = self._policy(call, turn_open=False)
-        return self.doubts.draft(intent, policy, "the turn ended before this was known")
-
-    def withdraw(self, turn: Turn, why: str) -> None:
-        """Take back the calls of an open turn that were not handed over; their outcome is ``killed``."""
-        for call in turn.calls.values():
-            attempt = self._attempts.get(turn.id, call.ordinal)
-            if attempt is not None and call.outcome is None:
-                attempt.withdraw(why)
-
     async def close(self) -> None:
         """Stop waiting for replies. Calls under way end with their workers, and are found open at the next boot; those
         that were not handed over are made then, unless they were withdrawn.
         """
         self._closing = True
         for turn, ordinal, attempt in self._attempts.not_begun():
-            draft = self._stopped(turn, ordinal, attempt)
+            draft = self._settlement.stopped(turn, ordinal, attempt)
             if draft is not None:
                 with contextlib.suppress(LedgerUnavailable):  # then it is in doubt at the next boot
                     self._recorder.commit([draft])
         await self._attempts.close()
-
-    def _stopped(self, ident: str, ordinal: str, attempt: Attempt) -> Draft | None:
-        """What is to be recorded of an attempt that had not begun when the node stopped."""
-        turn, intent = self._state.turns.get(ident), self._state.intents.get(call_id(ident, ordinal))
-        call = turn.calls.get(ordinal) if turn is not None else None
-        if attempt.withdrawn:
-            if turn is None or call is None or call.outcome is not None or call.doubt:
-                return None
-            return self._withdrawn(self._site_of(turn, call), call, attempt)
-        if intent is None or intent.call.unsettled:
-            return None
-        body = {"resolution": "retry", "by": "node: it had not begun when the node stopped"}
-        return self._follow_up(intent, "tool.resolved", body, intent.call.intent_seq)
 
 
 def _check_wanted(attempt: Attempt) -> None:

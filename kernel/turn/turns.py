@@ -9,6 +9,7 @@ is not handed to the next one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,15 +18,20 @@ from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger.ledger import Draft, StateChange, Ticket
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, KernelError
+from kernel.message.message_signals import TurnOver
 from kernel.message.watch import Watchers
 from kernel.model.capability import Rights, intersect
 from kernel.model.states import ProcessEvent, ProcessState
+from kernel.process.ends import End, Ends
 from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.process_signals import ProcessExited
+from kernel.signals import Signals
 from kernel.state.after_durable import AfterDurable
 from kernel.state.record_forms import SESSION, remembered
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, Mail, Turn, turn_id
 from kernel.turn.divergence import draft_divergence
+from kernel.turn.turn_signals import SessionRead, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
 
 STATUSES = ("ok", "error")
@@ -43,32 +49,36 @@ class CellPort(Protocol):
     def end_turn(self, pid: int, turn: str, why: str) -> None: ...
 
 
-Replied = Callable[[Mail, str, str, int], tuple[list[Draft], Callable[[], None]]]
-
-
 @dataclass(frozen=True, slots=True)
-class End:
-    """How a turn has ended, and in which incarnation."""
-
-    pid: int
-    status: str
-    reply: str
-    remember: list[Any]
-
-
-class Turns:
-    """Opens, answers and ends turns.
+class TurnParts:
+    """What turns ask of others.
 
     ``bury(message id, why, records before)`` writes a dead letter; ``replied(mail, status, reply, seq)`` gives the
     records that hand over the answer to ``mail``, the first to be written as sequence ``seq``, and what to do once
     they are written; ``settle(turn)`` the records that close the open intents of a turn that ends.
     ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
-    ``on_open(address, session)`` is told of each turn that is handed what its session holds.
     """
 
+    bury: Callable[[str, str, tuple[Draft, ...]], object]
+    replied: Callable[[Mail, str, str, int], tuple[list[Draft], Callable[[], None]]]
+    settle: Callable[[Turn], list[Draft]]
+    left_to: Callable[[str], frozenset[str] | None]
+
+
+class Turns:
+    """Opens, answers and ends turns."""
+
     def __init__(
-        self, recorder: Recorder, live: LiveTable, cells: CellPort, bounds: Bounds, watchers: Watchers
-    ):
+        self,
+        recorder: Recorder,
+        live: LiveTable,
+        cells: CellPort,
+        bounds: Bounds,
+        watchers: Watchers,
+        signals: Signals,
+        ends: Ends,
+        parts: TurnParts,
+    ) -> None:
         self._recorder = recorder
         self._state = recorder.state
         self._live = live
@@ -76,13 +86,9 @@ class Turns:
         self._bounds = bounds
         self._watchers = watchers
         self._after = AfterDurable(recorder.ledger)
-        self._ends: dict[str, End] = {}  # that the disk has not taken yet
-        self.bury: Callable[[str, str, tuple[Draft, ...]], object]
-        self.replied: Replied
-        self.settle: Callable[[Turn], list[Draft]]
-        self.drained: Callable[[int], None]
-        self.left_to: Callable[[str], frozenset[str] | None] = lambda sender: None
-        self.on_open: Callable[[str, str], None] = lambda address, session: None
+        self._signals = signals
+        self._ends = ends
+        self._parts = parts
 
     # -- opening -------------------------------------------------------------------------------------------------
 
@@ -106,7 +112,7 @@ class Turns:
             if self.has_ended(turn_id(mail.id)):
                 return
             if mail.deadline_us and mail.deadline_us < now_us and turn is None:
-                self.bury(mail.id, "expired before it was delivered", ())
+                self._parts.bury(mail.id, "expired before it was delivered", ())
                 continue
             if turn is not None and turn.diverged:
                 process.on(ProcessEvent.SUSPEND)
@@ -130,12 +136,12 @@ class Turns:
             "turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq
         )
         self._recorder.commit([started])
-        self.on_open(process.address, mail.session)
+        self._signals.say(SessionRead(process.address, mail.session))
         process.turn = ident
         process.asked = set()
         self._watch(process)
         told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
-        process.rights = intersect(told, Rights(self.left_to(mail.sender))).tools or frozenset()
+        process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
         session = self._state.sessions.get((process.address, mail.session))
         message = {
             "id": mail.id,
@@ -148,7 +154,10 @@ class Turns:
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
         )
         history = session.history() if session is not None else []
-        self._cells.deliver(process.pid, ident, message, history, told.names() or [])
+        try:
+            self._cells.deliver(process.pid, ident, message, history, told.names() or [])
+        except Invalid as error:
+            self.cut_short(process, "error", str(error))
 
     # -- answering -----------------------------------------------------------------------------------------------
 
@@ -217,6 +226,7 @@ class Turns:
         if self.has_ended(turn.id):
             return
         self._ends[turn.id] = End(process.pid, status, reply, remember)
+        self._signals.say(TurnOver(turn.id))
         self._write_end(turn)
 
     def _write_end(self, turn: Turn) -> None:
@@ -234,14 +244,17 @@ class Turns:
 
     def _record_end(self, turn: Turn, end: End) -> None:
         status, reply = end.status, end.reply
-        records: list[Draft | StateChange] = [*self.settle(turn), self._ended(turn, end.pid, status, reply)]
+        records: list[Draft | StateChange] = [
+            *self._parts.settle(turn),
+            self._ended(turn, end.pid, status, reply),
+        ]
         if end.remember:
             key = f"{turn.address}\n{turn.mail.session}"
             records.append(StateChange(SESSION, key, remembered(end.remember)))
         after: Callable[[], None] | None = None
         if turn.mail.reply_to:
             seq = self._recorder.ledger.next_seq + sum(isinstance(record, Draft) for record in records)
-            extra, after = self.replied(turn.mail, status, reply, seq)
+            extra, after = self._parts.replied(turn.mail, status, reply, seq)
             records += extra
         try:
             ticket = self._recorder.commit(records, durable=True)
@@ -274,7 +287,7 @@ class Turns:
     def _go_on(self, address: str) -> None:
         process = self._live.at(address)
         if process is not None and process.draining:
-            self.drained(process.pid)
+            self._signals.say(TurnDrained(process.pid))
         else:
             self.pump(address)
 
@@ -308,12 +321,23 @@ class Turns:
         self._recorder.commit([draft_divergence(turn, call, asked, process.pid)], durable=True)
         why = f"diverged at call {call.ordinal}: a resumed turn must ask what it asked before"
         self._cells.end_turn(process.pid, turn.id, why)
+        self._signals.say(TurnOver(turn.id))
         process.leave_turn()
         self._watchers.emit(turn.mail.id, {"event": "diverged", "turn": turn.id, "ordinal": call.ordinal})
         if process.draining:
-            self.drained(process.pid)
+            self._signals.say(TurnDrained(process.pid))
         else:
             self.pump(process.address)
+
+    def exited(self, end: ProcessExited) -> None:
+        """A process has ended, maybe in the middle of a turn."""
+        turn = self._state.turns.get(end.process.turn)
+        if turn is None:
+            return
+        self._watchers.emit(turn.mail.id, {"event": "exit", "pid": end.process.pid, "reason": end.reason})
+        if turn.crashes >= self._bounds.turn_attempts:
+            with contextlib.suppress(LedgerUnavailable):  # not now; after its next crash, then
+                self.poison(turn, end.process.pid)
 
     def poison(self, turn: Turn, pid: int) -> None:
         """A turn whose process crashed too often: its message becomes a dead letter."""
@@ -322,4 +346,4 @@ class Turns:
         self._fail(turn, pid, "poison", f"poison: {turn.crashes} incarnations crashed while handling it")
 
     def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:
-        self.bury(turn.mail.id, why, (*self.settle(turn), self._ended(turn, pid, status, why)))
+        self._parts.bury(turn.mail.id, why, (*self._parts.settle(turn), self._ended(turn, pid, status, why)))

@@ -63,7 +63,7 @@ async def main(runtime: Path) -> None:
     entrance = UnixEntrance(runtime / "cells.sock")
     engine = RayEngine(command, BOOT, entrance.dial, runtime)
     notes = Spoken()
-    cells = Cells(engine, BOOT, entrance, runtime / "slots", notes)
+    cells = Cells(engine, BOOT, entrance, runtime / "slots", notes.signals())
     notes.cells = cells
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(

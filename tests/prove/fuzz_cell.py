@@ -19,6 +19,7 @@ from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.started_cell import StartedCell
+from kernel.signals import Signals
 from tests.kernel.cells.test_cell_door import HandEngine
 from tests.kernel.twins.kernel_twin import Twin, kernel_twin
 from tests.patience import HANG_S
@@ -182,11 +183,15 @@ class CellFuzz:
 
 async def fuzz_cells(place: Path, frames: int, seed: str, tell: Callable[[int], None]) -> Fuzzed:
     """Until ``frames`` were heard; ``tell`` how many."""
-    async with kernel_twin(place) as twin:
-        engine, path = HandEngine(), place / "s"
+    engine, path = HandEngine(), place / "s"
+
+    def counting(signals: Signals) -> CountingCells:
         limits = CellLimits(confirm_s=HANG_S)
-        cells = CountingCells(engine, BOOT, FuzzEntrance(path), place / "slots", twin.kernel, limits)
-        twin.kernel.cells = cells
+        return CountingCells(engine, BOOT, FuzzEntrance(path), place / "slots", signals, limits)
+
+    async with kernel_twin(place, make_cells=counting) as twin:
+        cells = twin.kernel.cells
+        assert isinstance(cells, CountingCells)
         await cells.open()
         fuzz = CellFuzz(twin, cells, engine, path, seed)
         with Watch() as watch:

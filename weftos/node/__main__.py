@@ -44,7 +44,7 @@ async def run(options: Options, nursery: Nursery, say: Say) -> None:
     _settle()
     say(node.ready())
     reaping = asyncio.create_task(reap_adopted())
-    await node.stopped()
+    await node.stop.wanted()
     reaping.cancel()
     await node.close()
 

@@ -25,19 +25,22 @@ from chain.keys.key_change import adopt_keys, load_candidates
 from chain.keys.keys import Keys
 from chain.ledger.ledger import Ledger
 from chain.state.binding import Unbound
-from kernel.bounds import STATE_LIMITS
+from kernel.bounds import STATE_LIMITS, Bounds
+from kernel.cells.cell_events import EngineLost
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.engine import Engine
 from kernel.cells.engine_ray import RayEngine
+from kernel.cells.launcher import BehaviourEntry
 from kernel.control.control import Control, NodeFacts
 from kernel.control.erasure_control import Erasures
-from kernel.helper.helpers import LinkedHelper
+from kernel.helper.helpers import HelperNotice, LinkedHelper, WorkerSeen
 from kernel.helper.nursery import Nursery
 from kernel.helper.os_session import DataLock, end_old_session, lock, read_boot, write_boot
-from kernel.kernel import BehaviourEntry, Environment, Kernel
+from kernel.kernel import Environment, Kernel
 from kernel.memory.embeddings import Embeddings
 from kernel.process.processes import open_pids
+from kernel.signals import Handlers, Signals
 from kernel.state.agreement import Contradiction, DocumentCheck
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
@@ -194,7 +197,23 @@ class NodeGateway:
         return provider or chosen.default_provider, model or (known.model if known is not None else "")
 
 
-@dataclass(slots=True)
+class Stop:
+    """Begins a clean stop, for the first of the reasons it is called with."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        self._wanted = asyncio.Event()
+
+    def __call__(self, why: str) -> None:
+        self.why = self.why or why
+        self._wanted.set()
+
+    async def wanted(self) -> None:
+        """Wait until somebody wants it."""
+        await self._wanted.wait()
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A running node."""
 
@@ -206,16 +225,7 @@ class Node:
     clock: ClockWatch
     upkeep: Upkeep
     collector: Collector
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    why: str = ""
-
-    def stop(self, why: str) -> None:
-        """Begin a clean stop."""
-        self.why = self.why or why
-        self.stopping.set()
-
-    async def stopped(self) -> None:
-        await self.stopping.wait()
+    stop: Stop
 
     def ready(self) -> dict[str, Any]:
         """The last line on the ready descriptor."""
@@ -243,7 +253,7 @@ class Node:
         await self.kernel.close()
         try:
             if ground.ledger.read_only is None:
-                body = {"boot": f"{ground.boot:016x}", "reason": self.why[:200]}
+                body = {"boot": f"{ground.boot:016x}", "reason": self.stop.why[:200]}
                 ground.ledger.commit([Draft("node.stopped", body)], durable=True)
             await ground.ledger.close()
         except ChainError as error:
@@ -367,22 +377,20 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
 
     The control API is imported only when the process tree starts: it takes longer than all of the rest.
     """
-    kernel, gateway, archive = await _kernel(ground, report)
+    bounds = replace(
+        ground.config.settings.limits.bounds(), carriage_s=ground.config.settings.mesh.deadline_s
+    )
+    signals, runtime, settings = Signals(), ground.runtime, ground.config.settings
     engine, entrance = make_engine(
-        ground.config.settings.node, ground.keys.origin, ground.boot, ground.runtime, ground.logs
+        settings.node, ground.keys.origin, ground.boot, ground.runtime, ground.logs
     )
-    bounds = kernel.env.bounds
     limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
-    runtime = ground.runtime
-    kernel.cells = Cells(engine, ground.boot, entrance, runtime / "slots", kernel, limits)
-    lag = LoopLag()
+    cells = Cells(engine, ground.boot, entrance, runtime / "slots", signals, limits)
+    hosts = CellsChild(cells, engine)
+    kernel, gateway, archive = await _kernel(ground, bounds, signals, cells, hosts, report)
+    lag, stop = LoopLag(), Stop()
     clock = ClockWatch(ground.clock.ahead_us, kernel.recorder, kernel.env.log)
-    upkeep = Upkeep(
-        ground.data, runtime, ground.config.settings, kernel.recorder, archive.ask, ground.log.log
-    )
-    facts = _facts(ground, archive, lag, lambda why: node.stop(why), upkeep.erasures)
-    facts = replace(facts, rotate=lambda reason: rotation.rotate(reason), clock_ahead_s=clock.ahead_s)
-    settings = ground.config.settings
+    upkeep = Upkeep(ground.data, runtime, settings, kernel.recorder, archive.ask, ground.log.log)
     mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, kernel.remote)
     rotation = KeyRotation(
         ground.data,
@@ -391,10 +399,10 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
         mesh.rekey,
         kernel.env.log,
     )
+    facts = _facts(ground, archive, lag, stop, upkeep.erasures)
+    facts = replace(facts, rotate=rotation.rotate, clock_ahead_s=clock.ahead_s)
     _record_boot(ground, kernel.recorder, [view.peer for view in mesh.peers()])
-    cells = CellsChild(kernel.cells, engine)
-    kernel.on_engine_lost = lambda why: cells.on_death(why)
-    kernel.helpers.add("placer" if engine.name == "ray" else "cells", cells)
+    kernel.helpers.add("placer" if engine.name == "ray" else "cells", hosts)
     kernel.helpers.add("gateway", gateway)
     kernel.helpers.add("archive", archive.helper, archive.tell)
     ground.ledger.on_group(archive.group)
@@ -404,7 +412,7 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     await open_mesh(mesh, kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
     listener: Listener = doors.Listener(Control(kernel, facts), runtime / "control.sock")
-    node = Node(ground, kernel, mesh, listener, lag, clock, upkeep, Collector())
+    node = Node(ground, kernel, mesh, listener, lag, clock, upkeep, Collector(), stop)
     await listener.start()
     node.collector.start()
     lag.start()
@@ -413,7 +421,9 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     return node
 
 
-async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper, ArchiveLink]:
+async def _kernel(
+    ground: Ground, bounds: Bounds, signals: Signals, cells: Cells, hosts: CellsChild, report: Report
+) -> tuple[Kernel, LinkedHelper, ArchiveLink]:
     """The kernel with its tools, and the helpers it will ask."""
     config, runtime, logs, boot = ground.config, ground.runtime, ground.logs, ground.boot
     tools = config.settings.tools.items()
@@ -424,17 +434,12 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
         ground.keys.ed25519.text,
         lambda name: worker_command(name, runtime, logs, limits),
         sources,
-        lambda name, os_pid: kernel.helpers.worker(name, os_pid),
+        lambda name, os_pid: signals.say(WorkerSeen(name, os_pid)),
         limits,
     )
-    recorder = Recorder(ground.ledger, ground.state)
     ground.nursery.tell(gateway_told(config, ground.provider_keys), logs / "gateway.log")
-    gateway = LinkedHelper(ground.nursery, boot, lambda op, args: _tokens(kernel, op, args))
-    helper = LinkedHelper(
-        archive_command(config, ground.data, runtime, logs),
-        boot,
-        lambda op, args: embeddings.notice(op, args),
-    )
+    gateway = LinkedHelper(ground.nursery, boot, signals)
+    helper = LinkedHelper(archive_command(config, ground.data, runtime, logs), boot, signals)
     embeddings = Embeddings(gateway.request, helper.request)
     archive = ArchiveLink(helper, ground.ledger)
 
@@ -442,24 +447,22 @@ async def _kernel(ground: Ground, report: Report) -> tuple[Kernel, LinkedHelper,
         log = ground.processes_log if event == "agent" else ground.log
         log.log("info", event, **fields)
 
-    env = Environment(
-        boot,
-        replace(config.settings.limits.bounds(), carriage_s=config.settings.mesh.deadline_s),
-        _behaviours(config),
-        note,
-        archive.ask,
+    recorder = Recorder(
+        ground.ledger,
+        ground.state,
+        lambda kinds, why: note("something could not be recorded", kinds=kinds, why=why),
     )
-    kernel = Kernel(
-        recorder,
-        open_pids(recorder),
-        Registry(builtin_declarations()),
-        workers,
-        NodeGateway(gateway, config.settings),
-        env,
-    )
+    hears: Handlers = {
+        EngineLost: (lambda said: hosts.on_death(said.why),),
+        HelperNotice: (embeddings.noticed,),
+    }
+    env = Environment(boot, bounds, _behaviours(config), note, archive.ask, hears)
+    registry = Registry(builtin_declarations())
     if sources:
         report("asking the workers for their tools")
-        kernel.use_tools(await _registry(workers, sources, ground.log, report))
+        registry = await _registry(workers, sources, ground.log, report)
+    asked = NodeGateway(gateway, config.settings)
+    kernel = Kernel(recorder, open_pids(recorder), registry, cells, workers, asked, signals, env)
     return kernel, gateway, archive
 
 
@@ -516,11 +519,3 @@ def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
         package = f"{entry.import_.partition(':')[0].partition('.')[0]}|{':'.join(entry.python_path)}"
         known[name] = BehaviourEntry(name, entry.import_, tuple(entry.python_path), entry.isolation, package)
     return known
-
-
-def _tokens(kernel: Kernel, op: str, args: dict[str, Any]) -> None:
-    """What the gateway streams, for whoever watches."""
-    stream = args.get("stream_id")
-    if op == "delta" and isinstance(stream, str):
-        shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
-        kernel.model_calls.delta(stream, {"event": "delta", **shown})

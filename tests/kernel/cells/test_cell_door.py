@@ -133,7 +133,9 @@ async def hand_node(**limits: Any) -> AsyncIterator[Case]:
     with tempfile.TemporaryDirectory(prefix="wd") as directory:
         base = Path(directory)
         engine, notes = HandEngine(), Notes()
-        cells = Cells(engine, BOOT, UnixEntrance(base / "s"), base / "slots", notes, CellLimits(**limits))
+        cells = Cells(
+            engine, BOOT, UnixEntrance(base / "s"), base / "slots", notes.signals(), CellLimits(**limits)
+        )
         case = Case(cells, engine, notes, base / "s")
         await cells.open()
         try:

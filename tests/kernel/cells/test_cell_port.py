@@ -59,7 +59,9 @@ class Case:
     def __init__(self, detail_chars: int = 1000) -> None:
         self.host = Host()
         self.notes = Notes()
-        self.port = CellPort("c1", self.notes, CellLimits(open_calls=3, detail_chars=detail_chars), self.host)
+        self.port = CellPort(
+            "c1", self.notes.signals(), CellLimits(open_calls=3, detail_chars=detail_chars), self.host
+        )
         self.port.connect()
         for pid in (1, 2):
             self.port.add(placement(pid, "Echo"))

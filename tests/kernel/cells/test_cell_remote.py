@@ -101,7 +101,7 @@ async def remote_node(**limits: Any) -> AsyncIterator[RemoteNode]:
         dial = {**entrance.dial, "port": await proxy.open()}
         engine = LocalEngine(BOOT, dial, ENV, base, base / "cells.log")
         notes = Notes()
-        cells = Cells(engine, BOOT, entrance, base / "slots", notes, bounds)
+        cells = Cells(engine, BOOT, entrance, base / "slots", notes.signals(), bounds)
         notes.cells = cells
         node = RemoteNode(cells, notes, base)
         node.proxy = proxy
@@ -296,7 +296,7 @@ def with_door(body: Callable[[Case], Awaitable[None]], **limits: Any) -> None:
             bounds = CellLimits(**limits)
             entrance = TcpEntrance("127.0.0.1:0", NoiseKey.from_secret(SECRET), BOOT, bounds.lease_s)
             engine, notes = HandEngine(), Notes()
-            cells = Cells(engine, BOOT, entrance, Path(directory) / "slots", notes, bounds)
+            cells = Cells(engine, BOOT, entrance, Path(directory) / "slots", notes.signals(), bounds)
             await cells.open()
             try:
                 await body(Case(cells, engine, notes, entrance.dial))

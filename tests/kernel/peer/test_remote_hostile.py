@@ -243,7 +243,7 @@ def test_a_message_that_waits_or_is_replayed_has_no_more_than_its_peer_has_by_th
         kernel.processes.stop("/user/bob")
         await until(lambda: bool(kernel.state.dead) and kernel.live.at("/user/bob") is None)
         kernel.processes.start("/user/bob")
-        await kernel.post.replay(waited.message["id"], 0)
+        await kernel.router.replay(waited.message["id"], 0)
         await has_no_more_than(node.twin, await node.twin.delivery(), tools or frozenset())
 
     on_pair(tmp_path, body, tools=frozenset(("*",)))

@@ -10,7 +10,7 @@ import pytest
 
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import Placement
+from kernel.cells.cell_events import CellLost, Placement
 from kernel.errors import (
     Busy,
     Conflict,
@@ -224,14 +224,14 @@ def test_a_message_that_cannot_be_buried_holds_up_no_other_mailbox(tmp_path: Pat
             for _ in range(count):
                 await twin.send(name)
             twin.kernel.live.remove(pid)
-        settle = post.settle
+        settle = post._settle
 
         def fails(ident: str) -> Sequence[Draft]:
             if ident in mail.get("/user/ada", {}):
                 raise RuntimeError("a fault")
             return settle(ident)
 
-        post.settle = fails
+        post._settle = fails
         for name in ("carl", "ada", "bob"):
             post.bury_all(f"/user/{name}", "the test said so")
         await until(lambda: "/user/bob" not in mail)
@@ -286,7 +286,7 @@ def test_one_cells_death_counts_once_for_its_supervisor(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         supervisor = await twin.spawn("team", type="supervisor", intensity=(1, 60.0), tools=())
         pids = [await twin.spawn(f"a{number}", parent="/user/team") for number in range(5)]
-        twin.kernel.cell_lost("c1", pids[2], pids, "killed")
+        twin.say(CellLost("c1", pids[2], pids, "killed"))
         await asyncio.sleep(0)
         reasons = {r.body["pid"]: r.body["reason"] for r in await twin.entries("process.exited")}
         assert reasons == {pid: "crash" if pid == pids[2] else "cell_lost" for pid in pids}
@@ -517,7 +517,7 @@ def test_a_child_that_spawn_agent_said_was_spawned_outlives_the_loss_of_its_cell
         said = await twin.call_tool(at, "spawn_agent", {"name": "kid", "restart": restart})
         assert said["text"] == "spawned /user/boss/kid"
         twin.kernel.cells.place = place  # type: ignore[method-assign]
-        twin.kernel.cell_lost("c1", 0, [placed[0].pid], "its machine is gone")
+        twin.say(CellLost("c1", 0, [placed[0].pid], "its machine is gone"))
         assert await up(twin, "/user/boss/kid") > placed[0].pid
 
     on_twin(tmp_path, body)
@@ -532,7 +532,7 @@ def test_who_waits_for_a_start_waits_on_when_the_cell_is_lost_and_is_told_when_i
         await asyncio.sleep(0)
         first = twin.kernel.live.at("/user/ada")
         assert first is not None
-        twin.kernel.cell_lost("c1", 0, [first.pid], "its machine is gone")
+        twin.say(CellLost("c1", 0, [first.pid], "its machine is gone"))
         second = twin.kernel.live.at("/user/ada")
         assert second is not None and second.pid > first.pid
         twin.kernel.processes.started(second.pid, "c1")
@@ -709,7 +709,7 @@ def test_mail_of_a_process_that_is_stopped_before_it_runs_is_dead(tmp_path: Path
         for pid in reversed(pids):
             kernel.processes.exit(pid, "crash")
         mails = [
-            kernel.post.accept(Outgoing("operator", name, "hi", "main", bytes(16), -1))[0]
+            kernel.router.accept(Outgoing("operator", name, "hi", "main", bytes(16), -1))[0]
             for name in ("boss", "kid")
         ]
         assert [str(process.state) for process in kernel.live.all()[-2:]] == ["starting", "starting"]

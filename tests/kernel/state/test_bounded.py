@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import kernel.message.watch
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import CellCall
+from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.control.totals import log_bytes, totals
 from kernel.message.watch import Watchers
 from kernel.process.asked import Asked
@@ -208,7 +208,7 @@ def test_a_turn_whose_calls_without_an_answer_are_too_much_is_ended(
 
         def ask(at: Delivery, round_: int) -> None:
             for index in range(parts):
-                twin.kernel.syscall(at.pid, CellCall(at.turn, round_, index, "model", args, 80_000 // parts))
+                twin.say(CellAsked(at.pid, CellCall(at.turn, round_, index, "model", args, 80_000 // parts)))
 
         ask(ats[0], 0)
         ask(ats[0], 1)
@@ -245,11 +245,11 @@ def test_a_question_counts_until_it_is_answered_though_who_asked_has_crashed(tmp
         at = await twin.delivery()
         args = {"messages": [], "tools": [], "provider": "", "model": ""}
         asked = twin.kernel.live.asked
-        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000)))
         twin.crash(at)
         assert asked.bytes == 80_000
         at = await twin.delivery()
-        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000)))
         assert asked.bytes == 80_000 and not twin.gateway.cancelled
         answer.set_result(answer_of("hello"))
         assert (await twin.result())["text"] == "hello"
@@ -277,8 +277,8 @@ def test_what_was_counted_is_given_back(tmp_path: Path, how: str) -> None:
         asked, processes = twin.kernel.live.asked, twin.kernel.processes
         for _ in range(1 + (how == "poison")):
             at = await twin.delivery()
-            twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
-            twin.kernel.syscall(at.pid, CellCall(at.turn, 1, 0, "tool", tool, 1_000))
+            twin.say(CellAsked(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000)))
+            twin.say(CellAsked(at.pid, CellCall(at.turn, 1, 0, "tool", tool, 1_000)))
             assert asked.bytes == asked.of(at.turn) == 81_000
             if how == "poison":
                 twin.crash(at)
@@ -316,7 +316,7 @@ def test_a_call_that_is_held_back_is_given_up_with_its_process(tmp_path: Path) -
             while twin.ledger.read_only is None:
                 await asyncio.sleep(0.01)
         args = {"messages": [], "tools": [], "provider": "", "model": ""}
-        twin.kernel.syscall(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000)))
         key = ("call", at.turn, "0.0")
         assert key in twin.kernel.recorder._waiting and twin.kernel.live.asked.bytes == 80_000
         twin.crash(at)
@@ -375,7 +375,7 @@ def test_an_answer_makes_room_for_the_next_call(tmp_path: Path) -> None:
         at = await twin.delivery()
         args = {"messages": [], "tools": [], "provider": "", "model": ""}
         for round_ in range(4):
-            twin.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, "model", args, 80_000))
+            twin.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args, 80_000)))
             assert (await twin.result())["status"] == "ok"
         twin.finish(at)
         assert (await twin.end_of(mail))["status"] == "ok"

@@ -56,13 +56,16 @@ def draft(why: str, **more: Any) -> Draft:
 
 
 def on_recorder(
-    monkeypatch: pytest.MonkeyPatch, body: Callable[[RefusingLedger, Recorder], Awaitable[None]]
+    monkeypatch: pytest.MonkeyPatch,
+    body: Callable[[RefusingLedger, Recorder], Awaitable[None]],
+    unrecorded: Callable[[str, str], None] = lambda kinds, why: None,
 ) -> None:
     monkeypatch.setattr(kernel.state.recorder, "RETRY_S", 0.001)
 
     async def run() -> None:
         ledger = RefusingLedger()
-        await asyncio.wait_for(body(ledger, Recorder(ledger, State(*LIMITS))), LIMIT_S)  # type: ignore[arg-type]
+        recorder = Recorder(ledger, State(*LIMITS), unrecorded)  # type: ignore[arg-type]
+        await asyncio.wait_for(body(ledger, recorder), LIMIT_S)
 
     asyncio.run(run())
 
@@ -93,9 +96,9 @@ def test_two_thousand_that_wait_are_one_timer_and_try_nothing_until_it_is_of_use
 def test_what_can_never_be_written_is_left_out_and_said_and_nobody_waits_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    said: list[tuple[str, str]] = []
+
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
-        said: list[tuple[str, str]] = []
-        recorder.on_unrecorded = lambda kinds, why: said.append((kinds, why))
         ledger.why = "no"
         recorder.commit_later([draft("first")])
         recorder.commit_later([draft("half a pair \ud800")])
@@ -113,7 +116,7 @@ def test_what_can_never_be_written_is_left_out_and_said_and_nobody_waits_behind_
         unrecorded = [record.body["kinds"] for record in records if record.entry.kind == "node.unrecorded"]
         assert unrecorded == kinds
 
-    on_recorder(monkeypatch, body)
+    on_recorder(monkeypatch, body, lambda kinds, why: said.append((kinds, why)))
 
 
 def test_records_that_were_one_unit_are_one_when_they_have_waited(monkeypatch: pytest.MonkeyPatch) -> None:

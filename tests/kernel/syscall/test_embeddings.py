@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.helper.helpers import HelperNotice
 from kernel.memory.embeddings import WAITING, Embeddings
 from tests.patience import HANG_S
 
@@ -59,7 +60,7 @@ async def nothing() -> Any:
 def test_a_question_goes_to_the_gateway_as_it_is_and_its_answer_back_under_its_id() -> None:
     async def run() -> None:
         twins = Twins(vectors)
-        twins.embeddings.notice("embed", QUESTION)
+        twins.embeddings.noticed(HelperNotice("archive", "embed", QUESTION))
         assert await twins.next() == ("embedded", {**VECTORS, "id": "e1"})
         assert twins.asked == [("embed", QUESTION)]
 
@@ -79,7 +80,7 @@ def test_a_question_goes_to_the_gateway_as_it_is_and_its_answer_back_under_its_i
 def test_what_goes_wrong_is_an_answer_too(answer: Callable[[], Awaitable[Any]], words: str) -> None:
     async def run() -> None:
         twins = Twins(answer, 0.01)
-        twins.embeddings.notice("embed", QUESTION)
+        twins.embeddings.noticed(HelperNotice("archive", "embed", QUESTION))
         op, told = await twins.next()
         assert (op, told["id"]) == ("embedded", "e1")
         assert words in told["error"]
@@ -91,9 +92,9 @@ def test_what_goes_wrong_is_an_answer_too(answer: Callable[[], Awaitable[Any]], 
 def test_no_more_than_a_number_wait_and_another_notice_is_nothing() -> None:
     async def run() -> None:
         twins = Twins(for_ever)
-        twins.embeddings.notice("something", {})
+        twins.embeddings.noticed(HelperNotice("archive", "something", {}))
         for number in range(WAITING + 1):
-            twins.embeddings.notice("embed", {**QUESTION, "id": f"e{number}"})
+            twins.embeddings.noticed(HelperNotice("archive", "embed", {**QUESTION, "id": f"e{number}"}))
         assert await twins.next() == ("embedded", {"error": "64 questions wait already", "id": f"e{WAITING}"})
         assert len(twins.asked) == WAITING
 

@@ -13,6 +13,7 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.helper.helpers import HelperNotice
 from kernel.syscall import model_calls
 from kernel.syscall.model_request import DIGEST_BYTES
 from kernel.values import canonical, sha256_hex
@@ -195,7 +196,7 @@ def test_tokens_reach_whoever_watches_the_message(tmp_path: Path) -> None:
 
         twin.gateway.answer = lambda request: slowly()
         twin.ask_model(at, [user("?")])
-        twin.kernel.model_calls.delta(f"{at.turn}:0.0", {"event": "delta", "text": "hel"})
+        twin.say(HelperNotice("gateway", "delta", {"stream_id": f"{at.turn}:0.0", "text": "hel"}))
         go.set()
         await twin.result()
         twin.finish(at, "hello")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chain.ledger.ledger import Draft
-from kernel.cells.cell_events import CellCall
+from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.errors import NotFound
 from kernel.toolbox.arguments import canonical_json, hash_text
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
@@ -511,7 +511,7 @@ def test_without_a_writable_journal_nothing_with_effects_runs(tmp_path: Path) ->
                 await asyncio.sleep(0.01)
         twin.ask_tool(at, "pay", {"amount": 6}, 1)  # finds the ledger closed
         twin.ask_tool(at, "launch", {}, 2)
-        twin.kernel.syscall(at.pid, CellCall(at.turn, 3, 0, "now", {}))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 3, 0, "now", {})))
         twin.ask_model(at, [{"role": "user", "content": "?"}], 4)
         assert [twin.kernel.recorder.waiting >= 4, twin.workers.calls, twin.gateway.asked] == [True, [], []]
         disk.full = False

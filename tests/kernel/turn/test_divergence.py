@@ -11,7 +11,7 @@ import pytest
 
 from chain.errors import LedgerUnavailable
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import CellCall
+from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessState
 from kernel.worker.workers import WorkerResult
@@ -237,7 +237,7 @@ def test_a_model_question_and_a_value_diverge_in_the_same_way(tmp_path: Path) ->
         at = await twin.delivery()
         twin.ask_model(at, QUESTION)
         await twin.result()
-        twin.kernel.syscall(at.pid, CellCall(at.turn, 1, 0, "now", {}))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 1, 0, "now", {})))
         await twin.result()
         twin.crash(at)
         at = await twin.delivery()
@@ -249,7 +249,7 @@ def test_a_model_question_and_a_value_diverge_in_the_same_way(tmp_path: Path) ->
         at = await twin.delivery()
         twin.ask_model(at, QUESTION)
         await twin.result()
-        twin.kernel.syscall(at.pid, CellCall(at.turn, 1, 0, "random", {}))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 1, 0, "random", {})))
         [row] = twin.kernel.divergences.rows()
         assert (row["ordinal"], row["recorded"]["op"], row["asked"]["op"]) == ("1.0", "now", "random")
 

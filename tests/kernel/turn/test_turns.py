@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import CellCall
+from kernel.cells.cell_events import CellAsked, CellCall, CellLost, TurnDone
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
 from tests.kernel.twins.disks import FullDisk, SlowDisk
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin, kernel_twin
@@ -209,7 +209,7 @@ def test_losing_the_cell_does_not_count_against_the_message(tmp_path: Path) -> N
         await twin.send("ada")
         for _ in range(4):
             at = await twin.delivery()
-            twin.kernel.cell_lost("c1", 0, [at.pid], "gone")
+            twin.say(CellLost("c1", 0, [at.pid], "gone"))
         twin.finish(await twin.delivery())
         assert not twin.kernel.state.dead
 
@@ -244,11 +244,11 @@ def test_a_message_is_dead_once_its_slot_is_stopped_and_lives_again_when_replaye
         with pytest.raises(Refused, match="stopped"):
             await twin.send("ada", "three")
         twin.kernel.processes.start("/user/ada")
-        replayed = await twin.kernel.post.replay(waiting.id, -1)
+        replayed = await twin.kernel.router.replay(waiting.id, -1)
         at = await twin.delivery()
         assert (at.message["id"], at.message["text"]) == (replayed.id, "two")
         with pytest.raises(NotFound):
-            await twin.kernel.post.replay(waiting.id, -1)
+            await twin.kernel.router.replay(waiting.id, -1)
         twin.finish(at)
         tally = twin.kernel.state.tally
         assert (tally.accepted, tally.acknowledged, tally.dead) == (3, 2, 1)
@@ -276,7 +276,7 @@ def test_what_is_below_a_stopped_process_takes_no_mail_and_what_waits_there_is_d
         with pytest.raises(Refused, match="/user/boss is stopped; start it first"):
             await twin.spawn("grandchild", "/user/boss/kid")
         twin.kernel.processes.start("/user/boss")
-        again = await twin.kernel.post.replay(waiting.id, -1)
+        again = await twin.kernel.router.replay(waiting.id, -1)
         assert (await twin.delivery()).message["id"] == again.id
 
     on_twin(tmp_path, body)
@@ -349,7 +349,7 @@ def test_time_and_randomness_are_the_same_when_a_turn_resumes(tmp_path: Path) ->
         async def both(at: Any) -> list[Any]:
             found = []
             for round_, op in enumerate(("now", "random")):
-                twin.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, op, {}))
+                twin.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, op, {})))
                 found.append((await twin.result())["value"])
             return found
 
@@ -373,7 +373,7 @@ def test_rubbish_from_a_behaviour_ends_the_turn_with_an_error(tmp_path: Path) ->
         ):
             mail = await twin.send("ada")
             at = await twin.delivery()
-            twin.kernel.turn_done(at.pid, at.turn, result)
+            twin.say(TurnDone(at.pid, at.turn, result))
             end = await twin.end_of(mail)
             assert end["status"] == "error"
             assert "refused" in end["reply"]

@@ -7,14 +7,28 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from kernel.cells.cell_entrance import UnixEntrance
-from kernel.cells.cell_events import CellCall, Placement
+from kernel.cells.cell_events import (
+    CellAsked,
+    CellCall,
+    CellCrashed,
+    CellLeft,
+    CellLogged,
+    CellLost,
+    CellStarted,
+    CellStartFailed,
+    EngineLost,
+    Placement,
+    TurnDone,
+)
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.engine_local import LocalEngine
+from kernel.signals import Signal, Signals
 from tests.patience import HANG_S
 from tests.places import ROOT
 
@@ -26,6 +40,19 @@ OUTCOMES: dict[str, dict[str, Any]] = {
     "model": {"status": "ok", "text": "hello", "tool_calls": [], "input_tokens": 1, "output_tokens": 1},
     "now": {"value": 12.5},
     "random": {"value": 2**64 - 1},
+}
+
+
+NAMES: dict[type[Signal], str] = {
+    CellStarted: "started",
+    CellStartFailed: "start_failed",
+    CellAsked: "syscall",
+    TurnDone: "turn_done",
+    CellCrashed: "crashed",
+    CellLeft: "exited",
+    CellLogged: "log",
+    CellLost: "cell_lost",
+    EngineLost: "engine_lost",
 }
 
 
@@ -57,35 +84,20 @@ class Notes:
                 self._new.clear()
                 await self._new.wait()
 
-    def started(self, pid: int) -> None:
-        self._note("started", pid)
+    def signals(self) -> Signals:
+        """The queue of cells that are heard here."""
+        signals = Signals()
+        signals.connect(dict.fromkeys(NAMES, (self._heard,)))
+        return signals
 
-    def start_failed(self, pid: int, why: str) -> None:
-        self._note("start_failed", pid, why)
-
-    def syscall(self, pid: int, call: CellCall) -> None:
-        self._note("syscall", pid, call)
-        outcome = self.answers(pid, call)
-        if outcome is not None and self.cells is not None:
-            self.cells.result(pid, call.turn, call.round, call.index, outcome)
-
-    def turn_done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
-        self._note("turn_done", pid, turn, result)
-
-    def crashed(self, pid: int, turn: str | None, detail: str) -> None:
-        self._note("crashed", pid, turn, detail)
-
-    def exited(self, pid: int, reason: str) -> None:
-        self._note("exited", pid, reason)
-
-    def log(self, pid: int, text: str) -> None:
-        self._note("log", pid, text)
-
-    def cell_lost(self, cell: str, running_pid: int, pids: list[int], why: str) -> None:
-        self._note("cell_lost", cell, running_pid, pids, why)
-
-    def engine_lost(self, why: str) -> None:
-        self._note("engine_lost", why)
+    def _heard(self, said: Any) -> None:
+        values = [getattr(said, field.name) for field in fields(said)]
+        self._note(NAMES[type(said)], *(values[:1] if isinstance(said, CellStarted) else values))
+        if isinstance(said, CellAsked):
+            call = said.call
+            outcome = self.answers(said.pid, call)
+            if outcome is not None and self.cells is not None:
+                self.cells.result(said.pid, call.turn, call.round, call.index, outcome)
 
 
 def default_answer(pid: int, call: CellCall) -> dict[str, Any] | None:
@@ -141,7 +153,7 @@ async def local_node(waiting: Sequence[Placement] = (), **limits: Any) -> AsyncI
         notes = Notes()
         entrance = UnixEntrance(base / "cells.sock")
         engine = LocalEngine(BOOT, entrance.dial, ENV, base, base / "cells.log")
-        cells = Cells(engine, BOOT, entrance, base / "slots", notes, CellLimits(**limits))
+        cells = Cells(engine, BOOT, entrance, base / "slots", notes.signals(), CellLimits(**limits))
         notes.cells = cells
         try:
             for early in waiting:

@@ -20,13 +20,24 @@ from chain.ledger.ledger import Ledger
 from chain.vectors.document import may_read
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import CellCall, CellView, Placement
+from kernel.cells.cell_events import (
+    CellAsked,
+    CellCall,
+    CellCrashed,
+    CellStarted,
+    CellStartFailed,
+    CellView,
+    Placement,
+    TurnDone,
+)
+from kernel.cells.launcher import BehaviourEntry
 from kernel.errors import KernelError
 from kernel.helper.helper import HelperLost, HelperRefused
-from kernel.kernel import BehaviourEntry, Environment, Kernel
+from kernel.kernel import Environment, Kernel
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.process.processes import open_pids
+from kernel.signals import Signal, Signals
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import Mail, State
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
@@ -53,8 +64,8 @@ class Delivery:
 class TwinCells:
     """Starts every process at once, unless told otherwise, and keeps what it is handed."""
 
-    def __init__(self) -> None:
-        self.kernel: Kernel
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
         self.placed: list[Placement] = []
         self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
         self.results: asyncio.Queue[tuple[int, str, str, dict[str, Any]]] = asyncio.Queue()
@@ -69,9 +80,9 @@ class TwinCells:
         why = self.refuse(placement)
         loop = asyncio.get_running_loop()
         if why:
-            loop.call_soon(self.kernel.start_failed, placement.pid, why)
+            loop.call_soon(self._signals.say, CellStartFailed(placement.pid, why))
         else:
-            loop.call_soon(self.kernel.started, placement.pid)
+            loop.call_soon(self._signals.say, CellStarted(placement.pid, "c1"))
 
     def deliver(
         self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
@@ -226,7 +237,12 @@ class Twin:
     gateway: TwinGateway
     archive: TwinArchive
     directory: Path
+    signals: Signals
     log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def say(self, signal: Signal) -> None:
+        """Have something heard, as cells and helpers have."""
+        self.signals.say(signal)
 
     async def spawn(self, name: str, parent: str = "/user", **fields: Any) -> int:
         fields.setdefault("tools", ALL)
@@ -248,7 +264,7 @@ class Twin:
             -1,
             **fields,
         )
-        mail, ticket = self.kernel.post.accept(out)
+        mail, ticket = self.kernel.router.accept(out)
         await ticket.durable()
         return mail
 
@@ -262,7 +278,7 @@ class Twin:
     def ask_tool(self, at: Delivery, name: str, arguments: Any, round_: int = 0, index: int = 0) -> None:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         args = {"name": name, "arguments": text, "id": ""}
-        self.kernel.syscall(at.pid, CellCall(at.turn, round_, index, "tool", args))
+        self.say(CellAsked(at.pid, CellCall(at.turn, round_, index, "tool", args)))
 
     async def call_tool(self, at: Delivery, name: str, arguments: Any, round_: int = 0) -> dict[str, Any]:
         self.ask_tool(at, name, arguments, round_)
@@ -272,15 +288,16 @@ class Twin:
         self, at: Delivery, messages: list[Any], round_: int = 0, tools: list[str] | None = None
     ) -> None:
         args = {"messages": messages, "tools": tools or [], "provider": "", "model": ""}
-        self.kernel.syscall(at.pid, CellCall(at.turn, round_, 0, "model", args))
+        self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args)))
 
     def finish(
         self, at: Delivery, reply: str = "done", remember: list[Any] | None = None, status: str = "ok"
     ) -> None:
-        self.kernel.turn_done(at.pid, at.turn, {"reply": reply, "remember": remember or [], "status": status})
+        result = {"reply": reply, "remember": remember or [], "status": status}
+        self.say(TurnDone(at.pid, at.turn, result))
 
     def crash(self, at: Delivery) -> None:
-        self.kernel.crashed(at.pid, at.turn, "the test said so")
+        self.say(CellCrashed(at.pid, at.turn, "the test said so"))
 
     async def end_of(self, mail: Mail) -> dict[str, Any]:
         return await asyncio.wait_for(self.kernel.watchers.wait(mail.id), LIMIT_S)
@@ -311,9 +328,11 @@ async def kernel_twin(
     without: Collection[str] = (),
     recall_tokens: int = 700,
     now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    make_cells: Callable[[Signals], Any] = TwinCells,
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
-    whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent.
+    whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
+    ``make_cells``: others than the twins.
     """
     bounds = bounds or Bounds()
     keys = load_keys(directory / "keys") if (directory / "keys").exists() else create_keys(directory / "keys")
@@ -327,18 +346,21 @@ async def kernel_twin(
         retry_s=0.05,
     )
     ledger.start(asyncio.get_running_loop())
-    cells, workers, gateway = TwinCells(), TwinWorkers(), TwinGateway()
+    signals = Signals()
+    cells, workers, gateway = make_cells(signals), TwinWorkers(), TwinGateway()
     log: list[tuple[str, dict[str, Any]]] = []
     behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": recall_tokens})}
     archive = TwinArchive(directory)
     env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
-    recorder = Recorder(ledger, state)
-    kernel = Kernel(recorder, open_pids(recorder), _registry(without), workers, gateway, env)  # type: ignore[arg-type]
-    kernel.cells = cells  # type: ignore[assignment]
-    cells.kernel = kernel
+    recorder = Recorder(
+        ledger, state, lambda kinds, why: env.log("something could not be recorded", kinds=kinds, why=why)
+    )
+    twins: tuple[Any, Any, Any] = (cells, workers, gateway)
+    pids, registry = open_pids(recorder), _registry(without)
+    kernel = Kernel(recorder, pids, registry, *twins, signals=signals, env=env)
     try:
         kernel.boot()
-        yield Twin(kernel, ledger, cells, workers, gateway, archive, directory, log)
+        yield Twin(kernel, ledger, cells, workers, gateway, archive, directory, signals, log)
     finally:
         await kernel.close()
         await ledger.close()

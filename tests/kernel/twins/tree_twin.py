@@ -18,7 +18,9 @@ from kernel.model.address import is_below
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CELL_LOST, CRASH, KILLED, SHUTDOWN
 from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.process_signals import AddressDown, PidsReserved, ProcessExited, ProcessRunning, SlotGoing
 from kernel.process.processes import Processes, open_pids
+from kernel.signals import Signals
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
 
@@ -123,19 +125,26 @@ class Tree:
         self.state = State(100, 10_000)
         recorder = self.recorder = Recorder(self.journal, self.state)  # type: ignore[arg-type]  # a twin
         self.bounds = bounds or Bounds()
+        signals = Signals()
         self.processes = Processes(
-            recorder, self.live, open_pids(recorder), self, self.bounds, clock=self.clock
+            recorder, self.live, open_pids(recorder), self, self.bounds, signals, clock=self.clock
         )
         self.processes.effects_at_once = self.processes.removed_at_once = at_once
         self.removing: list[Coroutine[None, None, int]] = []
-        self.processes.on_running = lambda address: None
-        self.processes.on_exit = self._exited
-        self.processes.bury = lambda address, why: None
         self.placed: list[LiveProcess] = []
         self.pids: set[int] = set()  # all that ever were in a cell
         self.written: list[str] = []
         self.told: list[int] = []
         self.ended: list[tuple[str, int, str]] = []
+        signals.connect(
+            {
+                ProcessRunning: (),
+                ProcessExited: (self._exited, self.processes.exited),
+                AddressDown: (),
+                SlotGoing: (self.processes.going,),
+                PidsReserved: (),
+            }
+        )
         self.processes.boot()
 
     # -- the launcher --------------------------------------------------------------------------------------------
@@ -147,7 +156,8 @@ class Tree:
     def stop(self, pid: int, why: str) -> None:
         self.told.append(pid)
 
-    def _exited(self, process: LiveProcess, reason: str) -> None:
+    def _exited(self, end: ProcessExited) -> None:
+        process, reason = end.process, end.reason
         self.ended.append((process.address, process.pid, reason))
         below = [other.address for other in self.live.all() if is_below(other.address, process.address)]
         if reason in (SHUTDOWN, KILLED):  # a test ends a process with other reasons, the tree with these

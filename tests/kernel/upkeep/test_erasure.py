@@ -13,6 +13,7 @@ from chain.disk import Disk
 from chain.entry.reader import EntryRecord, read_records
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
+from kernel.cells.cell_events import CellCrashed
 from kernel.control.control import Control
 from kernel.control.erasure_control import ERASED_REASON, check_unused
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused
@@ -380,7 +381,7 @@ def test_a_message_of_a_peer_is_erased_whatever_its_id(tmp_path: Path, ident: st
             wants_reply=True,
             reply_to=f"{ident}@{ORIGIN}",
         )
-        twin.kernel.post.accept(out)
+        twin.kernel.router.accept(out)
         await answer(twin, await twin.delivery(), f"said {SECRET}")
         erased = await control.erasure.erase(OP, [], None, "ada", f"s@{ORIGIN}", "why")
         rest = saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
@@ -405,7 +406,7 @@ def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Pa
         await twin.spawn("ada")
         await twin.send("ada", SECRET)
         at = await twin.delivery()
-        twin.kernel.crashed(at.pid, at.turn, f"ValueError: {SECRET}")
+        twin.say(CellCrashed(at.pid, at.turn, f"ValueError: {SECRET}"))
         await answer(twin, await twin.delivery(), "done")
         await twin.ledger.barrier()
         assert "process.exited" in saying(twin.directory, SECRET).values()
@@ -494,7 +495,7 @@ def test_how_another_process_ended_is_not_forgotten(tmp_path: Path) -> None:
             await twin.spawn(name)
             await twin.send(name, "hello")
             at = await twin.delivery()
-            twin.kernel.crashed(at.pid, at.turn, f"ValueError: of {name}")
+            twin.say(CellCrashed(at.pid, at.turn, f"ValueError: of {name}"))
             await answer(twin, await twin.delivery(), "done")
         await twin.ledger.barrier()
         await control.erasure.erase(OP, [], None, "ada", "main", "why")

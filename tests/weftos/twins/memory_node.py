@@ -15,6 +15,7 @@ from chain.keys.keys import create_keys, load_keys
 from chain.ledger.ledger import Draft, Ledger, StateChange
 from chain.vectors.document import TABLE, Document, encode_document
 from kernel.helper.helper import Helper, HelperCommand
+from kernel.helper.helpers import HelperNotice
 from kernel.memory.embeddings import Embeddings
 from tests.patience import HANG_S
 
@@ -106,7 +107,9 @@ async def memory_node(
     ledger.start(asyncio.get_running_loop())
     gateway = helper(data, "gateway", [GATEWAY, f'{{"config": {gateway_json}, "keys": {{}}}}'])
     program = ["-m", "weftos.archive", "--data", str(data), *options]
-    archive = helper(data, "archive", program, lambda op, args: carry.notice(op, args))
+    archive = helper(
+        data, "archive", program, lambda op, args: carry.noticed(HelperNotice("archive", op, args))
+    )
     carry: Embeddings = Embeddings(gateway.request, archive.request, timeout_s)
     try:
         async with asyncio.timeout(TIMEOUT_S):

@@ -1,0 +1,37 @@
+"""What happens to messages, and to the turns that handle them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernel.signals import Signal
+from kernel.state.state import DeadLetter
+
+
+@dataclass(frozen=True, slots=True)
+class MessageArrived(Signal):
+    """A message for ``address`` was written."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDied(Signal):
+    """A message became a dead letter."""
+
+    letter: DeadLetter
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOver(Signal):
+    """A turn has ended, or is not run any more: what it asked is not wanted."""
+
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskAnswered(Signal):
+    """The answer to an ask was recorded as the outcome of that call."""
+
+    turn: str
+    ordinal: str

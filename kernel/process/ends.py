@@ -1,0 +1,20 @@
+"""Turns that have ended, and the disk has yet to take that: open by the record, and handed to nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a turn has ended, and in which incarnation."""
+
+    pid: int
+    status: str
+    reply: str
+    remember: list[Any]
+
+
+Ends = dict[str, End]
+"""By the turns."""
