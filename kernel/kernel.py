@@ -33,14 +33,21 @@ from kernel.message.mail import Post
 from kernel.message.message_signals import AskAnswered, MessageArrived, MessageDied, TurnOver
 from kernel.message.watch import Watchers
 from kernel.model.pids import Pids
-from kernel.peer.remote import Remote, RemoteParts
+from kernel.peer.remote import PeerRefused, Remote, RemoteParts
 from kernel.peer.router import Router
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
-from kernel.process.process_signals import AddressDown, PidsReserved, ProcessExited, ProcessRunning, SlotGoing
+from kernel.process.process_signals import (
+    AddressDown,
+    PidsReserved,
+    ProcessExited,
+    ProcessRunning,
+    SlotGoing,
+    SlotWritten,
+)
 from kernel.process.processes import Processes
 from kernel.signals import Handlers, Signals
-from kernel.state.recorder import Recorder
+from kernel.state.recorder import Recorder, Unrecorded
 from kernel.syscall.attempts import Attempts
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.model_calls import Gateway, ModelCalls
@@ -96,7 +103,7 @@ class Kernel:
         self.processes = Processes(recorder, self.live, pids, launcher, bounds, signals)
         self.helpers = Helpers(recorder, self.processes, env.log)
         attempts, self.ends = Attempts(), Ends()
-        settlement = Settlement(recorder, self.live, attempts, registry, bounds, signals)
+        settlement = Settlement(recorder, self.live, attempts, registry, bounds)
         self.post = Post(recorder, self.live, bounds, signals, self.ends, settlement.of_message)
         self.remote = Remote(
             RemoteParts(
@@ -110,9 +117,9 @@ class Kernel:
                 self.watchers.ended,
             )
         )
-        self.router = Router(recorder, self.post, self.remote)
+        self.router = Router(recorder, self.post, self.remote, signals)
         self._replies = Replies(recorder, self.watchers, self.remote, settlement)
-        turn_parts = TurnParts(self.post.bury, self._replies.of, settlement.of_turn, self.remote.left_to)
+        turn_parts = TurnParts(self.post.bury, self._replies.put, settlement.of_turn, self.remote.left_to)
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.divergences = Divergences(
             recorder, self.live, self.post.bury, settlement.of_turn, self.turns.pump
@@ -158,6 +165,7 @@ class Kernel:
                 lambda said: processes.cell_lost(said.cell, said.running_pid, said.pids, said.why),
             ),
             EngineLost: (log.engine_lost,),
+            SlotWritten: (lambda said: processes.begin(said.address),),
             ProcessRunning: (lambda said: turns.pump(said.address),),
             ProcessExited: (
                 lambda said: self.remote.monitors.exited(said.process.pid, said.reason),
@@ -180,6 +188,10 @@ class Kernel:
             SessionRead: (self.opened.read,),
             TurnDrained: (lambda said: processes.drained(said.pid),),
             TurnOver: (syscalls.over,),
+            PeerRefused: (lambda said: self.remote.on_refused(said.who, said.why),),
+            Unrecorded: (
+                lambda said: self.env.log("something could not be recorded", kinds=said.kinds, why=said.why),
+            ),
             HelperNotice: (self.model_calls.noticed,),
             WorkerSeen: (lambda said: self.helpers.worker(said.name, said.os_pid),),
         }

@@ -122,25 +122,26 @@ class ErasureControl:
     async def _begin(self, plan: Plan, by: str, reason: str, cause: int, trace: bytes) -> int:
         """The one commit. Nothing may await between the check and this."""
         recorder = self._kernel.recorder
-        seq = recorder.ledger.next_seq
+        unit = recorder.unit()
+        seq = unit.next_seq
         body = {"ranges": [list(pair) for pair in plan.ranges], "by": by, "reason": reason}
-        records: list[Draft | StateChange] = [
+        unit.add(
             Draft("erase", body, 0, "", trace, cause),
             StateChange(ERASING, str(seq), msgpack.packb(body["ranges"])),
-        ]
+        )
         for address, session in plan.sessions:
-            records.append(StateChange("session", f"{address}\n{session}", None))
+            unit.add(StateChange("session", f"{address}\n{session}", None))
         for ident in plan.documents:
             if self._state.documents.may_read(ident, None):
-                records.append(Draft("memory.forgotten", {"id": ident, "by": by}, 0, ident, trace, seq))
-            records.append(StateChange(DOCUMENT, ident, None))
+                unit.add(Draft("memory.forgotten", {"id": ident, "by": by}, 0, ident, trace, seq))
+            unit.add(StateChange(DOCUMENT, ident, None))
         for ident in plan.messages:
             letter = self._state.dead.get(ident)
             if letter is not None and any(first <= letter.mail.seq <= last for first, last in plan.ranges):
-                records.append(Draft("message.dropped", {"id": ident, "why": "erased"}, 0, ident, trace, seq))
-        records += self._repeated(plan)
+                unit.add(Draft("message.dropped", {"id": ident, "why": "erased"}, 0, ident, trace, seq))
+        unit.add(*self._repeated(plan))
         with ledger_errors():
-            ticket = recorder.commit(records, durable=True)
+            ticket = recorder.commit(unit, durable=True)
         for address, session in plan.sessions:
             self._kernel.model_calls.forget(address, session)
         with ledger_errors():

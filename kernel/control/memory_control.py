@@ -37,10 +37,12 @@ class MemoryControl:
         draft_document(new, self._documents, bounds, 0)  # refused before the command is recorded
         seq, trace = self._command(op, "memory_add", text=new.text, title=new.title, scope=scope, owner=whose)
         new = NewDocument(whose, scope, new.title, new.text, new.time_us, trace, seq)
-        place = recorder.ledger.next_seq
+        unit = recorder.unit()
+        place = unit.next_seq
         ident, records = draft_document(new, self._documents, bounds, place)
+        unit.add(*records)
         with ledger_errors():
-            await recorder.commit(records, durable=True).durable()
+            await recorder.commit(unit, durable=True).durable()
         return {"id": ident, "seq": place, "owner": whose, "scope": scope, "bytes": len(new.text.encode())}
 
     async def search(self, query: str, k: int, mode: Mode) -> dict[str, Any]:

@@ -200,11 +200,11 @@ class Helpers:
 
     def _record_start(self, name: str, pid: int) -> None:
         body = {"address": f"{KERNEL}/{name}", "pid": pid, "cell": "helper"}
-        self._recorder.commit_later([Draft("process.started", body, pid, str(pid))])
+        self._recorder.must([Draft("process.started", body, pid, str(pid))])
 
     def _record_exit(self, name: str, pid: int, why: str) -> None:
         body = {"address": f"{KERNEL}/{name}", "pid": pid, "reason": "crash", "detail": why[:200]}
-        self._recorder.commit_later([Draft("process.exited", body, pid, str(pid))])
+        self._recorder.must([Draft("process.exited", body, pid, str(pid))])
 
     def _died(self, name: str, pid: int, why: str) -> None:
         row = self._rows[name]

@@ -14,13 +14,14 @@ from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft, Ticket
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
-from kernel.message.message_signals import MessageArrived, MessageDied, TurnOver
+from kernel.message.message_signals import MessageDied, TurnOver
 from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.signals import Signals
 from kernel.state.recorder import Recorder
 from kernel.state.state import Mail, State, turn_id
+from kernel.state.unit import Unit
 
 OPERATOR = "operator"
 BURIED_AT_ONCE = (
@@ -131,10 +132,10 @@ class Post:
 
     # -- acceptance ----------------------------------------------------------------------------------------------
 
-    def draft(self, out: Outgoing, seq: int) -> tuple[Draft, str, str]:
-        """Check one message and draft its entry, to be written as sequence ``seq``.
+    def put(self, unit: Unit, out: Outgoing) -> tuple[str, str]:
+        """Check one message and add its entry to a unit.
 
-        Returns the draft, the message id and the address. Raises NotFound, Refused, Busy or Invalid.
+        Returns the message id and the address. Raises NotFound, Refused, Busy or Invalid.
         """
         self.check_trace(out)
         address = self.resolve(out.target)
@@ -158,7 +159,7 @@ class Post:
             raise MailboxFull(
                 f"mailbox of {address} is full ({held} bytes, limit {self._bounds.mailbox_bytes})"
             )
-        ident = f"m{seq}"
+        ident = f"m{unit.next_seq}"
         body = {
             "id": ident,
             "sender": out.sender,
@@ -171,8 +172,10 @@ class Post:
             "rights": None if out.rights is None else sorted(out.rights),
             "waiting": list(out.waiting),
         }
-        draft = Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
-        return draft, ident, address
+        unit.add(
+            Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
+        )
+        return ident, address
 
     def check_trace(self, out: Outgoing) -> None:
         """Agents that keep each other busy, with nobody asking, are stopped. Raises Refused."""
@@ -181,10 +184,6 @@ class Post:
             raise Refused(
                 f"more than {limit} messages came of one message from outside; nobody asked for more"
             )
-
-    def arrived(self, address: str) -> None:
-        """Say that an accepted message was written."""
-        self._signals.say(MessageArrived(address))
 
     # -- death and replay ----------------------------------------------------------------------------------------
 
@@ -203,7 +202,7 @@ class Post:
         self._signals.say(MessageDied(self._state.dead[ident]))
         drops = self._drops(ident)
         if drops:
-            self._recorder.commit_later(drops)
+            self._recorder.must(drops)
         return ticket
 
     def _drops(self, newest: str) -> list[Draft]:

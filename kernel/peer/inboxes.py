@@ -9,7 +9,6 @@ of that ends its link.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,36 +16,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.errors import ChainError
-from chain.ledger.ledger import Draft, StateChange
+from chain.ledger.ledger import Draft
 from kernel.errors import Busy, KernelError, NotFound, Refused, Unavailable
 from kernel.message.letters import MAX_WAITING, Letter, channel_rights, read_letter
 from kernel.message.mail import Outgoing
+from kernel.message.message_signals import MessageArrived
 from kernel.peer.outboxes import Way, acknowledgement
 from kernel.rate import Bucket
 from kernel.state.crossings import decision_record, forgetting_record
 from kernel.state.state import Mail
+from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes, sha256_hex
 from mesh.delivery.delivery import Again, Answer, Inbox, Message, New
 from mesh.identity.peers import Peer
 
-Replied = Callable[[str, str, str], tuple[list[Draft], Callable[[], None]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What accepting a message means: records, and what to do once they are written and once they are durable."""
-
-    records: list[Draft]
-    written: Callable[[], None] = lambda: None
-    durable: Callable[[], None] = lambda: None
+Replied = Callable[[Unit, str, str, str], None]
+Durable = Callable[[], None]
 
 
 @dataclass(slots=True)
 class Local:
     """What an arriving message meets in this node.
 
-    ``effects`` says of each tool there is which it has; ``replied`` ends an ask; ``settled`` tells an outbox of an
-    answer; ``ended`` is told the end of a message that somebody watches.
+    ``effects`` says of each tool there is which it has; ``replied(unit, reply_to, status, text)`` ends an ask;
+    ``settled`` tells an outbox of an answer; ``ended`` is told the end of a message that somebody watches.
     """
 
     effects: Mapping[str, str]
@@ -90,30 +83,27 @@ class Inboxes:
         return inbox
 
     def _decide(self, peer: Peer, inbox: Inbox, message: Message) -> None:
-        why = ""
+        unit, why, and_then = self._way.recorder.unit(), "", _nothing
         try:
-            effect = self._effect(peer, message)
+            and_then = self._take(unit, peer, message)
         except KernelError as error:
             why = cut_bytes(str(error), 500)[0]
             self._count_refusal(peer, inbox)
             body = {"to": "", "sender": f"@{peer.origin}", "why": why}
-            effect = Effect([Draft("message.refused", body)])
+            unit = self._way.recorder.unit()
+            unit.add(Draft("message.refused", body))
         decision = inbox.decide(message.number, why)
-        records: list[Draft | StateChange] = [
-            *effect.records,
-            decision_record(peer.origin, message.number, message.id, decision.answer.why),
-            *(forgetting_record(peer.origin, number) for number in decision.forget),
-        ]
+        unit.add(decision_record(peer.origin, message.number, message.id, decision.answer.why))
+        unit.add(*(forgetting_record(peer.origin, number) for number in decision.forget))
         try:
-            ticket = self._way.recorder.commit(records, durable=True)
+            ticket = self._way.recorder.commit(unit, durable=True)
         except ChainError as error:
             del self._boxes[peer.origin]  # it knows a decision that is not recorded: made anew from the state
             self._spoilt.add(peer.origin)
             raise Unavailable(f"the journal takes nothing: {error}") from error
-        effect.written()
 
         def durable() -> None:
-            effect.durable()
+            and_then()
             if self._boxes.get(peer.origin) is inbox:
                 self._way.send(peer.origin, inbox.stored(message.number).op())
 
@@ -131,11 +121,13 @@ class Inboxes:
 
     # -- what a message does -------------------------------------------------------------------------------------
 
-    def _effect(self, peer: Peer, message: Message) -> Effect:
-        """Raises KernelError for a message that is refused."""
+    def _take(self, unit: Unit, peer: Peer, message: Message) -> Durable:
+        """Add what accepting a message means; gives what to do once that is durable. Raises KernelError for a message
+        that is refused.
+        """
         letter = read_letter(message.body, self._way.bounds.message_bytes)
         if letter.answers:
-            return self._answer(peer, letter)
+            return self._answer(unit, peer, letter)
         if "send" not in peer.may:
             raise Refused("this node takes no messages from yours: it may not send")
         address = self._way.post.resolve(letter.to)
@@ -145,12 +137,9 @@ class Inboxes:
             raise Refused(f"asking {address} would wait for itself: {path}")
         out = self._outgoing(peer, message, letter, address)
         self._open_session(peer, address, out.session)
-        draft, _, _ = self._way.post.draft(out, self._way.recorder.ledger.next_seq)
-
-        def written() -> None:
-            asyncio.get_running_loop().call_soon(self._way.post.arrived, address)
-
-        return Effect([draft], written)
+        self._way.post.put(unit, out)
+        unit.say(MessageArrived(address))
+        return _nothing
 
     def _outgoing(self, peer: Peer, message: Message, letter: Letter, address: str) -> Outgoing:
         sender = f"{letter.sender}@{peer.origin}"
@@ -182,7 +171,7 @@ class Inboxes:
             raise Busy(f"your node has {len(known)} sessions here, the limit")
         known.add((address, session))
 
-    def _answer(self, peer: Peer, letter: Letter) -> Effect:
+    def _answer(self, unit: Unit, peer: Peer, letter: Letter) -> Durable:
         """The answer to a question of this node, from the node that was asked."""
         question = self._state.crossings.questions.get(letter.answers)
         if question is None or question.peer != peer.origin:
@@ -195,19 +184,22 @@ class Inboxes:
             "reply": text,
             "reply_hash": sha256_hex(text),
         }
-        records = [Draft("message.replied", body, 0, question.id, question.trace, question.seq)]
         unsettled = self._state.crossings.find(question.id) is not None
         if unsettled:  # whoever answers it has it
-            records.insert(0, acknowledgement(question))
-        ended, after = self._local.replied(question.reply_to, letter.status, text)
-        records += ended
+            unit.add(acknowledgement(question))
+        unit.add(Draft("message.replied", body, 0, question.id, question.trace, question.seq))
+        self._local.replied(unit, question.reply_to, letter.status, text)
 
         def durable() -> None:
             if unsettled:
                 self._local.settled(peer.origin, Answer(question.seq, question.id))
             self._local.ended(question.id, {"status": letter.status, "reply": text, "turn": ""})
 
-        return Effect(records, after, durable)
+        return durable
+
+
+def _nothing() -> None:
+    """Nothing follows."""
 
 
 def chain_of(turns: Mapping[str, Any], mail: Mail, origin: str) -> tuple[str, ...]:

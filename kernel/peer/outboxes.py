@@ -30,6 +30,7 @@ from kernel.peer.mesh_port import MeshPort
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.state import Mail
+from kernel.state.unit import Unit
 from mesh.delivery.delivery import Answer, DeadLetter, Effect, Outbox, Parcel, Send
 from mesh.errors import LinkDown, LinkFull
 from mesh.identity.peers import Peer
@@ -86,8 +87,8 @@ class Outboxes:
 
     # -- in ------------------------------------------------------------------------------------------------------
 
-    def draft(self, out: Outgoing, local: str, peer: Peer, seq: int) -> tuple[Draft, str, str]:
-        """Check a message for the process ``local`` of ``peer`` and draft its entry, as :meth:`Post.draft` does.
+    def put(self, unit: Unit, out: Outgoing, local: str, peer: Peer) -> tuple[str, str]:
+        """Check a message for the process ``local`` of ``peer`` and add its entry, as :meth:`Post.put` does.
 
         An answer is taken though the outbox is full: whoever asked is waiting for it.
         """
@@ -103,7 +104,7 @@ class Outboxes:
         if held + size > self._way.bounds.outbox_bytes * (2 if out.answers else 1):
             raise Busy(f"{held} bytes wait for {peer.name}, limit {self._way.bounds.outbox_bytes}")
         due_us = self._way.recorder.ledger.now_us() + int(self._way.bounds.carriage_s * 1e6)
-        ident, target = f"m{seq}", f"{local}@{peer.origin}"
+        ident, target = f"m{unit.next_seq}", f"{local}@{peer.origin}"
         body = {
             "id": ident,
             "sender": out.sender,
@@ -120,8 +121,8 @@ class Outboxes:
             "answers": out.answers,
             "status": out.status,
         }
-        draft = Draft("message.sent", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
-        return draft, ident, target
+        unit.add(Draft("message.sent", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause))
+        return ident, target
 
     def _durable(self, group: Group) -> None:
         """Put what has become durable into the outboxes."""
@@ -229,12 +230,11 @@ class Outboxes:
 
     def _bury(self, letter: DeadLetter) -> None:
         why = f"{letter.why} ({MAYBE})" if letter.maybe_delivered else letter.why
-        try:
-            ticket = self._way.post.bury(letter.parcel.id, why)
-        except LedgerUnavailable:
-            self._way.recorder.when_writable(("bury", letter.parcel.id), lambda: self._bury(letter))
-            return
-        self._way.after.do(lambda: None, ticket)
+
+        def bury() -> None:
+            self._way.after.do(lambda: None, self._way.post.bury(letter.parcel.id, why))
+
+        self._way.recorder.until_writable(("bury", letter.parcel.id), bury)
 
 
 def acknowledgement(mail: Mail) -> Draft:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from chain.errors import LedgerUnavailable
 from chain.journal.group import Group
 from chain.ledger.ledger import Draft
 from chain.merkle.head import TreeHead
@@ -34,9 +33,11 @@ from kernel.peer.remote_calls import NOCONNECTION, RemoteCalls
 from kernel.process.live import LiveTable
 from kernel.process.processes import Processes
 from kernel.rate import Bucket
+from kernel.signals import Signal
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.state import Mail, Turn
+from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes
 from mesh.delivery.delivery import read_answer, read_message
 from mesh.errors import MeshError
@@ -58,7 +59,7 @@ LOST_AT_ONCE = (
 class RemoteParts:
     """What the node's own parts are to :class:`Remote`.
 
-    ``effects`` says of each tool there is which it has; ``replied(reply_to, status, reply)`` ends an ask of this
+    ``effects`` says of each tool there is which it has; ``replied(unit, reply_to, status, text)`` ends an ask of this
     node; ``ended(message, end)`` tells whoever watches a message.
     """
 
@@ -70,6 +71,14 @@ class RemoteParts:
     effects: Mapping[str, str]
     replied: Replied
     ended: Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRefused(Signal):
+    """Something of, or for, another node was refused."""
+
+    who: str
+    why: str
 
 
 class Remote:
@@ -148,12 +157,12 @@ class Remote:
 
     # -- answers to other nodes ----------------------------------------------------------------------------------
 
-    def reply(self, mail: Mail, status: str, reply: str, seq: int) -> tuple[list[Draft], Callable[[], None]]:
-        """The answer to a message of another node: the record that sends it, to be written as sequence ``seq``."""
+    def reply(self, unit: Unit, mail: Mail, status: str, reply: str) -> None:
+        """The answer to a message of another node: add the record that sends it."""
         ident, _, origin = mail.reply_to.rpartition("@")
         peer = self.mesh.peer(origin)
         if peer is None:
-            return [], lambda: None
+            return
         slot = self._state.slots.get(mail.to)
         out = Outgoing(
             sender=mail.to,
@@ -161,7 +170,7 @@ class Remote:
             text=cut_bytes(reply, self._parts.bounds.message_bytes)[0],
             session=mail.session.rpartition("@")[0],
             trace=mail.trace,
-            cause=seq - 1,
+            cause=unit.next_seq - 1,
             rights=frozenset(),
             deadline_us=mail.deadline_us,
             pid=slot.pid if slot is not None else 0,
@@ -169,20 +178,19 @@ class Remote:
             status="ok" if status == "ok" else "error",
         )
         try:
-            draft, _, _ = self.outboxes.draft(out, mail.sender.rpartition("@")[0], peer, seq)
+            self.outboxes.put(unit, out, mail.sender.rpartition("@")[0], peer)
         except KernelError as error:
-            self.on_refused(origin, f"the answer to {ident} cannot be carried: {error}")
-            return [], lambda: None
-        return [draft], lambda: None
+            unit.say(PeerRefused(origin, f"the answer to {ident} cannot be carried: {error}"))
 
     def reply_dead(self, mail: Mail, why: str) -> None:
         """The message of another node died here: its asker is told."""
-        try:
-            records, _ = self.reply(mail, "error", f"dead letter: {why}", self._recorder.ledger.next_seq)
-            if records:
-                self._recorder.commit(records, durable=True)
-        except LedgerUnavailable:
-            self._recorder.when_writable(("reply", mail.id), lambda: self.reply_dead(mail, why))
+
+        def reply() -> None:
+            unit = self._recorder.unit()
+            self.reply(unit, mail, "error", f"dead letter: {why}")
+            self._recorder.commit(unit, durable=True)
+
+        self._recorder.until_writable(("reply", mail.id), reply)
 
     # -- MeshEvents ----------------------------------------------------------------------------------------------
 
@@ -194,7 +202,7 @@ class Remote:
 
     def on_up(self, peer: Peer, identity: PeerIdentity) -> None:
         body = {"origin": peer.origin, "name": peer.name, "boot": identity.boot}
-        self._recorder.commit_later([Draft("peer.up", body)])
+        self._recorder.must([Draft("peer.up", body)])
         self._forget(peer, "another link took the place of the one before")
         self.outboxes.up(peer.origin)
 
@@ -203,7 +211,7 @@ class Remote:
             return
         why = _line(why)
         body = {"origin": peer.origin, "name": peer.name, "why": why}
-        self._recorder.commit_later([Draft("peer.down", body)])
+        self._recorder.must([Draft("peer.down", body)])
         self.outboxes.down(peer.origin)
         self._lose(peer, why)
 
@@ -237,7 +245,7 @@ class Remote:
             return
         body = {"who": _line(who), "why": _line(why), "more": self._unwritten_refusals}
         self._unwritten_refusals = 0
-        self._recorder.commit_later([Draft("peer.refused", body)])
+        self._recorder.must([Draft("peer.refused", body)])
 
     def on_added(self, peer: Peer, how: str) -> None:
         body = {
@@ -248,25 +256,25 @@ class Remote:
             "tools": None if peer.tools is None else sorted(peer.tools),
             "how": how,
         }
-        self._recorder.commit_later([Draft("peer.added", body)])
+        self._recorder.must([Draft("peer.added", body)])
 
     def on_head(self, peer: Peer, head: TreeHead) -> None:
         now = time.monotonic()
         if now - self._head_entry_at.get(peer.origin, float("-inf")) >= HEAD_ENTRY_S:
             self._head_entry_at[peer.origin] = now
             body = {"origin": peer.origin, "size": head.size, "root": head.root.hex()}
-            self._recorder.commit_later([Draft("peer.head", body)])
+            self._recorder.must([Draft("peer.head", body)])
 
     def on_conflict(self, peer: Peer, conflict: HeadConflict) -> None:
         body = {"origin": peer.origin, "name": peer.name, "why": _line(conflict.why)}
-        self._recorder.commit_later([Draft("peer.conflict", {**body, **conflict_body(conflict)})])
+        self._recorder.must([Draft("peer.conflict", {**body, **conflict_body(conflict)})])
 
     async def prove(self, size1: int, size2: int) -> list[bytes]:
         return await self._recorder.ledger.consistency(size1, size2)
 
     def removed(self, peer: Peer) -> None:
         """``peer`` is none any more: what was for it is given up."""
-        self._recorder.commit_later([Draft("peer.removed", {"origin": peer.origin, "name": peer.name})])
+        self._recorder.must([Draft("peer.removed", {"origin": peer.origin, "name": peer.name})])
         why = f"{peer.name} is no longer a peer"
         self._lose(peer, why)
         self.outboxes.clear(peer.origin, why)
@@ -304,9 +312,10 @@ class Remote:
             self.outboxes.withdraw(question, words)
             return
         body = {"id": ident, "peer": question.peer, "why": words}
-        draft = Draft("message.unanswered", body, 0, ident, question.trace, question.seq)
-        records, after = self._parts.replied(question.reply_to, "error", words)
-        self._recorder.commit_later([draft, *records], after)
+        unit = Unit()
+        unit.add(Draft("message.unanswered", body, 0, ident, question.trace, question.seq))
+        self._parts.replied(unit, question.reply_to, "error", words)
+        self._recorder.must(unit)
 
     def _forget(self, peer: Peer, why: str) -> None:
         """The link is over, though maybe not the node: what lives as long as a link is told so, and is not repeated."""

@@ -5,47 +5,55 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from chain.ledger.ledger import Draft, Ticket
+from chain.ledger.ledger import PREVIOUS, Draft, Ticket
 from kernel.errors import NotFound
 from kernel.message.mail import Outgoing, Post
+from kernel.message.message_signals import MessageArrived
 from kernel.peer.remote import Remote
+from kernel.signals import Signals
 from kernel.state.recorder import Recorder
 from kernel.state.state import Mail
+from kernel.state.unit import Unit
 
 
 class Router:
     """Takes messages for any target."""
 
-    def __init__(self, recorder: Recorder, post: Post, remote: Remote) -> None:
+    def __init__(self, recorder: Recorder, post: Post, remote: Remote, signals: Signals) -> None:
         self._recorder = recorder
         self._state = recorder.state
         self._post = post
         self._remote = remote
+        self._signals = signals
 
-    def draft(self, out: Outgoing, seq: int) -> tuple[Draft, str, str]:
-        """As :meth:`Post.draft`, for a target that may name a node."""
+    def put(self, unit: Unit, out: Outgoing) -> tuple[str, str]:
+        """As :meth:`Post.put`, for a target that may name a node; that it has arrived is said when it is written."""
         if "@" not in out.target:
-            return self._post.draft(out, seq)
+            return self._put_here(unit, out)
         self._post.check_trace(out)
         local, peer = self._remote.split(out.target)
         if peer is None:
-            return self._post.draft(replace(out, target=local), seq)
-        return self._remote.outboxes.draft(out, local, peer, seq)
+            return self._put_here(unit, replace(out, target=local))
+        return self._remote.outboxes.put(unit, out, local, peer)
 
-    def arrived(self, address: str) -> None:
-        """Say that an accepted message was written."""
-        self._post.arrived(address)
+    def _put_here(self, unit: Unit, out: Outgoing) -> tuple[str, str]:
+        ident, address = self._post.put(unit, out)
+        unit.say(MessageArrived(address))
+        return ident, address
 
     def accept(self, out: Outgoing) -> tuple[Mail, Ticket]:
         """Accept one message. It may be told to the sender once the ticket is durable.
 
         It is delivered at the loop's next round at the earliest, so that the caller can watch it from the start.
         """
-        draft, ident, address = self.draft(out, self._recorder.ledger.next_seq)
-        ticket = self._recorder.commit([draft], durable=True)
+        unit = self._recorder.unit()
+        ident, _ = self.put(unit, out)
+        arrived, unit.written = unit.written, []
+        ticket = self._recorder.commit(unit, durable=True)
         mail = self._state.find_mail(ident)
         assert mail is not None
-        asyncio.get_running_loop().call_soon(self.arrived, address)
+        for signal in arrived:
+            asyncio.get_running_loop().call_soon(self._signals.say, signal)
         return mail, ticket
 
     async def replay(self, ident: str, cause: int) -> Mail:
@@ -65,12 +73,11 @@ class Router:
             answers=old.answers,
             status=old.status,
         )
-        seq = self._recorder.ledger.next_seq
-        draft, new, address = self.draft(out, seq)
-        gone = Draft("message.replayed", {"id": ident, "as": new}, subject=ident, trace=old.trace, cause=seq)
-        ticket = self._recorder.commit([draft, gone], durable=True)
+        unit = self._recorder.unit()
+        new, _ = self.put(unit, out)
+        unit.add(Draft("message.replayed", {"id": ident, "as": new}, 0, ident, old.trace, PREVIOUS))
+        ticket = self._recorder.commit(unit, durable=True)
         mail = self._state.find_mail(new)
         assert mail is not None
-        self.arrived(address)
         await ticket.durable()
         return mail

@@ -10,6 +10,13 @@ from kernel.state.state import Slot
 
 
 @dataclass(frozen=True, slots=True)
+class SlotWritten(Signal):
+    """A new slot was written: its process is to begin."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessRunning(Signal):
     """A process at ``address`` takes turns from now on."""
 

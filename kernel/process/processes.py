@@ -153,7 +153,7 @@ class Processes:
         """A PID that was never used and never will be again, reserved on disk in blocks."""
         self._pids, pid, reserve = take(self._pids)
         if reserve is not None:
-            self._recorder.commit_later([StateChange("pids", str(reserve.upto), b"")])
+            self._recorder.must([StateChange("pids", str(reserve.upto), b"")])
             self._signals.say(PidsReserved(reserve.upto))
         return pid
 
@@ -396,7 +396,7 @@ class Processes:
         process.on(ProcessEvent.STARTED)
         body = {"address": process.address, "pid": pid, "cell": cell}
         cause = self._state.slots[process.address].spawned_seq
-        self._recorder.commit_later([Draft("process.started", body, pid, str(pid), b"", cause)])
+        self._recorder.must([Draft("process.started", body, pid, str(pid), b"", cause)])
         for future in self._starts.pop(process.address, []):
             if not future.done():
                 future.set_result(pid)
@@ -469,7 +469,7 @@ class Processes:
         turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
         cause = turn.started_seq if turn is not None else -1
         draft = Draft("process.exited", body, process.pid, str(process.pid), b"", cause)
-        self._recorder.commit_later([draft])
+        self._recorder.must([draft])
         self._signals.say(end)
 
     # -- supervision ---------------------------------------------------------------------------------------------
@@ -667,7 +667,7 @@ class Processes:
         if slot is None:
             return
         body = {"address": address, "state": str(state), "why": why[:200]}
-        self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
+        self._recorder.must([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
         if state not in (SlotState.STOPPED, SlotState.PARKED):
             return
         if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile
@@ -734,7 +734,7 @@ class Processes:
                 self._later(0.0, lambda: self._forget_later(slot, why))
             return
         body = {"address": address, "state": "removed", "why": why[:200]}
-        self._recorder.commit_later([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
+        self._recorder.must([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
         if address in self._state.slots:  # the disk has yet to take it
             self._recorder.when_writable(("forget", address), lambda: self._leaving.discard(slot.spawned_seq))
         else:

@@ -1,8 +1,8 @@
 """Writes a record and applies it: the only way the node's durable state changes while it runs.
 
 While the ledger refuses, whoever has to write waits here, all of them for one timer: units of records that cannot be
-refused any more (:meth:`Recorder.commit_later`), in order, and before them nothing is written; and work that is to be
-tried again (:meth:`Recorder.when_writable`). A unit that can *never* be written is no reason for the others to wait: it
+refused any more (:meth:`Recorder.must`), in order, and before them nothing is written; and work that is to be done
+again (:meth:`Recorder.until_writable`). A unit that can *never* be written is no reason for the others to wait: it
 is left out, and an entry, the log and the status say so.
 """
 
@@ -12,54 +12,77 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from chain.entry.reader import EntryRecord, Record, StateRecord
 from chain.errors import ChainError, LedgerUnavailable
+from chain.journal.group import Group
 from chain.keys.keys import Keys
 from chain.ledger.ledger import Draft, Ledger, StateChange, Ticket
-from kernel.errors import Invalid, Unavailable
+from kernel.errors import Invalid, StateError, Unavailable
+from kernel.signals import Signal, Signals
 from kernel.state.record_forms import Change, check_change, check_entry
 from kernel.state.state import State
+from kernel.state.unit import Unit
 from kernel.values import clean
 
 RETRY_S = 0.5
 CALLS_PER_STEP = 100
 UNRECORDED = "node.unrecorded"
 
-Unit = Sequence[Draft | StateChange]
+
+@dataclass(frozen=True, slots=True)
+class Unrecorded(Signal):
+    """A unit of records of those ``kinds`` can never be written."""
+
+    kinds: str
+    why: str
 
 
 class Recorder:
-    """Ledger and state, kept in step. ``unrecorded(kinds, why)`` is told of a unit that can never be written."""
+    """Ledger and state, kept in step. ``signals`` is where it says what units have to say once they are written."""
 
-    def __init__(
-        self, ledger: Ledger, state: State, unrecorded: Callable[[str, str], None] = lambda kinds, why: None
-    ) -> None:
+    def __init__(self, ledger: Ledger, state: State, signals: Signals) -> None:
+        self._signals = signals
         self.ledger = ledger
         self.state = state
         self.unrecorded = 0
-        self._on_unrecorded = unrecorded
-        self._backlog: deque[tuple[Unit, Callable[[], None] | None]] = deque()
+        self._backlog: deque[Unit] = deque()
         self._waiting: dict[Hashable, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         ledger.on_group(lambda group: self._hurry())
         ledger.on_fault(lambda part, why: None if why else self._hurry())
 
-    def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
-        """Write ``records`` as one unit and apply them. With ``durable``, ``await ticket.durable()`` for the disk.
+    def unit(self) -> Unit:
+        """A unit that knows which numbers its entries will have: nothing else may be written before it is."""
+        return Unit(self.ledger.next_seq)
 
-        Raises what :meth:`Ledger.commit` raises, and EntryError for what could not be applied; then nothing was
-        written or applied.
+    def commit(self, records: Unit | Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
+        """Write ``records`` as one unit, apply them, and say what they have to say. With ``durable``,
+        ``await ticket.durable()`` for the disk.
+
+        Raises what :meth:`Ledger.commit` raises, EntryError for what could not be applied, and StateError for a unit
+        that something else was written before; then nothing was written or applied.
         """
         if self._backlog:
             raise LedgerUnavailable(
                 f"{len(self._backlog)} units of records wait for the disk before this one"
             )
-        return self._commit(records, durable)
+        if not isinstance(records, Unit):
+            return self._commit(records, durable)
+        if records.first_seq not in (None, self.ledger.next_seq):
+            raise StateError(
+                f"entries numbered from {records.first_seq} on cannot be written as {self.ledger.next_seq}: a fault in "
+                "weftos, please report it"
+            )
+        ticket = self._commit(records.records, durable)
+        for signal in records.written:
+            self._signals.say(signal)
+        return ticket
 
-    def _commit(self, records: Unit, durable: bool) -> Ticket:
+    def _commit(self, records: Sequence[Draft | StateChange], durable: bool) -> Ticket:
         changes = [_checked(record) for record in records]
         ticket = self.ledger.commit(records, durable=durable)
         written = iter(ticket.entries)
@@ -79,13 +102,19 @@ class Recorder:
             self.state.apply_entry(entry.kind, dict(body), entry.seq, entry.time_us, entry.trace)
         return ticket
 
-    def commit_later(self, records: Unit, written: Callable[[], None] | None = None) -> None:
+    def must(self, unit: Unit | Sequence[Draft | StateChange]) -> None:
         """Write what has happened already and cannot be refused (an exit, a start): now, or when the disk takes it;
-        then call ``written``, which is never called when it can never be written.
+        what it has to say is said in the loop's next round, and never when it can never be written.
 
-        ``records`` are one unit. What waits is kept in order; a unit that comes while others wait goes behind them.
+        What waits is kept in order; a unit that comes while others wait goes behind them. Raises StateError for one
+        that knows its numbers: they are others when it has waited.
         """
-        self._backlog.append((records, written))
+        if not isinstance(unit, Unit):
+            records, unit = unit, Unit()
+            unit.add(*records)
+        if unit.first_seq is not None:
+            raise StateError("a unit with numbers cannot wait: a fault in weftos, please report it")
+        self._backlog.append(unit)
         if len(self._backlog) == 1:
             self._drain()
 
@@ -94,6 +123,38 @@ class Recorder:
         await self.ledger.barrier()
         if self._backlog:
             raise LedgerUnavailable(f"{len(self._backlog)} units of records wait for the disk")
+
+    def until_writable(self, key: Hashable, call: Callable[[], None]) -> None:
+        """Make ``call`` now, or again each time the ledger takes records, as long as that raises LedgerUnavailable; in
+        the place of one with the same ``key``.
+        """
+        try:
+            call()
+        except LedgerUnavailable:
+            self.when_writable(key, lambda: self.until_writable(key, call))
+
+    async def committed(
+        self,
+        records: Sequence[Draft | StateChange],
+        *,
+        durable: bool = False,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> Ticket | None:
+        """Commit as soon as the ledger takes it, however long it refuses; None when it is not ``wanted`` any more.
+        Nothing else runs in between when it takes it at once.
+        """
+        while wanted():
+            with contextlib.suppress(LedgerUnavailable):
+                return self.commit(records, durable=durable)
+            await self.writable()
+        return None
+
+    async def on_disk(self, ticket: Ticket) -> Group:
+        """Wait until a ticket is durable, however long the disk refuses."""
+        while True:
+            with contextlib.suppress(LedgerUnavailable):
+                return await ticket.durable()
+            await self.writable()
 
     def when_writable(self, key: Hashable, call: Callable[[], None]) -> None:
         """Have ``call`` made once, on the loop, when the ledger takes records again and all that had happened before is
@@ -150,9 +211,9 @@ class Recorder:
 
     def _drain(self) -> None:
         while self._backlog:
-            unit, written = self._backlog[0]
+            unit = self._backlog[0]
             try:
-                self._commit(unit, False)
+                self._commit(unit.records, False)
             except LedgerUnavailable:
                 self._wait()
                 return
@@ -161,16 +222,18 @@ class Recorder:
                 self._leave_out(unit, error)
                 continue
             self._backlog.popleft()
-            if written is not None:
-                asyncio.get_running_loop().call_soon(written)
+            for signal in unit.written:
+                asyncio.get_running_loop().call_soon(self._signals.say, signal)
 
     def _leave_out(self, unit: Unit, error: Exception) -> None:
-        kinds = ", ".join(dict.fromkeys(_kind(record) for record in unit))[:200]
+        kinds = ", ".join(dict.fromkeys(_kind(record) for record in unit.records))[:200]
         why = clean(f"{type(error).__name__}: {error}")[:500]
         self.unrecorded += 1
-        self._on_unrecorded(kinds, why)
+        self._signals.say(Unrecorded(kinds, why))
         if kinds != UNRECORDED:
-            self._backlog.appendleft(([Draft(UNRECORDED, {"kinds": kinds, "why": why})], None))
+            said = Unit()
+            said.add(Draft(UNRECORDED, {"kinds": kinds, "why": why}))
+            self._backlog.appendleft(said)
 
 
 def _kind(record: Draft | StateChange) -> str:

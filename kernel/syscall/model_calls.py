@@ -233,12 +233,7 @@ class ModelCalls:
             answer = _error(f"the node failed at this question ({type(error).__name__})")
         call = turn.calls[ordinal]
         draft = _answered_draft(pid, turn, ordinal, answer, call.seq)
-        while True:
-            try:
-                self._recorder.commit([draft])
-                break
-            except LedgerUnavailable:
-                await self._recorder.writable()
+        await self._recorder.committed([draft])
         if call.outcome is not None:  # else the turn has ended meanwhile, and nobody waits
             self._answer(turn, call)
 

@@ -1,8 +1,8 @@
 """Built-in tools that run in the node: pure ones, and those whose whole effect is journal records.
 
-A handler is given the process, its turn, and the sequence number its first record will have. It decides and drafts;
-the tool engine writes, in one unit with the outcome. What a handler refuses it raises as a KernelError, which becomes
-the outcome's text.
+A handler is given the process, its turn, and the unit that its records go into. It decides and drafts, last of all; the
+tool engine writes, with the outcome. What a handler refuses it raises as a KernelError, which becomes the outcome's
+text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from chain.ledger.ledger import Draft, StateChange
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, Refused
 from kernel.message.mail import Outgoing, Post
@@ -23,30 +22,28 @@ from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.peer.remote import Remote
 from kernel.peer.router import Router
 from kernel.process.live import LiveProcess
+from kernel.process.process_signals import SlotWritten
 from kernel.process.processes import Processes
 from kernel.state.documents import NewDocument, draft_document
 from kernel.state.state import State, Turn
+from kernel.state.unit import Unit
 from kernel.syscall.tool_records import CallSite
 from kernel.toolbox.calculator import CalculationError, calculate
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Finished: outcome status and text, records to write before the outcome, what to do after."""
+    """Finished: outcome status and text."""
 
     status: str
     text: str
-    records: tuple[Draft | StateChange, ...] = ()
-    after: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
     """Begun: the outcome comes later, or ``timeout`` after ``deadline_s``."""
 
-    records: tuple[Draft, ...]
     deadline_s: float
-    after: Callable[[], None]
 
 
 class NodeTools:
@@ -70,19 +67,19 @@ class NodeTools:
         self._remote = remote
         self._bounds = bounds
 
-    def run(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Done | Pending:
+    def run(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Done | Pending:
         """Run one call. Raises KernelError for a refusal."""
         match site.tool:
             case "calculator":
                 return self._calculator(args)
             case "send_message":
-                return self._send(process, site.turn, args, seq)
+                return self._send(process, site.turn, args, unit)
             case "ask":
-                return self._ask(process, site, args, seq)
+                return self._ask(process, site, args, unit)
             case "spawn_agent":
-                return self._spawn(process, site.turn, args, seq)
+                return self._spawn(process, site.turn, args, unit)
             case "memory_write":
-                return self._remember(process, site.turn, args, seq)
+                return self._remember(process, site.turn, args, unit)
         raise KernelError(f"{site.tool} is declared to run in the node, but is none of its tools")
 
     def _calculator(self, args: dict[str, Any]) -> Done:
@@ -91,28 +88,26 @@ class NodeTools:
         except CalculationError as error:
             return Done("error", str(error))
 
-    def _outgoing(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Outgoing:
+    def _outgoing(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Outgoing:
         return Outgoing(
             sender=process.address,
             target=str(args["to"]),
             text=args["text"],
             session=process.address,
             trace=turn.mail.trace,
-            cause=seq - 1,
+            cause=unit.next_seq - 1,
             rights=process.rights,
             pid=process.pid,
         )
 
-    def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
-        draft, ident, address = self._router.draft(self._outgoing(process, turn, args, seq), seq)
-        return Done(
-            "ok", f"accepted as {ident} for {address}", (draft,), lambda: self._router.arrived(address)
-        )
+    def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
+        ident, address = self._router.put(unit, self._outgoing(process, turn, args, unit))
+        return Done("ok", f"accepted as {ident} for {address}")
 
-    def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], seq: int) -> Pending:
+    def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Pending:
         target, waiting = self._asked(process, site.turn, str(args["to"]))
         deadline_s = float(args.get("timeout_s", self._bounds.ask_timeout_s))
-        out = self._outgoing(process, site.turn, args, seq)
+        out = self._outgoing(process, site.turn, args, unit)
         question = Outgoing(
             sender=out.sender,
             target=target,
@@ -127,8 +122,8 @@ class NodeTools:
             pid=out.pid,
             waiting=waiting,
         )
-        draft, _, address = self._router.draft(question, seq)
-        return Pending((draft,), deadline_s, lambda: self._router.arrived(address))
+        self._router.put(unit, question)
+        return Pending(deadline_s)
 
     def _asked(self, process: LiveProcess, turn: Turn, to: str) -> tuple[str, tuple[str, ...]]:
         """Whom an ask goes to, and who waits for its answer over nodes. Raises Refused for one that would wait for
@@ -162,7 +157,7 @@ class NodeTools:
                     waiting.setdefault(mail.sender, []).append(mail.to)
         return waiting
 
-    def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
+    def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
         wanted = frozenset(args["tools"]) if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights
         tools = child_of(Rights(process.rights), Rights(wanted)).names() or []
         config: dict[str, Any] = {
@@ -180,12 +175,14 @@ class NodeTools:
             config=config,
         )
         address = join(process.address, spec.name)
-        draft = self._processes.draft_spawn(
-            spec, process.address, process.pid, turn.mail.trace, seq - 1, AGENT
+        cause = unit.next_seq - 1
+        unit.add(
+            self._processes.draft_spawn(spec, process.address, process.pid, turn.mail.trace, cause, AGENT)
         )
-        return Done("ok", f"spawned {address}", (draft,), lambda: self._processes.begin(address))
+        unit.say(SlotWritten(address))
+        return Done("ok", f"spawned {address}")
 
-    def _remember(self, process: LiveProcess, turn: Turn, args: dict[str, Any], seq: int) -> Done:
+    def _remember(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
         new = NewDocument(
             owner=process.address,
             scope="shared" if args.get("shared") else "own",
@@ -193,8 +190,9 @@ class NodeTools:
             text=args["text"],
             time_us=self._now_us(),
             trace=turn.mail.trace,
-            cause=seq - 1,
+            cause=unit.next_seq - 1,
             pid=process.pid,
         )
-        ident, records = draft_document(new, self._state.documents, self._bounds, seq)
-        return Done("ok", f"remembered as {ident}", records)
+        ident, records = draft_document(new, self._state.documents, self._bounds, unit.next_seq)
+        unit.add(*records)
+        return Done("ok", f"remembered as {ident}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from chain.ledger.ledger import Draft
 from kernel.message.message_signals import MessageDied
 from kernel.message.watch import Watchers
 from kernel.peer.remote import Remote
 from kernel.state.recorder import Recorder
 from kernel.state.state import Mail
+from kernel.state.unit import Unit
 from kernel.syscall.settlement import Settlement
 
 
@@ -24,13 +22,12 @@ class Replies:
         self._remote = remote
         self._settlement = settlement
 
-    def of(self, mail: Mail, status: str, reply: str, seq: int) -> tuple[list[Draft], Callable[[], None]]:
-        """The records that hand over the answer to ``mail``, the first to be written as sequence ``seq``, and what to
-        do once they are written.
-        """
+    def put(self, unit: Unit, mail: Mail, status: str, reply: str) -> None:
+        """Add the records that hand over the answer to ``mail``."""
         if "@" in mail.reply_to:
-            return self._remote.reply(mail, status, reply, seq)
-        return self._settlement.replied(mail.reply_to, status, reply)
+            self._remote.reply(unit, mail, status, reply)
+        elif mail.reply_to:
+            self._settlement.replied(unit, mail.reply_to, status, reply)
 
     def died(self, death: MessageDied) -> None:
         """Whoever waits for a message that became a dead letter is told."""
@@ -39,5 +36,7 @@ class Replies:
         if "@" in mail.reply_to:
             self._remote.reply_dead(mail, why)
         elif mail.reply_to:
-            records, after = self._settlement.replied(mail.reply_to, "error", f"dead letter: {why}")
-            self._recorder.commit_later(records, after)
+            unit = Unit()
+            self._settlement.replied(unit, mail.reply_to, "error", f"dead letter: {why}")
+            if unit.records:
+                self._recorder.must(unit)

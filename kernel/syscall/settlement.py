@@ -5,7 +5,6 @@ That nothing was done is said only of what was not handed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from chain.ledger.ledger import Draft
@@ -15,10 +14,10 @@ from kernel.message.message_signals import AskAnswered
 from kernel.model.states import KILLED, SHUTDOWN
 from kernel.process.live import LiveTable
 from kernel.process.process_signals import ProcessExited
-from kernel.signals import Signals
 from kernel.state.open_intents import OpenIntent, call_id
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, Turn, turn_id
+from kernel.state.unit import Unit
 from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Doubts, harmless, policy_of
 from kernel.syscall.tool_records import CallSite, Outcome, follow_up
@@ -35,13 +34,11 @@ class Settlement:
         attempts: Attempts,
         registry: Registry,
         bounds: Bounds,
-        signals: Signals,
     ) -> None:
         self._state = recorder.state
         self._attempts = attempts
         self._registry = registry
         self._limit_bytes = bounds.tool_record_bytes
-        self._signals = signals
         self.doubts = Doubts(recorder, live, self.follow_up, self._limit_bytes)
 
     # -- one call ------------------------------------------------------------------------------------------------
@@ -105,17 +102,17 @@ class Settlement:
         body = {"resolution": "retry", "by": "node: it had not begun when the node stopped"}
         return self.follow_up(intent, "tool.resolved", body, intent.call.intent_seq)
 
-    def replied(self, reply_to: str, status: str, reply: str) -> tuple[list[Draft], Callable[[], None]]:
-        """The end of an ``ask``: the records that say so, and what to do once they are written."""
+    def replied(self, unit: Unit, reply_to: str, status: str, reply: str) -> None:
+        """The end of an ``ask``: add the record that says so; who asked hears of it once it is written."""
         ident, _, ordinal = reply_to.partition(":")
         turn = self._state.turns.get(ident)
         call = turn.calls.get(ordinal) if turn is not None else None
         if turn is None or call is None or call.outcome is not None:
-            return [], lambda: None
+            return
         status = status if status in ("ok", "timeout") else "error"
         outcome = self.outcome(status, reply, call.attempt)
-        draft = self.site_of(turn, call).outcome(outcome, call.intent_seq)
-        return [draft], lambda: self._signals.say(AskAnswered(ident, ordinal))
+        unit.add(self.site_of(turn, call).outcome(outcome, call.intent_seq))
+        unit.say(AskAnswered(ident, ordinal))
 
     # -- the calls of a turn -------------------------------------------------------------------------------------
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.errors import LedgerUnavailable
-from chain.journal.group import Group
-from chain.ledger.ledger import PREVIOUS, Draft, StateChange, Ticket
+from chain.ledger.ledger import PREVIOUS, Draft, Ticket
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, fault_of
@@ -284,7 +283,8 @@ class ToolCalls:
             replaces = await self._parts.workers.look(look, lambda: not attempt.withdrawn)
             boot, effects = self._parts.boot, declaration.effects
             intent = site.intent(examined.arguments, effects, boot, call.seq, replaces)
-            ticket = await self._committed(intent)
+            ticket = await self._recorder.committed([intent], durable=True)
+            assert ticket is not None
         except (WorkerUnavailable, WorkerLost) as error:
             text = f"the tool could not be started, and nothing was done: {error}"
             draft = self._settlement.undone(site, call, "error", text)
@@ -306,7 +306,7 @@ class ToolCalls:
         intent = ticket.entries[-1]
         try:
             _check_wanted(attempt)
-            group = await self._durable(ticket)
+            group = await self._recorder.on_disk(ticket)
             work = WorkerCall(
                 tool=declaration.name,
                 arguments=examined.arguments,
@@ -365,27 +365,9 @@ class ToolCalls:
         Committed as soon as the ledger takes it; when it does at once, nothing else runs in between. What has an
         outcome meanwhile (it was withdrawn, and its turn has ended) keeps that.
         """
-        while call.outcome is None:
-            with contextlib.suppress(LedgerUnavailable):
-                ticket = self._recorder.commit([draft], durable=durable)
-                if durable:
-                    await self._durable(ticket)
-                return
-            await self._recorder.writable()
-
-    async def _committed(self, intent: Draft) -> Ticket:
-        """Commit an intent as soon as the ledger takes it."""
-        while True:
-            with contextlib.suppress(LedgerUnavailable):
-                return self._recorder.commit([intent], durable=True)
-            await self._recorder.writable()
-
-    async def _durable(self, ticket: Ticket) -> Group:
-        """Wait until it is on the disk, however long that refuses."""
-        while True:
-            with contextlib.suppress(LedgerUnavailable):
-                return await ticket.durable()
-            await self._recorder.writable()
+        ticket = await self._recorder.committed([draft], durable=durable, wanted=lambda: call.outcome is None)
+        if ticket is not None and durable:
+            await self._recorder.on_disk(ticket)
 
     # -- in the node ---------------------------------------------------------------------------------------------
 
@@ -393,27 +375,28 @@ class ToolCalls:
         self, process: LiveProcess, site: CallSite, records: list[Draft], examined: Examined
     ) -> None:
         """A pure built-in, or one that is only records: all of it in one unit."""
-        seq = self._recorder.ledger.next_seq + len(records)
+        unit = self._recorder.unit()
+        unit.add(*records)
+        intent_seq, before = unit.next_seq - 1, len(unit.records)
         try:
-            done = self._parts.node_tools.run(process, site, examined.parsed, seq)
+            done = self._parts.node_tools.run(process, site, examined.parsed, unit)
         except KernelError as error:
             done = Done("error", str(error))
         if isinstance(done, Pending):
-            self._recorder.commit([*records, *done.records], durable=True)
-            done.after()
+            self._recorder.commit(unit, durable=True)
             self._await_reply(site.key, done.deadline_s)
             return
+        recorded = len(unit.records) > before
         outcome = self._settlement.outcome(done.status, done.text, records[-1].body["attempt"])
-        unit: list[Draft | StateChange] = [*records, *done.records, site.outcome(outcome, seq - 1)]
-        ticket = self._recorder.commit(unit, durable=bool(done.records))
-        done.after()
+        unit.add(site.outcome(outcome, intent_seq))
+        ticket = self._recorder.commit(unit, durable=recorded)
         call = site.turn.calls[site.ordinal]
-        if not done.records:
+        if not recorded:
             self._answer(site.turn, call)
             return
 
         async def when_durable() -> None:
-            await self._durable(ticket)
+            await self._recorder.on_disk(ticket)
             self._answer(site.turn, call)
 
         self._attempt(site, lambda _: when_durable(), begun=True)
@@ -433,14 +416,13 @@ class ToolCalls:
         )
 
     def _reply_late(self, key: tuple[str, str], why: str) -> None:
-        try:
-            records, after = self._settlement.replied(call_id(*key), "timeout", why)
-            if records:
-                self._recorder.commit(records)
-        except LedgerUnavailable:
-            self._recorder.when_writable(("late", *key), lambda: self._reply_late(key, why))
-            return
-        after()
+        def late() -> None:
+            unit = self._recorder.unit()
+            self._settlement.replied(unit, call_id(*key), "timeout", why)
+            if unit.records:
+                self._recorder.commit(unit)
+
+        self._recorder.until_writable(("late", *key), late)
 
     def answered(self, answered: AskAnswered) -> None:
         """The answer to an ask was recorded."""
@@ -498,10 +480,13 @@ class ToolCalls:
         process = self._live.at(turn.address)
         if process is None or not self._turns.asks(process, turn, call.ordinal):
             return
-        try:
-            self._again(process, turn, call)
-        except LedgerUnavailable:
-            self._recorder.when_writable(("call", turn.id, call.ordinal), lambda: self._retry(turn, call))
+        key = ("call", turn.id, call.ordinal)
+
+        def again() -> None:
+            if self._turns.asks(process, turn, call.ordinal):
+                self._again(process, turn, call)
+
+        self._recorder.until_writable(key, again)
 
     async def close(self) -> None:
         """Stop waiting for replies. Calls under way end with their workers, and are found open at the next boot; those

@@ -30,6 +30,7 @@ from kernel.state.after_durable import AfterDurable
 from kernel.state.record_forms import SESSION, remembered
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, Mail, Turn, turn_id
+from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.turn_signals import SessionRead, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
@@ -53,14 +54,14 @@ class CellPort(Protocol):
 class TurnParts:
     """What turns ask of others.
 
-    ``bury(message id, why, records before)`` writes a dead letter; ``replied(mail, status, reply, seq)`` gives the
-    records that hand over the answer to ``mail``, the first to be written as sequence ``seq``, and what to do once
-    they are written; ``settle(turn)`` the records that close the open intents of a turn that ends.
+    ``bury(message id, why, records before)`` writes a dead letter; ``reply(unit, mail, status, reply)`` adds the
+    records that hand over the answer to ``mail``; ``settle(turn)`` gives those that close the open intents of a turn
+    that ends.
     ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
     """
 
     bury: Callable[[str, str, tuple[Draft, ...]], object]
-    replied: Callable[[Mail, str, str, int], tuple[list[Draft], Callable[[], None]]]
+    reply: Callable[[Unit, Mail, str, str], None]
     settle: Callable[[Turn], list[Draft]]
     left_to: Callable[[str], frozenset[str] | None]
 
@@ -96,10 +97,7 @@ class Turns:
         """Hand the next message to the process at ``address``, when it is idle and there is one; while the ledger takes
         nothing, later.
         """
-        try:
-            self._pump(address)
-        except LedgerUnavailable:
-            self._recorder.when_writable(("pump", address), lambda: self.pump(address))
+        self._recorder.until_writable(("pump", address), lambda: self._pump(address))
 
     def _pump(self, address: str) -> None:
         process = self._live.at(address)
@@ -244,20 +242,14 @@ class Turns:
 
     def _record_end(self, turn: Turn, end: End) -> None:
         status, reply = end.status, end.reply
-        records: list[Draft | StateChange] = [
-            *self._parts.settle(turn),
-            self._ended(turn, end.pid, status, reply),
-        ]
+        unit = self._recorder.unit()
+        unit.add(*self._parts.settle(turn), self._ended(turn, end.pid, status, reply))
         if end.remember:
             key = f"{turn.address}\n{turn.mail.session}"
-            records.append(StateChange(SESSION, key, remembered(end.remember)))
-        after: Callable[[], None] | None = None
-        if turn.mail.reply_to:
-            seq = self._recorder.ledger.next_seq + sum(isinstance(record, Draft) for record in records)
-            extra, after = self._parts.replied(turn.mail, status, reply, seq)
-            records += extra
+            unit.add(StateChange(SESSION, key, remembered(end.remember)))
+        self._parts.reply(unit, turn.mail, status, reply)
         try:
-            ticket = self._recorder.commit(records, durable=True)
+            ticket = self._recorder.commit(unit, durable=True)
         except LedgerUnavailable:
             raise
         except ChainError as error:
@@ -268,8 +260,6 @@ class Turns:
             return
         del self._ends[turn.id]
         self._leave(turn)
-        if after is not None:
-            after()
         self._tell(turn, ticket, status, reply)
         self._go_on(turn.address)
 

@@ -49,5 +49,5 @@ class ClockWatch:
         if abs(ahead_us - self._said_us) <= max(JUMP_US, abs(self._said_us) // 2):
             return
         self._said_us = ahead_us if abs(ahead_us) > JUMP_US else 0
-        self._recorder.commit_later([Draft("node.clock", {"ahead_us": ahead_us})])
+        self._recorder.must([Draft("node.clock", {"ahead_us": ahead_us})])
         self._log("the machine's clock was set; the node's does not jump", ahead_s=ahead_us / 1e6)

@@ -342,7 +342,7 @@ async def _recover(options: Options, data: Path, held: DataLock, nursery: Nurser
     ledger.on_fault(lambda part, why: _log_fault(log, part, why))
     ledger.start(asyncio.get_running_loop())
     if found and options.accept_state is not None:
-        await record_acceptance(Recorder(ledger, state), found, options.accept_state)
+        await record_acceptance(Recorder(ledger, state, Signals()), found, options.accept_state)
         log.log("warning", "state was accepted", what=_said(found))
         report(f"accepted, and recorded: {_said(found)}")
     return Ground(
@@ -447,11 +447,7 @@ async def _kernel(
         log = ground.processes_log if event == "agent" else ground.log
         log.log("info", event, **fields)
 
-    recorder = Recorder(
-        ground.ledger,
-        ground.state,
-        lambda kinds, why: note("something could not be recorded", kinds=kinds, why=why),
-    )
+    recorder = Recorder(ground.ledger, ground.state, signals)
     hears: Handlers = {
         EngineLost: (lambda said: hosts.on_death(said.why),),
         HelperNotice: (embeddings.noticed,),

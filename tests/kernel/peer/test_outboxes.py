@@ -52,8 +52,9 @@ class Bench:
         """One message, on the disk when this returns; its number."""
         seq = self.twin.ledger.next_seq
         out = Outgoing("operator", "bob@b", "hi", "main", bytes(16), -1)
-        draft, _, _ = self.boxes.draft(out, "bob", BOB, seq)
-        await self.twin.kernel.recorder.commit([draft], durable=True).durable()
+        unit = self.twin.kernel.recorder.unit()
+        self.boxes.put(unit, out, "bob", BOB)
+        await self.twin.kernel.recorder.commit(unit, durable=True).durable()
         return seq
 
     def hold(self) -> None:

@@ -18,6 +18,7 @@ from kernel.bounds import Bounds
 from kernel.errors import Unavailable
 from kernel.memory.memory import Memory
 from kernel.model.spec import ProcessSpec
+from kernel.signals import Signals
 from kernel.state.agreement import DocumentCheck, disagreements, document_differs, documents_differ
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
@@ -193,7 +194,7 @@ def test_a_text_of_the_archive_that_is_not_the_one_written_is_not_handed_on(
     async def look() -> None:
         ledger = open_ledger(tmp_path)
         ledger.start(asyncio.get_running_loop())
-        memory = Memory(Recorder(ledger, state()), Bounds(), Archive(text, cut))
+        memory = Memory(Recorder(ledger, state(), Signals()), Bounds(), Archive(text, cut))
         found = await memory.search("loom", 5, "/user/ada")
         assert bool(found["results"]) is believed
         if text == "the loom":
@@ -234,9 +235,11 @@ def test_title_and_beginning_of_a_long_text_are_those_written_or_are_not_handed_
         restore_state(kept, encode_state(made))
         ledger = open_ledger(tmp_path)
         ledger.start(asyncio.get_running_loop())
-        excerpt = Memory(Recorder(ledger, kept), Bounds(), Archive(text[:EXCERPT_CHARACTERS], True, title))
+        excerpt = Memory(
+            Recorder(ledger, kept, Signals()), Bounds(), Archive(text[:EXCERPT_CHARACTERS], True, title)
+        )
         assert bool((await excerpt.search("loom", 5, "/user/ada"))["results"]) is believed
-        whole = Memory(Recorder(ledger, kept), Bounds(), Archive(text, False, title))
+        whole = Memory(Recorder(ledger, kept, Signals()), Bounds(), Archive(text, False, title))
         if believed:
             assert (await whole.read("d1", "/user/ada"))["title"] == title
         else:
@@ -253,7 +256,7 @@ def test_whose_a_document_is_the_node_says_and_not_the_archive(tmp_path: Path) -
         ledger.start(asyncio.get_running_loop())
         archive = Archive("the loom")
         archive.hit |= {"owner": "operator", "scope": "shared", "seq": 99}
-        memory = Memory(Recorder(ledger, state()), Bounds(), archive)
+        memory = Memory(Recorder(ledger, state(), Signals()), Bounds(), archive)
         (hit,) = (await memory.search("loom", 5, "/user/ada"))["results"]
         assert (hit["owner"], hit["scope"], hit["seq"]) == ("/user/ada", "own", 1)
         await ledger.close()

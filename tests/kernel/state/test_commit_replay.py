@@ -14,6 +14,7 @@ from chain.entry.kinds import KINDS
 from chain.entry.record import encode_state_record
 from chain.errors import EntryError, ReplayError
 from kernel.errors import Invalid
+from kernel.signals import Signals
 from kernel.state.record_forms import DEEPEST, FORMS, SESSION, read_change
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
@@ -38,7 +39,7 @@ def test_every_kind_that_the_state_applies_has_a_form_of_fields_that_it_has() ->
 
 
 def recorder() -> Recorder:
-    return Recorder(MemoryLedger(), State(*LIMITS))  # type: ignore[arg-type]  # a twin
+    return Recorder(MemoryLedger(), State(*LIMITS), Signals())  # type: ignore[arg-type]  # a twin
 
 
 @pytest.mark.parametrize(

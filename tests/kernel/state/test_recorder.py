@@ -13,7 +13,8 @@ import kernel.state.recorder
 from chain.entry.draft import PREVIOUS, Draft, StateChange
 from chain.entry.reader import EntryRecord, read_records
 from chain.errors import EntryError, LedgerUnavailable
-from kernel.state.recorder import CALLS_PER_STEP, Recorder
+from kernel.signals import Signals
+from kernel.state.recorder import CALLS_PER_STEP, Recorder, Unrecorded
 from kernel.state.state import State
 from tests.kernel.twins.committed import JOURNAL, LIMITS, MemoryLedger, Ticket
 from tests.patience import HANG_S
@@ -64,7 +65,9 @@ def on_recorder(
 
     async def run() -> None:
         ledger = RefusingLedger()
-        recorder = Recorder(ledger, State(*LIMITS), unrecorded)  # type: ignore[arg-type]
+        signals = Signals()
+        signals.connect({Unrecorded: (lambda said: unrecorded(said.kinds, said.why),)})
+        recorder = Recorder(ledger, State(*LIMITS), signals)  # type: ignore[arg-type]
         await asyncio.wait_for(body(ledger, recorder), LIMIT_S)
 
     asyncio.run(run())
@@ -81,7 +84,7 @@ def test_two_thousand_that_wait_are_one_timer_and_try_nothing_until_it_is_of_use
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
         ledger.why = "no"
         for number in range(2000):
-            recorder.commit_later([draft(f"{number}")])
+            recorder.must([draft(f"{number}")])
             recorder.when_writable(number % 1000, lambda: None)
         before = ledger.looks
         await until(lambda: ledger.looks - before > 5)
@@ -100,11 +103,11 @@ def test_what_can_never_be_written_is_left_out_and_said_and_nobody_waits_behind_
 
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
         ledger.why = "no"
-        recorder.commit_later([draft("first")])
-        recorder.commit_later([draft("half a pair \ud800")])
-        recorder.commit_later([Draft("no.such_kind", {})])
-        recorder.commit_later([StateChange("pids", "x", b"")])
-        recorder.commit_later([draft("last")])
+        recorder.must([draft("first")])
+        recorder.must([draft("half a pair \ud800")])
+        recorder.must([Draft("no.such_kind", {})])
+        recorder.must([StateChange("pids", "x", b"")])
+        recorder.must([draft("last")])
         ledger.why = None
         await until(lambda: recorder.waiting == 0)
         kinds = ["message.refused", "no.such_kind", "state pids"]
@@ -122,7 +125,7 @@ def test_what_can_never_be_written_is_left_out_and_said_and_nobody_waits_behind_
 def test_records_that_were_one_unit_are_one_when_they_have_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
         ledger.why = "no"
-        recorder.commit_later([draft("cause"), draft("effect", cause=PREVIOUS)])
+        recorder.must([draft("cause"), draft("effect", cause=PREVIOUS)])
         ledger.why = None
         await until(lambda: recorder.waiting == 0)
         assert ledger.whys() == ["cause", "effect"] and recorder.unrecorded == 0
@@ -133,7 +136,7 @@ def test_records_that_were_one_unit_are_one_when_they_have_waited(monkeypatch: p
 def test_nothing_is_written_before_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
         ledger.why = "no"
-        recorder.commit_later([draft("exited")])
+        recorder.must([draft("exited")])
         ledger.why = None
         with pytest.raises(LedgerUnavailable, match="1 units of records wait"):
             recorder.commit([draft("started")])
@@ -182,7 +185,7 @@ def test_what_waits_goes_on_as_soon_as_the_disk_takes_records_again(
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
         monkeypatch.setattr(kernel.state.recorder, "RETRY_S", 3600.0)
         ledger.why = "no"
-        recorder.commit_later([draft("waits")])
+        recorder.must([draft("waits")])
         ledger.fault("no")
         assert recorder.waiting == 1
         ledger.why = None
@@ -198,8 +201,8 @@ def test_work_waits_until_all_that_happened_before_is_written(monkeypatch: pytes
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
         seen: list[list[str]] = []
         ledger.why = "no"
-        recorder.commit_later([draft("first")])
-        recorder.commit_later([draft("second")])
+        recorder.must([draft("first")])
+        recorder.must([draft("second")])
         recorder.when_writable("after", lambda: seen.append(ledger.whys()))
         ledger.why, ledger.room = None, 1
         await until(lambda: ledger.whys() == ["first"] and ledger.why is not None)
@@ -221,7 +224,7 @@ def test_what_happens_while_only_work_waits_is_written_at_once_and_holds_up_nobo
         ledger.why = "no"
         recorder.when_writable("work", lambda: None)
         ledger.why = None
-        recorder.commit_later([draft("happened")])
+        recorder.must([draft("happened")])
         recorder.commit([draft("asked")])
         assert ledger.whys() == ["happened", "asked"]
 

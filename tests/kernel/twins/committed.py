@@ -23,6 +23,7 @@ from chain.journal.journal import Journal
 from chain.journal.sequencer import Batch, Sequencer
 from chain.vectors.document import Document, encode_document
 from kernel.model.spec import ProcessSpec
+from kernel.signals import Signals
 from kernel.state.record_forms import FORMS, TABLES
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
@@ -77,7 +78,7 @@ class MemoryLedger:
 def check_run(run: list[list[Draft | StateChange]]) -> int:
     """Commit each unit of ``run``; how many were taken."""
     ledger = MemoryLedger()
-    recorder = Recorder(ledger, State(*LIMITS))  # type: ignore[arg-type]  # a twin
+    recorder = Recorder(ledger, State(*LIMITS), Signals())  # type: ignore[arg-type]  # a twin
     taken = 0
     for unit in run:
         before = ledger.next_seq, encode_state(recorder.state), ledger.disk.steps

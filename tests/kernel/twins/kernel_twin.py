@@ -352,9 +352,7 @@ async def kernel_twin(
     behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": recall_tokens})}
     archive = TwinArchive(directory)
     env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
-    recorder = Recorder(
-        ledger, state, lambda kinds, why: env.log("something could not be recorded", kinds=kinds, why=why)
-    )
+    recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
     pids, registry = open_pids(recorder), _registry(without)
     kernel = Kernel(recorder, pids, registry, *twins, signals=signals, env=env)

@@ -18,10 +18,17 @@ from kernel.model.address import is_below
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CELL_LOST, CRASH, KILLED, SHUTDOWN
 from kernel.process.live import LiveProcess, LiveTable
-from kernel.process.process_signals import AddressDown, PidsReserved, ProcessExited, ProcessRunning, SlotGoing
+from kernel.process.process_signals import (
+    AddressDown,
+    PidsReserved,
+    ProcessExited,
+    ProcessRunning,
+    SlotGoing,
+    SlotWritten,
+)
 from kernel.process.processes import Processes, open_pids
 from kernel.signals import Signals
-from kernel.state.recorder import Recorder
+from kernel.state.recorder import Recorder, Unrecorded
 from kernel.state.state import State
 
 
@@ -121,11 +128,11 @@ class Tree:
     """
 
     def __init__(self, bounds: Bounds | None = None, at_once: int = 1_000_000) -> None:
+        signals = Signals()
         self.journal, self.clock, self.live = Journal(), HandClock(), LiveTable()
         self.state = State(100, 10_000)
-        recorder = self.recorder = Recorder(self.journal, self.state)  # type: ignore[arg-type]  # a twin
+        recorder = self.recorder = Recorder(self.journal, self.state, signals)  # type: ignore[arg-type]  # a twin
         self.bounds = bounds or Bounds()
-        signals = Signals()
         self.processes = Processes(
             recorder, self.live, open_pids(recorder), self, self.bounds, signals, clock=self.clock
         )
@@ -138,6 +145,8 @@ class Tree:
         self.ended: list[tuple[str, int, str]] = []
         signals.connect(
             {
+                Unrecorded: (),
+                SlotWritten: (),
                 ProcessRunning: (),
                 ProcessExited: (self._exited, self.processes.exited),
                 AddressDown: (),

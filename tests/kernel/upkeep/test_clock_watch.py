@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from chain.entry.reader import EntryRecord, read_records
+from kernel.signals import Signals
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
 from kernel.upkeep.clock_watch import JUMP_US, ClockWatch
@@ -18,7 +19,7 @@ from tests.kernel.twins.kernel_twin import Twin
 def test_a_jump_is_said_once_and_its_end_once() -> None:
     ledger, told = MemoryLedger(), []
     ahead = iter((0, JUMP_US, 3600_000_000, 3599_000_000, 1800_000_000, 1799_000_000, 1, 0, -JUMP_US - 1))
-    recorder = Recorder(ledger, State(*LIMITS))  # type: ignore[arg-type]  # a twin
+    recorder = Recorder(ledger, State(*LIMITS), Signals())  # type: ignore[arg-type]  # a twin
     watch = ClockWatch(lambda: next(ahead), recorder, lambda event, **fields: told.append(fields["ahead_s"]))
     for _ in range(9):
         watch.look()

@@ -15,6 +15,7 @@ import weftos.helpers.compaction
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import StateChange
 from kernel.helper.helper import HelperLost
+from kernel.signals import Signals
 from kernel.state.record_forms import ERASING
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
@@ -181,7 +182,7 @@ def test_erasing_goes_through_every_file_and_ends_when_nothing_is_left(tmp_path:
     async def run() -> None:
         real = open_ledger(tmp_path)
         real.start(asyncio.get_running_loop())
-        recorder = Recorder(real, State(10, 1000))
+        recorder = Recorder(real, State(10, 1000), Signals())
         ledger, log = TwinLedger(), Log()
         rebuilt: list[str] = []
 
