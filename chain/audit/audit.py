@@ -83,6 +83,10 @@ class Held:
         self.blamed = blamed
         self.time_before_us = time_before_us
 
+    def disbelieve(self, claimed: bytes) -> None:
+        """Those behind it say that its hash is another."""
+        self.hash, self.blamed = claimed, True
+
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
@@ -351,7 +355,7 @@ class Audit:
                 if not held.blamed:
                     self._add(held.seq, "hash", held.where, claimed.hex(), held.hash.hex())
                     self.counters.disbelieve(held.time_before_us)
-                held.hash, held.blamed = claimed, True
+                held.disbelieve(claimed)
         self._grow(held.hash)
         self._settle_head(held)
         return blame_follower

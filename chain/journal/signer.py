@@ -38,6 +38,7 @@ class Signer:
         slots: HeadSlots,
         on_signed: Callable[[bytes], None],
         on_refused: Callable[[str], None],
+        on_fault: Callable[[str | None], None],
     ) -> None:
         self._keys = keys
         self._slots = slots
@@ -50,7 +51,7 @@ class Signer:
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="ledger-signer", daemon=True)
         self.fault: str | None = None
-        self.on_fault: Callable[[str | None], None] = lambda why: None
+        self._on_fault = on_fault
 
     def start(self, size: int, nodes: tuple[bytes, ...], note: bytes = b"") -> None:
         """Begin, behind a verified tree of ``size`` leaves. ``note``: its head, when it lacks the second line."""
@@ -115,4 +116,4 @@ class Signer:
         """That this is the fault now, None for none."""
         before, self.fault = self.fault, fault
         if before != fault:
-            self.on_fault(fault)
+            self._on_fault(fault)

@@ -142,9 +142,13 @@ class Ledger:
             self._reserve,
             retry_s,
         )
-        self._signer = Signer(keys, slots, partial(self._post, self._signed), self._writer.refuse)
-        self._signer.on_fault = partial(self._post, partial(self._tell_fault, "heads"))
-        publisher.on_fault = partial(self._post, partial(self._tell_fault, "published"))
+        self._signer = Signer(
+            keys,
+            slots,
+            partial(self._post, self._signed),
+            self._writer.refuse,
+            partial(self._post, partial(self._tell_fault, "heads")),
+        )
 
     @classmethod
     def open(
@@ -211,7 +215,7 @@ class Ledger:
         self._signer.start(self._size, self._nodes, unsigned)
         if self.full_note:
             self._publisher.signed(self.full_note)
-        self._publisher.start()
+        self._publisher.start(partial(self._post, partial(self._tell_fault, "published")))
         if self._pending:
             self._wake_soon()
 

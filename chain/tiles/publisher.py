@@ -44,7 +44,7 @@ class Publisher:
     """Publishes into ``directory``. ``read_from(seq)`` reads entries from the journal, from ``seq`` on.
 
     ``published`` is called on this thread with the size of each new checkpoint. ``fault`` says why the last attempt
-    failed, whatever it was; it is tried again. ``on_fault`` is told, on this thread, when that changes. Raises
+    failed, whatever it was; it is tried again. Who starts it is told, on this thread, when that changes. Raises
     TileError, NoteError, OSError when what is there cannot be gone on from.
     """
 
@@ -78,11 +78,12 @@ class Publisher:
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="ledger-publisher", daemon=True)
         self.fault: str | None = None
-        self.on_fault: Callable[[str | None], None] = lambda why: None
+        self._on_fault: Callable[[str | None], None] = lambda why: None
         self._exclusive = threading.Lock()
         self._clear()
 
-    def start(self) -> None:
+    def start(self, on_fault: Callable[[str | None], None]) -> None:
+        self._on_fault = on_fault
         self._thread.start()
 
     def vkeys(self, text: bytes) -> None:
@@ -137,7 +138,7 @@ class Publisher:
         """That this is the fault now, None for none."""
         before, self.fault = self.fault, fault
         if before != fault:
-            self.on_fault(fault)
+            self._on_fault(fault)
 
     def _serve(self) -> None:
         last, pause = float("-inf"), self._publish_s

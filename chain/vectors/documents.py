@@ -46,6 +46,10 @@ class Documents:
         self._everything = True
         self.skipped = 0
 
+    def skip(self) -> None:
+        """Count a document that cannot be read, or has no place."""
+        self.skipped += 1
+
     def clear(self) -> None:
         """Take all out: what follows is all there is."""
         self._run("DELETE FROM documents", ())
@@ -89,7 +93,7 @@ class Documents:
         try:
             return decode_document(record.key, record.value)
         except DocumentError:
-            self.skipped += 1
+            self.skip()
             return None
 
 

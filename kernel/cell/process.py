@@ -82,14 +82,10 @@ class CellProcess:
         self._queue.clear()
         if self._sys is not None:
             self._sys.end("the process is stopped")
-        self._steps.on_idle = self._confirm
-        if self._steps.tasks:
-            self._steps.cancel()
-        else:
-            self._confirm()
+        self._steps.cancel()
+        self._steps.when_idle(self._confirm)
 
     def _confirm(self) -> None:
-        self._steps.on_idle = None
         self._send(["stopped", self.pid])
         self._gone(self.pid)
 

@@ -21,16 +21,13 @@ _CURRENT: ContextVar[Steps | None] = ContextVar("weftos_steps", default=None)
 
 
 class Steps:
-    """The running coroutines of one process. ``running`` is the slot: ``running[0]`` is the PID that runs.
-
-    ``on_idle``, when set, is called each time the last task has ended.
-    """
+    """The running coroutines of one process. ``running`` is the slot: ``running[0]`` is the PID that runs."""
 
     def __init__(self, pid: int, running: memoryview) -> None:
         self.pid = pid
         self.running = running
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.on_idle: Callable[[], None] | None = None
+        self._idle: Callable[[], None] | None = None
 
     def run(self, call: Callable[[], T]) -> T:
         """A plain call as a step of this process."""
@@ -54,8 +51,14 @@ class Steps:
 
     def forget(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
-        if not self.tasks and self.on_idle is not None:
-            self.on_idle()
+        if not self.tasks and self._idle is not None:
+            self.when_idle(self._idle)
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """Make ``call`` once, when no task is left."""
+        self._idle = call if self.tasks else None
+        if not self.tasks:
+            call()
 
 
 class SteppedCoroutine(Coroutine[Any, Any, Any]):

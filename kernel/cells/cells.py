@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from kernel.cell.link.frames import FrameError, TamperedLink
-from kernel.cell.link.lease import NodeLease
 from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_door import Door, Visitor
 from kernel.cells.cell_entrance import Entrance
@@ -212,13 +211,11 @@ class Cells:
     def _admit(self, name: str, visitor: Visitor) -> None:
         """A visitor has shown the cell's token."""
         cell = self._cells[name]
-        cell.visitor = visitor
+        cell.admit(visitor)
         self._starting.discard(name)
         visitor.link.hand_over(
             functools.partial(self._received, cell), functools.partial(self._link_closed, cell)
         )
-        if self.remote:
-            cell.lease = NodeLease(self._limits.lease_s, asyncio.get_running_loop().time())
         cell.send(["welcome", None if cell.slot.path is None else str(cell.slot.path)])
         cell.port.connect()
         self._pump()
@@ -228,7 +225,7 @@ class Cells:
     def _received(self, cell: StartedCell, frame: Any) -> None:
         match frame:
             case ["pong"]:
-                cell.pinged_at = None
+                cell.pong()
             case ["beat", int() as number, int() as running] if cell.lease and isinstance(
                 cell.slot, ToldSlot
             ):
@@ -254,8 +251,7 @@ class Cells:
             if cell.visitor is None:
                 continue
             if cell.pinged_at is None:
-                cell.pinged_at = now
-                cell.send(["ping"])
+                cell.ping(now)
             elif now - cell.pinged_at > self._limits.hang_s:
                 self.lose(cell, f"it did not answer for {self._limits.hang_s:g} s")
         loop.call_later(self._limits.hang_s / 4, self._watch)

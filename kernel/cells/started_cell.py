@@ -37,10 +37,26 @@ class StartedCell:
         self.gone = False
         self.pinged_at: float | None = None
         self._cells = cells
+        self._limits = limits
 
     @property
     def os_pid(self) -> int:
         return self.visitor.os_pid if self.visitor else 0
+
+    def admit(self, visitor: Visitor) -> None:
+        """A visitor has shown its token."""
+        self.visitor = visitor
+        if self._cells.remote:
+            self.lease = NodeLease(self._limits.lease_s, asyncio.get_running_loop().time())
+
+    def pong(self) -> None:
+        """It has answered."""
+        self.pinged_at = None
+
+    def ping(self, now_s: float) -> None:
+        """Ask whether it is there."""
+        self.pinged_at = now_s
+        self.send(["ping"])
 
     def send(self, frame: list[Any]) -> None:
         if self.visitor is not None:

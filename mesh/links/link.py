@@ -46,6 +46,10 @@ class Link:
         self._held: deque[bytes] = deque()
         self._pumping = False
 
+    def admit(self, origin: str) -> None:
+        """It is the one link with ``origin`` from now on."""
+        self.open, self.origin = True, origin
+
     @property
     def name(self) -> str:
         """What to call the other side in a message: its origin once proved, else where it was called."""

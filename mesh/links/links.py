@@ -260,7 +260,7 @@ class Links:
         self._half_open.leave(link)
         if (target := self._targets.get(peer.origin)) is not None:
             target.failures = 0
-        link.open, link.origin = True, peer.origin
+        link.admit(peer.origin)
         old = self._up.get(peer.origin)
         self._up[peer.origin] = link
         if old is not None:

@@ -261,7 +261,7 @@ class MemoryIndex:
         for document in documents:
             held = self._catalog.add(document)
             if held is None:
-                self._archive.documents.skipped += 1
+                self._archive.documents.skip()
                 continue
             self._bm25.add(held.place, document.searched)
             added.append((held, document.searched))

@@ -93,6 +93,10 @@ class FrameDecoder:
         self._max_values = max_values
         self._buffer = bytearray()
 
+    def widen(self) -> None:
+        """Take frames of the full size from now on."""
+        self.max_frame_bytes = MAX_FRAME_BYTES
+
     def feed(self, data: bytes) -> Iterator[Any]:
         buffer = self._buffer
         buffer += data
@@ -222,7 +226,7 @@ class FrameLink(asyncio.Protocol):
         """The peer has shown who it is: its next frames go to ``on_frame``, and may have the full size."""
         self._on_frame = on_frame
         self._on_close = on_close
-        self._decoder.max_frame_bytes = MAX_FRAME_BYTES
+        self._decoder.widen()
 
     @property
     def closed(self) -> bool:

@@ -106,8 +106,9 @@ def test_idle_is_told_when_the_last_task_has_ended_and_not_before() -> None:
             asyncio.get_running_loop().create_task(child())
 
         steps = Steps(7, slot.running)
-        steps.on_idle = lambda: told.append(len(steps.tasks))
-        await steps.create_task(parent())
+        begun = steps.create_task(parent())
+        steps.when_idle(lambda: told.append(len(steps.tasks)))
+        await begun
         await nap()
         assert told == []
         release.set()
