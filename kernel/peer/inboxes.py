@@ -22,12 +22,12 @@ from kernel.errors import Busy, KernelError, NotFound, Refused, Unavailable
 from kernel.message.letters import MAX_WAITING, Letter, channel_rights, read_letter
 from kernel.message.mail import Outgoing
 from kernel.peer.outboxes import Way, acknowledgement
-from kernel.rate import Bucket
 from kernel.state.crossings import decision_record, forgetting_record
 from kernel.state.state import Mail
 from kernel.values import clean, cut_bytes, sha256_hex
-from mesh.delivery.delivery import Again, Answer, Inbox, Message, New
+from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Inbox, Message, New
 from mesh.identity.peers import Peer
+from mesh.rate import Bucket
 
 Replied = Callable[[str, str, str], tuple[list[Draft], Callable[[], None]]]
 
@@ -66,6 +66,7 @@ class Inboxes:
         self._spoilt: set[str] = set()
         self._refusals: dict[str, Bucket] = {}
         self._sessions: dict[str, set[tuple[str, str]]] = {}
+        self._repeats: dict[str, set[Answer]] = {}
 
     def receive(self, peer: Peer, message: Message) -> None:
         """Take a message, once. Raises :class:`DeliveryError`, :class:`Refused` or :class:`Unavailable` when the link
@@ -74,9 +75,27 @@ class Inboxes:
         inbox = self._inbox(peer.origin)
         match inbox.receive(message):
             case Again(answer):
-                self._way.after.do(lambda: self._way.send(peer.origin, answer.op()))
+                self._repeat(peer.origin, answer)
             case New():
                 self._decide(peer, inbox, message)
+
+    def _repeat(self, origin: str, answer: Answer) -> None:
+        """Give an answer once more, behind those that wait for the disk; asked for again meanwhile, it is given once.
+
+        Raises :class:`Unavailable` when more of them wait than any correct sender asks for.
+        """
+        waiting = self._repeats.setdefault(origin, set())
+        if answer in waiting:
+            return
+        if len(waiting) >= MAX_OPEN:
+            raise Unavailable(f"{len(waiting)} answers to your node wait for the disk")
+        waiting.add(answer)
+
+        def give() -> None:
+            waiting.discard(answer)
+            self._way.send(origin, answer.op())
+
+        self._way.after.do(give)
 
     def _inbox(self, origin: str) -> Inbox:
         inbox = self._boxes.get(origin)

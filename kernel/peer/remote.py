@@ -33,7 +33,6 @@ from kernel.peer.outboxes import Outboxes, Way, must_peer
 from kernel.peer.remote_calls import NOCONNECTION, RemoteCalls
 from kernel.process.live import LiveTable
 from kernel.process.processes import Processes
-from kernel.rate import Bucket
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.state import Mail, Turn
@@ -45,6 +44,7 @@ from mesh.gossip.heads import HeadConflict
 from mesh.identity.identity import PeerIdentity
 from mesh.identity.peers import Peer
 from mesh.membership.membership import PeerState
+from mesh.rate import Bucket
 
 TICK_S = 0.25
 HEAD_ENTRY_S = 60.0
