@@ -113,7 +113,7 @@ class Kernel:
                 self.live,
                 env.bounds,
                 lambda: self.registry.effects,
-                lambda reply_to, status, reply: self.tool_calls.replied(reply_to, status, reply),
+                lambda question, status, reply: self.tool_calls.replied(question, status, reply),
                 self.watchers.ended,
             )
         )
@@ -372,7 +372,7 @@ class Kernel:
         """The records that hand over the answer to ``mail``: to an ask of this node, or to another node."""
         if "@" in mail.reply_to:
             return self.remote.reply(mail, status, reply, seq)
-        return self.tool_calls.replied(mail.reply_to, status, reply)
+        return self.tool_calls.replied(mail, status, reply)
 
     def _settle_message(self, message: str) -> list[Draft]:
         turn = self.state.turns.get(turn_id(message))
@@ -405,7 +405,7 @@ class Kernel:
         if "@" in mail.reply_to:
             self.remote.reply_dead(mail, letter.why)
         elif mail.reply_to:
-            records, after = self.tool_calls.replied(mail.reply_to, "error", f"dead letter: {letter.why}")
+            records, after = self.tool_calls.replied(mail, "error", f"dead letter: {letter.why}")
             self.recorder.commit_later(records, after)
 
     def _forget_counters(self) -> None:

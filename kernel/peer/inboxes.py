@@ -29,7 +29,7 @@ from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Inbox, Message, New
 from mesh.identity.peers import Peer
 from mesh.rate import Bucket
 
-Replied = Callable[[str, str, str], tuple[list[Draft], Callable[[], None]]]
+Replied = Callable[[Mail, str, str], tuple[list[Draft], Callable[[], None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class Inboxes:
         unsettled = self._state.crossings.find(question.id) is not None
         if unsettled:  # whoever answers it has it
             records.insert(0, acknowledgement(question))
-        ended, after = self._local.replied(question.reply_to, letter.status, text)
+        ended, after = self._local.replied(question, letter.status, text)
         records += ended
 
         def durable() -> None:

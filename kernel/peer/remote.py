@@ -58,7 +58,7 @@ LOST_AT_ONCE = (
 class RemoteParts:
     """What the node's own parts are to :class:`Remote`.
 
-    ``effects()`` says of each tool there is which it has; ``replied(reply_to, status, reply)`` ends an ask of this
+    ``effects()`` says of each tool there is which it has; ``replied(question, status, reply)`` ends an ask of this
     node; ``ended(message, end)`` tells whoever watches a message.
     """
 
@@ -312,7 +312,7 @@ class Remote:
             return
         body = {"id": ident, "peer": question.peer, "why": words}
         draft = Draft("message.unanswered", body, 0, ident, question.trace, question.seq)
-        records, after = self._parts.replied(question.reply_to, "error", words)
+        records, after = self._parts.replied(question, "error", words)
         self._recorder.commit_later([draft, *records], after)
 
     def _forget(self, peer: Peer, why: str) -> None:

@@ -454,27 +454,37 @@ class ToolCalls:
         )
 
     def _reply_late(self, key: tuple[str, str], why: str) -> None:
+        turn = self._state.turns.get(key[0])
+        call = turn.calls.get(key[1]) if turn is not None else None
+        if turn is None or call is None or call.outcome is not None:
+            return
+        records, after = self._asked_ended(turn, call, "timeout", why)
         try:
-            records, after = self.replied(call_id(*key), "timeout", why)
-            if records:
-                self._recorder.commit(records)
+            self._recorder.commit(records)
         except LedgerUnavailable:
             self._recorder.when_writable(("late", *key), lambda: self._reply_late(key, why))
             return
         after()
 
-    def replied(self, reply_to: str, status: str, reply: str) -> tuple[list[Draft], Callable[[], None]]:
-        """The end of an ``ask``: the records that say so, and what to do once they are written."""
-        ident, _, ordinal = reply_to.partition(":")
+    def replied(self, question: Mail, status: str, reply: str) -> tuple[list[Draft], Callable[[], None]]:
+        """The end of the ``ask`` that sent ``question``: the records that say so, and what to do once they are written.
+        Nothing when nobody waits for it any more: an ask that was forgotten has left its place to another call, which
+        is younger than the question and has an outcome of its own.
+        """
+        ident, _, ordinal = question.reply_to.partition(":")
         turn = self._state.turns.get(ident)
         call = turn.calls.get(ordinal) if turn is not None else None
-        if turn is None or call is None or call.outcome is not None:
+        if turn is None or call is None or call.outcome is not None or question.seq < call.seq:
             return [], lambda: None
-        status = status if status in ("ok", "timeout") else "error"
+        return self._asked_ended(turn, call, status if status == "ok" else "error", reply)
+
+    def _asked_ended(
+        self, turn: Turn, call: Call, status: str, reply: str
+    ) -> tuple[list[Draft], Callable[[], None]]:
         outcome = self._outcome(status, reply, call.attempt)
 
         def after() -> None:
-            self._attempts.stop_waiting(turn.id, ordinal)
+            self._attempts.stop_waiting(turn.id, call.ordinal)
             self._answer(turn, call)
 
         return [self._site_of(turn, call).outcome(outcome, call.intent_seq)], after
