@@ -133,7 +133,9 @@ class Kernel:
         self.turns.settle = self._settle
         self.turns.left_to = self.remote.left_to
         self.turns.drained = self.processes.drained
-        self.divergences = Divergences(recorder, self.live, self.post.bury, self._settle, self.turns.pump)
+        self.divergences = Divergences(
+            recorder, self.live, self.post.bury, self._settle, self.turns.pump, self.tool_calls.under_way
+        )
         self.processes.on_running = self.turns.pump
         self.processes.on_exit = self._exited
         self.processes.bury = self.post.bury_all

@@ -547,6 +547,10 @@ class ToolCalls:
         except LedgerUnavailable:
             self._recorder.when_writable(("call", turn.id, call.ordinal), lambda: self._retry(turn, call))
 
+    def under_way(self, turn: str, ordinal: str) -> bool:
+        """Whether an attempt at that call is, handed over or not."""
+        return self._attempts.get(turn, ordinal) is not None
+
     # -- the end of a turn ---------------------------------------------------------------------------------------
 
     def settle(self, turn: Turn) -> list[Draft]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellCall
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessState
-from kernel.worker.workers import WorkerResult
+from kernel.worker.workers import WorkerCall, WorkerResult
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin
@@ -211,6 +212,33 @@ def test_what_is_in_doubt_must_be_decided_before_it_can_be_forgotten(tmp_path: P
         with pytest.raises(Refused, match=r"call 0\.0 \(pay\) of t\d+ has no outcome yet"):
             await twin.kernel.divergences.decide(at.turn, "accept", "operator:0")
         assert twin.kernel.state.doubts()
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_a_call_that_was_never_begun_can_be_forgotten_and_one_that_may_begin_cannot(tmp_path: Path) -> None:
+    async def never(call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def before(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        twin.workers.look = never  # type: ignore[method-assign]  # what its file holds is not known yet
+        at = await twin.delivery()
+        twin.ask_tool(at, "file_write", {"path": "a", "content": "one"})
+        twin.crash(at)
+        twin.ask_tool(await twin.delivery(), "file_write", {"path": "a", "content": "two"})
+        with pytest.raises(Refused, match=r"call 0\.0 \(file_write\) of t\d+ has no outcome yet"):
+            await twin.kernel.divergences.decide(at.turn, "accept", "operator:0")
+
+    async def after(twin: Twin) -> None:
+        [row] = twin.kernel.divergences.rows()
+        await twin.kernel.divergences.decide(row["id"], "accept", "operator:0")
+        at = await twin.delivery()
+        assert (await twin.call_tool(at, "file_write", {"path": "a", "content": "two"}))["status"] == "ok"
+        assert [json.loads(call.arguments)["content"] for call in twin.workers.calls] == ["two"]
 
     on_twin(tmp_path, before)
     on_twin(tmp_path, after)
