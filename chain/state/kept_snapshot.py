@@ -10,7 +10,9 @@ from chain.disk import Disk
 from chain.errors import LedgerUnavailable
 from chain.keys.keys import Keys
 from chain.state.binding import snapshot_note
-from chain.state.snapshot import Snapshot, place_snapshot, read_signed, sign_snapshot
+from chain.state.snapshot import Snapshot, place_snapshot, read_signed, sign_snapshot, snapshot_digest
+
+_CHANGED = "the snapshot is not the one that the node has signed: it was changed"
 
 
 class KeptSnapshot:
@@ -32,6 +34,8 @@ class KeptSnapshot:
         try:
             await asyncio.to_thread(place_snapshot, self._directory, self._disk, digest, note)
         except OSError as error:
+            if await asyncio.to_thread(self._is_there, digest):  # it has the name, and what came after that failed
+                self._group, self.digest = group, digest
             raise LedgerUnavailable(f"the snapshot cannot be put in its place: {error}") from error
         self._group, self.digest = group, digest
 
@@ -39,6 +43,8 @@ class KeptSnapshot:
         """Sign the present one, if there is one. Raises LedgerUnavailable."""
         if not self.digest:
             return
+        if not await asyncio.to_thread(self._is_there, self.digest):  # the keys that signed what is there must not go
+            raise LedgerUnavailable(_CHANGED)
         note = snapshot_note(keys, self._group, self.digest)
         try:
             await asyncio.to_thread(sign_snapshot, self._directory, self._disk, self.digest, note)
@@ -49,5 +55,12 @@ class KeptSnapshot:
         """The present one. Raises LedgerUnavailable when it is not the one that was signed, OSError, DamageError."""
         found = read_signed(self._directory, self._disk)
         if (found.digest if found else b"") != self.digest:
-            raise LedgerUnavailable("the snapshot is not the one that the node has signed: it was changed")
+            raise LedgerUnavailable(_CHANGED)
         return found.snapshot if found else None
+
+    def _is_there(self, digest: bytes) -> bool:
+        """Whether the snapshot in its place says that it has ``digest``."""
+        try:
+            return snapshot_digest(self._directory, self._disk) == digest
+        except OSError:
+            return False
