@@ -104,7 +104,7 @@ def adopt_keys(data: Path, keys: Keys, disk: Disk) -> None:
         disk.rename(data / name, data / KEYS)
     rests = [data / rest for rest in (OLD, NEXT, STAGING) if (data / rest).is_dir()]
     if rests:
-        disk.sync_directory(data)  # both names, also those of a start that was killed, before any key is destroyed
+        disk.sync_directory(data)  # the names, also those that a killed start gave, before any key goes
     for rest in rests:
         _destroy(rest, disk)
 

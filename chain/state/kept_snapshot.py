@@ -34,16 +34,18 @@ class KeptSnapshot:
         try:
             await asyncio.to_thread(place_snapshot, self._directory, self._disk, digest, note)
         except OSError as error:
-            if await asyncio.to_thread(self._is_there, digest):  # it has the name, and what came after that failed
+            if await asyncio.to_thread(self._is_there, digest):  # what failed came after it had the name
                 self._group, self.digest = group, digest
             raise LedgerUnavailable(f"the snapshot cannot be put in its place: {error}") from error
         self._group, self.digest = group, digest
 
     async def sign(self, keys: Sequence[Keys]) -> None:
-        """Sign the present one, if there is one. Raises LedgerUnavailable."""
+        """Sign the present one, if there is one. Raises LedgerUnavailable; also when another is there, whose keys are
+        still needed.
+        """
         if not self.digest:
             return
-        if not await asyncio.to_thread(self._is_there, self.digest):  # the keys that signed what is there must not go
+        if not await asyncio.to_thread(self._is_there, self.digest):
             raise LedgerUnavailable(_CHANGED)
         note = snapshot_note(keys, self._group, self.digest)
         try:

@@ -191,7 +191,7 @@ def read_signed(directory: Path, disk: Disk) -> SignedSnapshot | None:
 
 
 def snapshot_digest(directory: Path, disk: Disk) -> bytes:
-    """What the snapshot in ``directory`` says at its end that its digest is; nothing of it is checked. Raises OSError."""
+    """What the snapshot in ``directory`` says at its end that its digest is; nothing is checked. Raises OSError."""
     path = directory / SNAPSHOT_FILE
     return disk.read_at(path, max(0, disk.size(path) - _DIGEST_BYTES), _DIGEST_BYTES)
 

@@ -27,12 +27,16 @@ def erase_bodies(directory: Path, disk: Disk, ranges: Ranges) -> int:
     Nobody may write body files meanwhile. Raises TileError, OSError.
     """
     count = 0
+    touched: set[Path] = set()
     for bundle, wanted in _bundles(ranges).items():
-        _clear(directory, disk, bundle)
+        touched |= _clear(directory, disk, bundle)
         for path, first, end in _files(directory, disk, bundle):
             here = [place - first for place in wanted if first <= place < end]
             if here:
                 count += _rewrite(directory, path, disk, here, end - first)
+                touched.add((directory / path).parent)  # even if another run, which was killed, has done it
+    for folder in sorted(touched):
+        disk.sync_directory(folder)
     return count
 
 
@@ -57,13 +61,15 @@ def _files(directory: Path, disk: Disk, bundle: int) -> list[tuple[str, int, int
     return found
 
 
-def _clear(directory: Path, disk: Disk, bundle: int) -> None:
-    """Remove what a publication that broke off has left unfinished of a bundle: it holds bodies too."""
+def _clear(directory: Path, disk: Disk, bundle: int) -> set[Path]:
+    """Remove what a publication that broke off has left unfinished of a bundle: it holds bodies too. From where."""
     whole = directory / body_file(bundle)
     pieces = whole.with_name(f"{whole.name}.p")
     left = [whole.parent / name for name in disk.names(whole.parent) if name == whole.name + _NEW]
-    for path in [*left, *(pieces / name for name in disk.names(pieces) if name.endswith(_NEW))]:
+    left += [pieces / name for name in disk.names(pieces) if name.endswith(_NEW)]
+    for path in left:
         disk.remove(path)
+    return {path.parent for path in left}
 
 
 def _rewrite(directory: Path, name: str, disk: Disk, places: Collection[int], count: int) -> int:
@@ -73,23 +79,19 @@ def _rewrite(directory: Path, name: str, disk: Disk, places: Collection[int], co
     if len(bodies) != count:
         raise TileError(name, f"holds {len(bodies)} bodies, not {count}")
     present = [place for place in places if bodies[place]]
+    if not present:
+        return 0
     for place in present:
         bodies[place] = b""
-    if present:
-        _replace(path, disk, b"".join(_LENGTH.pack(len(body)) + body for body in bodies))
-    disk.sync_directory(path.parent)  # also for one who was killed before this
-    return len(present)
-
-
-def _replace(path: Path, disk: Disk, data: bytes) -> None:
     new = path.with_name(path.name + _NEW)
     handle = disk.create(new)
     try:
-        disk.write(handle, 0, data)
+        disk.write(handle, 0, b"".join(_LENGTH.pack(len(body)) + body for body in bodies))
         disk.sync(handle)
     finally:
         disk.close(handle)
     disk.rename(new, path)
+    return len(present)
 
 
 def _split(data: bytes, name: str) -> list[bytes]:

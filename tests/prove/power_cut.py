@@ -3,8 +3,8 @@ promised before the cut.
 
 The ledger is the real one, over a disk that records (:mod:`tests.prove.recorded_disk`). It appends from several
 callers, rolls segments, stores heads, publishes, stands a snapshot in the place of segments and drops them, changes its
-keys, meets a failing sync, erases bodies, stops cleanly; and it starts again on what a crash has torn, and on what a kill
-has left unsynced. Of the ledgers that are recovered, each tenth goes on: it commits, publishes and stops.
+keys, meets a failing sync, erases bodies, stops cleanly; and it starts again on what a crash has torn, and on what a
+kill has left unsynced. Of the ledgers that are recovered, each tenth goes on: it commits, publishes and stops.
 
     python -m tests.prove.power_cut [--quick] [--seed SEED]
 """
