@@ -122,7 +122,7 @@ class Kernel:
         turn_parts = TurnParts(self.post.bury, self._replies.put, settlement.of_turn, self.remote.left_to)
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.divergences = Divergences(
-            recorder, self.live, self.post.bury, settlement.of_turn, self.turns.pump
+            recorder, self.live, self.post.bury, settlement.of_turn, self.turns.pump, attempts.under_way
         )
         now_us = recorder.ledger.now_us
         node_tools = NodeTools(

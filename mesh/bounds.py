@@ -37,6 +37,16 @@ class MeshBounds:
     """Between two signs of life on an idle link."""
     lost_after_s: float = 5.0
     """Silence after which a peer counts as lost."""
+    links: int = 100
+    """With one peer, one after the other, as fast as it likes; each is told to the kernel, and recorded there."""
+    links_per_s: float = 1.0
+    """With one peer in the long run."""
+    key_changes: int = 400
+    """Signatures that one address may have verified at once, in the hellos of nodes that were not met before."""
+    key_changes_per_s: float = 20.0
+    """The same, in the long run."""
+    addresses: int = 1024
+    """Of which that is counted; the one that came longest ago is forgotten."""
 
 
 DEFAULT_BOUNDS = MeshBounds()

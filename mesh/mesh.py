@@ -44,12 +44,19 @@ from mesh.errors import (
     TokenRefused,
     TransportError,
 )
-from mesh.gossip.adverts import Advert, AdvertTable, ProcessAdvert, make_advert, read_advert
+from mesh.gossip.adverts import (
+    MAX_ADVERT_BYTES,
+    Advert,
+    AdvertTable,
+    ProcessAdvert,
+    make_advert,
+    read_advert,
+)
 from mesh.gossip.events import MeshEvents
 from mesh.gossip.head_exchange import OPS as HEAD_OPS
 from mesh.gossip.head_exchange import HeadExchange
 from mesh.gossip.heads import HeadConflict, PeerHeads
-from mesh.identity.identity import Identity, PeerIdentity, check_hello
+from mesh.identity.identity import Before, Identity, PeerIdentity, check_hello
 from mesh.identity.known_keys import KnownKeys
 from mesh.identity.peers import AllowList, Peer, PeerStore
 from mesh.identity.tokens import JoinClaim, JoinToken, TokenStore
@@ -57,6 +64,8 @@ from mesh.links.transport import Dial, Transport
 from mesh.membership.membership import Member, PeerEvent, advance
 
 PUBLISH_S = 1.0
+ADVERT_EVERY_S = PUBLISH_S / 2
+"""How often those of one peer are read: a long one takes many milliseconds. Of those between the last one counts."""
 ADVERT_SLICE = 100
 MAX_OP_VALUES = 4_096
 """In one op; what is long in one (a message, an advert) is packed once more, as bytes. A spawn has 150."""
@@ -105,6 +114,8 @@ class Mesh:
         self._identities: dict[str, PeerIdentity] = {}
         self._members: dict[str, Member] = {}
         self._adverts = AdvertTable()
+        self._unread: dict[str, tuple[PeerIdentity, bytes]] = {}
+        self._advert_read_at: dict[str, float] = {}
         self._version = 0
         self._made: dict[bool, bytes] = {}
         self._head_note = b""
@@ -384,7 +395,7 @@ class Mesh:
         if not isinstance(op, dict) or not isinstance(op.get("op"), str):
             self._fault(origin, "an op that is no map with the key op")
         elif op["op"] == "advert":
-            self._take_advert(identity, op.get("advert"))
+            self._keep_advert(identity, op.get("advert"))
         elif op["op"] == "hello":
             self._take_hello(identity, op.get("hello"))
         elif op["op"] in HEAD_OPS:
@@ -410,7 +421,8 @@ class Mesh:
         try:
             if not isinstance(data, bytes):
                 raise HelloError("form", "not bytes")
-            now = check_hello(data, peer.noise)
+            shown = Before(lambda origin: peer.chain if origin == peer.origin else ())
+            now = check_hello(data, peer.noise, shown)
             if (now.origin, now.boot) != (peer.origin, peer.boot):
                 raise HelloError("origin", f"{peer.origin} shows the hello of {now.origin}, boot {now.boot}")
             self._known.check(now)
@@ -419,10 +431,30 @@ class Mesh:
             return
         self._meet(now)
 
-    def _take_advert(self, peer: PeerIdentity, data: object) -> None:
+    def _keep_advert(self, peer: PeerIdentity, data: object) -> None:
+        """An advert, to be read when it is this peer's turn again, unless another one has come by then."""
+        if not isinstance(data, bytes):
+            self._events.on_refused(peer.origin, f"advert from {peer.origin} is not bytes")
+            return
+        if len(data) > MAX_ADVERT_BYTES:
+            why = f"advert from {peer.origin} of {len(data)} bytes, the limit is {MAX_ADVERT_BYTES}"
+            self._events.on_refused(peer.origin, why)
+            return
+        waits = peer.origin in self._unread
+        self._unread[peer.origin] = peer, data
+        if not waits:
+            due_s = self._advert_read_at.get(peer.origin, float("-inf")) + ADVERT_EVERY_S
+            if due_s <= self._loop.time():
+                self._take_advert(peer.origin)
+            else:
+                self._loop.call_at(due_s, self._take_advert, peer.origin)
+
+    def _take_advert(self, origin: str) -> None:
+        peer, data = self._unread.pop(origin)
+        if origin not in self._identities:
+            return
+        self._advert_read_at[origin] = self._loop.time()
         try:
-            if not isinstance(data, bytes):
-                raise AdvertError(f"advert from {peer.origin} is not bytes")
             self._adverts.take(read_advert(data, peer.origin, peer.ed25519.public_key), peer.boot)
         except AdvertError as error:
             self._events.on_refused(peer.origin, str(error))

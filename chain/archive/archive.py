@@ -64,7 +64,8 @@ class Archive:
 
     def __init__(self, path: Path, data: Path, disk: Disk | None = None) -> None:
         self._path = path
-        self._source = Source(data, disk or Disk())
+        self._disk = disk or Disk()
+        self._source = Source(data, self._disk)
         self._database: duckdb.DuckDBPyConnection | None = None
         self._position = Position()
         self._until: int | None = None
@@ -255,6 +256,7 @@ class Archive:
         self.close()
         for name in (self._path.name, f"{self._path.name}.wal"):
             self._path.with_name(name).unlink(missing_ok=True)
+        self._disk.sync_directory(self._path.parent)  # what was erased must not come back with a power cut
         self._position = Position()
         self.rebuilt = why
         try:

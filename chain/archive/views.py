@@ -12,29 +12,30 @@ from types import MappingProxyType
 _TOOL_CALLS = """
 CREATE VIEW tool_calls AS
 WITH said AS (
-    SELECT seq, time_us, pid, kind, body, body->>'turn' AS turn, body->>'ordinal' AS ordinal
+    SELECT seq, time_us, pid, kind, body, body->>'turn' AS turn, body->>'ordinal' AS ordinal,
+        max(seq) FILTER (kind = 'tool.proposed') OVER (PARTITION BY turn, ordinal ORDER BY seq) AS call
     FROM entries WHERE kind IN ('tool.proposed', 'tool.verdict', 'tool.intent', 'tool.outcome', 'tool.resolved')),
 verdicts AS (
-    SELECT turn, ordinal, arg_max(body->>'decision', seq) AS decision, arg_max(body->'reasons', seq) AS reasons
-    FROM said WHERE kind = 'tool.verdict' AND turn IS NOT NULL GROUP BY turn, ordinal),
+    SELECT call, arg_max(body->>'decision', seq) AS decision, arg_max(body->'reasons', seq) AS reasons
+    FROM said WHERE kind = 'tool.verdict' AND turn IS NOT NULL GROUP BY call),
 intents AS (
-    SELECT turn, ordinal, count(*) AS attempts, arg_max(body->>'effects', seq) AS effects, max(seq) AS intent_seq
-    FROM said WHERE kind = 'tool.intent' AND turn IS NOT NULL GROUP BY turn, ordinal),
+    SELECT call, count(*) AS attempts, arg_max(body->>'effects', seq) AS effects, max(seq) AS intent_seq
+    FROM said WHERE kind = 'tool.intent' AND turn IS NOT NULL GROUP BY call),
 outcomes AS (
-    SELECT turn, ordinal, arg_max(body->>'status', seq) AS status, arg_max(body->>'result', seq) AS result,
+    SELECT call, arg_max(body->>'status', seq) AS status, arg_max(body->>'result', seq) AS result,
         max(seq) AS outcome_seq, max(time_us) AS ended_us
-    FROM said WHERE kind = 'tool.outcome' AND turn IS NOT NULL GROUP BY turn, ordinal),
+    FROM said WHERE kind = 'tool.outcome' AND turn IS NOT NULL GROUP BY call),
 resolutions AS (
-    SELECT turn, ordinal, arg_max(body->>'resolution', seq) AS resolution
-    FROM said WHERE kind = 'tool.resolved' AND turn IS NOT NULL GROUP BY turn, ordinal)
+    SELECT call, arg_max(body->>'resolution', seq) AS resolution
+    FROM said WHERE kind = 'tool.resolved' AND turn IS NOT NULL GROUP BY call)
 SELECT p.seq, make_timestamp(p.time_us) AS time, p.pid, p.turn, p.ordinal, p.body->>'tool' AS tool,
     p.body->>'arguments' AS arguments, decision, reasons, effects, coalesce(attempts, 0) AS attempts, intent_seq,
     status, result, outcome_seq, (ended_us - p.time_us) / 1000 AS took_ms, resolution
 FROM said p
-LEFT JOIN verdicts v ON v.turn = p.turn AND v.ordinal = p.ordinal
-LEFT JOIN intents i ON i.turn = p.turn AND i.ordinal = p.ordinal
-LEFT JOIN outcomes o ON o.turn = p.turn AND o.ordinal = p.ordinal
-LEFT JOIN resolutions r ON r.turn = p.turn AND r.ordinal = p.ordinal
+LEFT JOIN verdicts v ON v.call = p.seq
+LEFT JOIN intents i ON i.call = p.seq
+LEFT JOIN outcomes o ON o.call = p.seq
+LEFT JOIN resolutions r ON r.call = p.seq
 WHERE p.kind = 'tool.proposed';
 """
 

@@ -33,8 +33,9 @@ _NEW = "next.new"
 class Journal:
     """Open for appending behind ``position``, which a :class:`~chain.entry.reader.JournalReader` has reached.
 
-    ``tail_bytes`` behind it are cut off. Every opening begins a segment of its own (an empty one is taken
-    over), so that within a segment nothing ever follows a clean stop. Raises OSError.
+    What is behind it is cut off. What was read up to there may be in the machine's memory alone, when a process was
+    killed before its sync: nothing is built on it before it is on the disk. Every opening begins a segment of its own
+    (an empty one is taken over), so that within a segment nothing ever follows a clean stop. Raises OSError.
 
     ``began``: the present segment's first group, and the checksum that it follows on.
     """
@@ -70,7 +71,8 @@ class Journal:
         self._handle = self._disk.open(self._path)
         if self._disk.size(self._path) != self._offset:
             self._disk.truncate(self._handle, self._offset)
-            self._disk.sync(self._handle)
+        self._disk.sync(self._handle)
+        self._disk.sync_directory(self._directory)
         if position.file != segment_name(self.next_group):
             self._roll()
             return

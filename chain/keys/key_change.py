@@ -102,9 +102,11 @@ def adopt_keys(data: Path, keys: Keys, disk: Disk) -> None:
             _destroy(data / OLD, disk)
             disk.rename(data / KEYS, data / OLD)
         disk.rename(data / name, data / KEYS)
-        disk.sync_directory(data)  # both, before any key is destroyed
-    for rest in (OLD, NEXT, STAGING):
-        _destroy(data / rest, disk)
+    rests = [data / rest for rest in (OLD, NEXT, STAGING) if (data / rest).is_dir()]
+    if rests:
+        disk.sync_directory(data)  # the names, also those that a killed start gave, before any key goes
+    for rest in rests:
+        _destroy(rest, disk)
 
 
 def _destroy(directory: Path, disk: Disk) -> None:

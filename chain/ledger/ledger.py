@@ -198,6 +198,7 @@ class Ledger:
         )
         agree(recovery.unbound)
         if recovery.snapshot is not None:
+            disk.sync_directory(data_dir / "snapshot")  # whoever placed it may have been killed before
             remove_segments(data_dir / "journal", recovery.snapshot[0], disk)
         publisher.vkeys(vkeys_text(recovery.keys.pairs))
         journal = Journal(

@@ -10,7 +10,9 @@ from chain.disk import Disk
 from chain.errors import LedgerUnavailable
 from chain.keys.keys import Keys
 from chain.state.binding import snapshot_note
-from chain.state.snapshot import Snapshot, place_snapshot, read_signed, sign_snapshot
+from chain.state.snapshot import Snapshot, place_snapshot, read_signed, sign_snapshot, snapshot_digest
+
+_CHANGED = "the snapshot is not the one that the node has signed: it was changed"
 
 
 class KeptSnapshot:
@@ -32,13 +34,19 @@ class KeptSnapshot:
         try:
             await asyncio.to_thread(place_snapshot, self._directory, self._disk, digest, note)
         except OSError as error:
+            if await asyncio.to_thread(self._is_there, digest):  # what failed came after it had the name
+                self._group, self.digest = group, digest
             raise LedgerUnavailable(f"the snapshot cannot be put in its place: {error}") from error
         self._group, self.digest = group, digest
 
     async def sign(self, keys: Sequence[Keys]) -> None:
-        """Sign the present one, if there is one. Raises LedgerUnavailable."""
+        """Sign the present one, if there is one. Raises LedgerUnavailable; also when another is there, whose keys are
+        still needed.
+        """
         if not self.digest:
             return
+        if not await asyncio.to_thread(self._is_there, self.digest):
+            raise LedgerUnavailable(_CHANGED)
         note = snapshot_note(keys, self._group, self.digest)
         try:
             await asyncio.to_thread(sign_snapshot, self._directory, self._disk, self.digest, note)
@@ -49,5 +57,12 @@ class KeptSnapshot:
         """The present one. Raises LedgerUnavailable when it is not the one that was signed, OSError, DamageError."""
         found = read_signed(self._directory, self._disk)
         if (found.digest if found else b"") != self.digest:
-            raise LedgerUnavailable("the snapshot is not the one that the node has signed: it was changed")
+            raise LedgerUnavailable(_CHANGED)
         return found.snapshot if found else None
+
+    def _is_there(self, digest: bytes) -> bool:
+        """Whether the snapshot in its place says that it has ``digest``."""
+        try:
+            return snapshot_digest(self._directory, self._disk) == digest
+        except OSError:
+            return False

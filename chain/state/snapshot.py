@@ -190,6 +190,12 @@ def read_signed(directory: Path, disk: Disk) -> SignedSnapshot | None:
     )
 
 
+def snapshot_digest(directory: Path, disk: Disk) -> bytes:
+    """What the snapshot in ``directory`` says at its end that its digest is; nothing is checked. Raises OSError."""
+    path = directory / SNAPSHOT_FILE
+    return disk.read_at(path, max(0, disk.size(path) - _DIGEST_BYTES), _DIGEST_BYTES)
+
+
 def snapshot_records(directory: Path, disk: Disk, digest: bytes = b"") -> Iterator[StateRecord]:
     """The records kept in the snapshot of ``directory``, which must have ``digest`` if given; none when there is none.
 

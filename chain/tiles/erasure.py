@@ -27,11 +27,16 @@ def erase_bodies(directory: Path, disk: Disk, ranges: Ranges) -> int:
     Nobody may write body files meanwhile. Raises TileError, OSError.
     """
     count = 0
+    touched: set[Path] = set()
     for bundle, wanted in _bundles(ranges).items():
+        touched |= _clear(directory, disk, bundle)
         for path, first, end in _files(directory, disk, bundle):
             here = [place - first for place in wanted if first <= place < end]
             if here:
                 count += _rewrite(directory, path, disk, here, end - first)
+                touched.add((directory / path).parent)  # even if another run, which was killed, has done it
+    for folder in sorted(touched):
+        disk.sync_directory(folder)
     return count
 
 
@@ -56,6 +61,17 @@ def _files(directory: Path, disk: Disk, bundle: int) -> list[tuple[str, int, int
     return found
 
 
+def _clear(directory: Path, disk: Disk, bundle: int) -> set[Path]:
+    """Remove what a publication that broke off has left unfinished of a bundle: it holds bodies too. From where."""
+    whole = directory / body_file(bundle)
+    pieces = whole.with_name(f"{whole.name}.p")
+    left = [whole.parent / name for name in disk.names(whole.parent) if name == whole.name + _NEW]
+    left += [pieces / name for name in disk.names(pieces) if name.endswith(_NEW)]
+    for path in left:
+        disk.remove(path)
+    return {path.parent for path in left}
+
+
 def _rewrite(directory: Path, name: str, disk: Disk, places: Collection[int], count: int) -> int:
     """Cut bodies out of one file, which must hold ``count``; how many there were."""
     path = directory / name
@@ -75,7 +91,6 @@ def _rewrite(directory: Path, name: str, disk: Disk, places: Collection[int], co
     finally:
         disk.close(handle)
     disk.rename(new, path)
-    disk.sync_directory(path.parent)
     return len(present)
 
 

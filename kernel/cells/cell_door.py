@@ -24,8 +24,8 @@ from kernel.abi import ABI_VERSION
 from kernel.cell.link.frames import FrameError, FrameLink
 from kernel.cells.cell_table import CellLimits
 from kernel.errors import Invalid
-from kernel.rate import Bucket
 from mesh.links.strangers import Strangers, neighbourhood
+from mesh.rate import Bucket
 
 log = logging.getLogger(__name__)
 MAX_SOCKET_PATH_BYTES = 107

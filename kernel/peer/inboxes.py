@@ -22,15 +22,15 @@ from kernel.message.letters import MAX_WAITING, Letter, channel_rights, read_let
 from kernel.message.mail import Outgoing
 from kernel.message.message_signals import MessageArrived
 from kernel.peer.outboxes import Way, acknowledgement
-from kernel.rate import Bucket
 from kernel.state.crossings import decision_record, forgetting_record
 from kernel.state.state import Mail
 from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes, sha256_hex
-from mesh.delivery.delivery import Again, Answer, Inbox, Message, New
+from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Inbox, Message, New
 from mesh.identity.peers import Peer
+from mesh.rate import Bucket
 
-Replied = Callable[[Unit, str, str, str], None]
+Replied = Callable[[Unit, Mail, str, str], None]
 Durable = Callable[[], None]
 
 
@@ -38,7 +38,7 @@ Durable = Callable[[], None]
 class Local:
     """What an arriving message meets in this node.
 
-    ``effects`` says of each tool there is which it has; ``replied(unit, reply_to, status, text)`` ends an ask;
+    ``effects`` says of each tool there is which it has; ``replied(unit, question, status, text)`` ends an ask;
     ``settled`` tells an outbox of an answer; ``ended`` is told the end of a message that somebody watches.
     """
 
@@ -59,6 +59,7 @@ class Inboxes:
         self._spoilt: set[str] = set()
         self._refusals: dict[str, Bucket] = {}
         self._sessions: dict[str, set[tuple[str, str]]] = {}
+        self._repeats: dict[str, set[Answer]] = {}
 
     def receive(self, peer: Peer, message: Message) -> None:
         """Take a message, once. Raises :class:`DeliveryError`, :class:`Refused` or :class:`Unavailable` when the link
@@ -67,9 +68,27 @@ class Inboxes:
         inbox = self._inbox(peer.origin)
         match inbox.receive(message):
             case Again(answer):
-                self._way.after.do(lambda: self._way.send(peer.origin, answer.op()))
+                self._repeat(peer.origin, answer)
             case New():
                 self._decide(peer, inbox, message)
+
+    def _repeat(self, origin: str, answer: Answer) -> None:
+        """Give an answer once more, behind those that wait for the disk; asked for again meanwhile, it is given once.
+
+        Raises :class:`Unavailable` when more of them wait than any correct sender asks for.
+        """
+        waiting = self._repeats.setdefault(origin, set())
+        if answer in waiting:
+            return
+        if len(waiting) >= MAX_OPEN:
+            raise Unavailable(f"{len(waiting)} answers to your node wait for the disk")
+        waiting.add(answer)
+
+        def give() -> None:
+            waiting.discard(answer)
+            self._way.send(origin, answer.op())
+
+        self._way.after.do(give)
 
     def _inbox(self, origin: str) -> Inbox:
         inbox = self._boxes.get(origin)
@@ -188,7 +207,7 @@ class Inboxes:
         if unsettled:  # whoever answers it has it
             unit.add(acknowledgement(question))
         unit.add(Draft("message.replied", body, 0, question.id, question.trace, question.seq))
-        self._local.replied(unit, question.reply_to, letter.status, text)
+        self._local.replied(unit, question, letter.status, text)
 
         def durable() -> None:
             if unsettled:

@@ -52,7 +52,16 @@ class Monitors:
             future.set_result(NOPROC)
         else:
             self._local.setdefault(process.pid, []).append(future)
+            future.add_done_callback(lambda done: self._leave(process.pid, done))
         return future
+
+    def _leave(self, pid: int, future: asyncio.Future[str]) -> None:
+        """Who waited is told, or waits no longer."""
+        waiting = self._local.get(pid, [])
+        if future in waiting:
+            waiting.remove(future)
+            if not waiting:
+                del self._local[pid]
 
     def watch_remote(self, target: str, peer: Peer) -> asyncio.Future[str]:
         """The same for a process of ``peer``. Raises Busy."""

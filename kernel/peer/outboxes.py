@@ -36,6 +36,7 @@ from mesh.errors import LinkDown, LinkFull
 from mesh.identity.peers import Peer
 
 MAYBE = "maybe delivered"
+MOST_WAITING = 8_192  # for the disk; with more, another link is not yet filled with what is unanswered
 EFFECTS_AT_ONCE = 100  # between two rounds of the event loop: a full outbox is given up without holding it up
 
 
@@ -149,10 +150,18 @@ class Outboxes:
     def up(self, peer: str) -> None:
         """There is a new link: all that is unanswered goes out again."""
         self._links[peer] = self._links.get(peer, 0) + 1
+        self._begin(peer)
+
+    def _begin(self, peer: str) -> None:
+        """Send, unless what was to go out over links that are gone still waits for the disk: then behind that."""
+        if len(self._way.after) >= MOST_WAITING:
+            self._way.recorder.when_writable(("begin", peer), lambda: self._begin(peer))
+            return
         self._perform(peer, self._box(peer).up())
 
     def down(self, peer: str) -> None:
         """The link is gone."""
+        self._way.recorder.not_any_more(("begin", peer))
         self._links[peer] = self._links.get(peer, 0) + 1
         self._box(peer).down()
 

@@ -32,7 +32,6 @@ from kernel.peer.outboxes import Outboxes, Way, must_peer
 from kernel.peer.remote_calls import NOCONNECTION, RemoteCalls
 from kernel.process.live import LiveTable
 from kernel.process.processes import Processes
-from kernel.rate import Bucket
 from kernel.signals import Signal
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
@@ -46,6 +45,7 @@ from mesh.gossip.heads import HeadConflict
 from mesh.identity.identity import PeerIdentity
 from mesh.identity.peers import Peer
 from mesh.membership.membership import PeerState
+from mesh.rate import Bucket
 
 TICK_S = 0.25
 HEAD_ENTRY_S = 60.0
@@ -59,7 +59,7 @@ LOST_AT_ONCE = (
 class RemoteParts:
     """What the node's own parts are to :class:`Remote`.
 
-    ``effects`` says of each tool there is which it has; ``replied(unit, reply_to, status, text)`` ends an ask of this
+    ``effects`` says of each tool there is which it has; ``replied(unit, question, status, text)`` ends an ask of this
     node; ``ended(message, end)`` tells whoever watches a message.
     """
 
@@ -314,7 +314,7 @@ class Remote:
         body = {"id": ident, "peer": question.peer, "why": words}
         unit = Unit()
         unit.add(Draft("message.unanswered", body, 0, ident, question.trace, question.seq))
-        self._parts.replied(unit, question.reply_to, "error", words)
+        self._parts.replied(unit, question, "error", words)
         self._recorder.must(unit)
 
     def _forget(self, peer: Peer, why: str) -> None:

@@ -473,9 +473,12 @@ class State:
         return self.crossings.find(ident) if address is None else self.mail[address][ident]
 
     def questions(self) -> dict[str, Mail]:
-        """Unanswered messages that an ask of this node waits for, by the call that asked (``reply_to``)."""
-        local = {mail.reply_to: mail for box in self.mail.values() for mail in box.values() if mail.reply_to}
-        return local | {mail.reply_to: mail for mail in self.crossings.questions.values() if mail.reply_to}
+        """Unanswered messages that an ask of this node waits for, by the call that asked (``reply_to``): the newest,
+        when the call before it in its place was forgotten.
+        """
+        here = (mail for box in self.mail.values() for mail in box.values())
+        asked = sorted([*here, *self.crossings.questions.values()], key=lambda mail: mail.seq)
+        return {mail.reply_to: mail for mail in asked if mail.reply_to}
 
     @property
     def in_flight(self) -> int:

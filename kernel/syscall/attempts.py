@@ -46,6 +46,10 @@ class Attempts:
     def get(self, turn: str, ordinal: str) -> Attempt | None:
         return self._running.get((turn, ordinal))
 
+    def under_way(self, turn: str, ordinal: str) -> bool:
+        """Whether an attempt at that call is, handed over or not."""
+        return self.get(turn, ordinal) is not None
+
     def run(
         self,
         turn: str,

@@ -27,7 +27,7 @@ class Replies:
         if "@" in mail.reply_to:
             self._remote.reply(unit, mail, status, reply)
         elif mail.reply_to:
-            self._settlement.replied(unit, mail.reply_to, status, reply)
+            self._settlement.replied(unit, mail, status, reply)
 
     def died(self, death: MessageDied) -> None:
         """Whoever waits for a message that became a dead letter is told."""
@@ -37,6 +37,6 @@ class Replies:
             self._remote.reply_dead(mail, why)
         elif mail.reply_to:
             unit = Unit()
-            self._settlement.replied(unit, mail.reply_to, "error", f"dead letter: {why}")
+            self._settlement.replied(unit, mail, "error", f"dead letter: {why}")
             if unit.records:
                 self._recorder.must(unit)

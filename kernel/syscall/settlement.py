@@ -16,7 +16,7 @@ from kernel.process.live import LiveTable
 from kernel.process.process_signals import ProcessExited
 from kernel.state.open_intents import OpenIntent, call_id
 from kernel.state.recorder import Recorder
-from kernel.state.state import Call, Turn, turn_id
+from kernel.state.state import Call, Mail, Turn, turn_id
 from kernel.state.unit import Unit
 from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Doubts, harmless, policy_of
@@ -102,17 +102,23 @@ class Settlement:
         body = {"resolution": "retry", "by": "node: it had not begun when the node stopped"}
         return self.follow_up(intent, "tool.resolved", body, intent.call.intent_seq)
 
-    def replied(self, unit: Unit, reply_to: str, status: str, reply: str) -> None:
-        """The end of an ``ask``: add the record that says so; who asked hears of it once it is written."""
-        ident, _, ordinal = reply_to.partition(":")
+    def replied(self, unit: Unit, question: Mail, status: str, reply: str) -> None:
+        """The end of the ``ask`` that sent ``question``: add the record that says so; who asked hears of it once it is
+        written. Nothing when nobody waits for it any more: an ask that was forgotten has left its place to another
+        call, which is younger than the question and has an outcome of its own.
+        """
+        ident, _, ordinal = question.reply_to.partition(":")
         turn = self._state.turns.get(ident)
         call = turn.calls.get(ordinal) if turn is not None else None
-        if turn is None or call is None or call.outcome is not None:
+        if turn is None or call is None or call.outcome is not None or question.seq < call.seq:
             return
-        status = status if status in ("ok", "timeout") else "error"
+        self.ask_ended(unit, turn, call, status if status == "ok" else "error", reply)
+
+    def ask_ended(self, unit: Unit, turn: Turn, call: Call, status: str, reply: str) -> None:
+        """The same for the ask itself, whatever became of its question."""
         outcome = self.outcome(status, reply, call.attempt)
         unit.add(self.site_of(turn, call).outcome(outcome, call.intent_seq))
-        unit.say(AskAnswered(ident, ordinal))
+        unit.say(AskAnswered(turn.id, call.ordinal))
 
     # -- the calls of a turn -------------------------------------------------------------------------------------
 

@@ -417,19 +417,22 @@ class ToolCalls:
 
     def _reply_late(self, key: tuple[str, str], why: str) -> None:
         def late() -> None:
-            unit = self._recorder.unit()
-            self._settlement.replied(unit, call_id(*key), "timeout", why)
-            if unit.records:
+            turn = self._state.turns.get(key[0])
+            call = turn.calls.get(key[1]) if turn is not None else None
+            if turn is not None and call is not None and call.outcome is None:
+                unit = self._recorder.unit()
+                self._settlement.ask_ended(unit, turn, call, "timeout", why)
                 self._recorder.commit(unit)
 
         self._recorder.until_writable(("late", *key), late)
 
     def answered(self, answered: AskAnswered) -> None:
         """The answer to an ask was recorded."""
-        self._attempts.stop_waiting(answered.turn, answered.ordinal)
         turn = self._state.turns.get(answered.turn)
-        if turn is not None:
-            self._answer(turn, turn.calls[answered.ordinal])
+        call = turn.calls.get(answered.ordinal) if turn is not None else None
+        if turn is not None and call is not None and call.outcome is not None:  # else another took its place
+            self._attempts.stop_waiting(turn.id, call.ordinal)
+            self._answer(turn, call)
 
     # -- doubt ---------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class Divergences:
     """Turns that are parked, and a person's word on them.
 
     ``settle(turn)`` gives the records that close what is open of a turn that ends, ``pump(address)`` goes on with a
-    mailbox.
+    mailbox. ``under_way(turn, ordinal)``: whether an attempt at that call is.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Divergences:
         bury: Bury,
         settle: Callable[[Turn], list[Draft]],
         pump: Callable[[str], None],
+        under_way: Callable[[str, str], bool],
     ) -> None:
         self._recorder = recorder
         self._state: State = recorder.state
@@ -88,6 +89,7 @@ class Divergences:
         self._bury = bury
         self._settle = settle
         self._pump = pump
+        self._under_way = under_way
         self._after = AfterDurable(recorder.ledger)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -115,7 +117,7 @@ class Divergences:
             raise Refused(f"decision {decision!r} is none of {', '.join(DECISIONS)}")
         ordinal = json.loads(turn.diverged)["ordinal"]
         if decision == "accept":
-            _check_known(turn, ordinal)
+            self._check_known(turn, ordinal)
         body = {"turn": turn.id, "ordinal": ordinal, "decision": decision, "by": by}
         decided = Draft("turn.decided", body, 0, turn.id, turn.mail.trace, turn.started_seq)
         if decision == "dead":
@@ -139,12 +141,15 @@ class Divergences:
             process.on(ProcessEvent.RESUME)
         self._pump(address)
 
-
-def _check_known(turn: Turn, ordinal: str) -> None:
-    """What is forgotten must have ended: nobody would hear of a call that is under way or in doubt."""
-    for call in turn.calls.values():
-        if rank(call.ordinal) >= rank(ordinal) and call.op == "tool" and call.outcome is None:
-            raise Refused(
-                f"call {call.ordinal} ({call.name}) of {turn.id} has no outcome yet; wait for it, or decide it first "
-                f"(weftos doubts list)"
-            )
+    def _check_known(self, turn: Turn, ordinal: str) -> None:
+        """What is forgotten must have ended, or not have begun: nobody would hear of a call that is under way or in
+        doubt.
+        """
+        for call in turn.calls.values():
+            if rank(call.ordinal) < rank(ordinal) or call.op != "tool" or call.outcome is not None:
+                continue
+            if call.intent_seq >= 0 or self._under_way(turn.id, call.ordinal):
+                raise Refused(
+                    f"call {call.ordinal} ({call.name}) of {turn.id} has no outcome yet; wait for it, or decide it "
+                    f"first (weftos doubts list), or give the turn up (--dead)"
+                )

@@ -12,6 +12,8 @@ and that *binding* is part of the *hello*, the msgpack map each side sends in it
 ``ed25519`` is the first key. A node whose keys have been changed adds ``rotations``, a list of each next Ed25519 key
 and the signature by which the one before names it (``chain.keys.rotation.succession_text``), 96 bytes together. The
 last of them has signed the binding. Which of two ends of such a chain is the newer one, ``known_keys.py`` remembers.
+Such a chain may have a hundred signatures, and anybody can make one: what was verified before is not verified again,
+and who shows others may be told to come back later (:class:`Before`).
 
 :func:`check_hello` is where a peer's claim becomes a :class:`PeerIdentity`; nothing else makes one. A hello is
 public and may be replayed by anyone: it helps nobody who does not hold the Noise secret it names.
@@ -22,8 +24,8 @@ Interface::
 
     NoiseKey.create_or_load(keys_dir) -> NoiseKey      .secret .public          raises MeshFileError
     Identity(keys: chain.keys.keys.Keys, noise: NoiseKey, name: str, boot: str)      .origin .hello -> bytes
-    check_hello(payload: bytes, remote_static: bytes) -> PeerIdentity           raises HelloError
-    PeerIdentity(origin, ed25519: VerifierKey, ml_dsa: VerifierKey, name, boot, noise, former) .vkeys
+    check_hello(payload: bytes, remote_static: bytes, before = Before()) -> PeerIdentity           raises HelloError
+    PeerIdentity(origin, ed25519: VerifierKey, ml_dsa: VerifierKey, name, boot, noise, former) .vkeys .chain
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ import base64
 import binascii
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -153,23 +156,42 @@ class PeerIdentity:
         """The keys that verify this peer's tree heads."""
         return self.ed25519, self.ml_dsa
 
+    @property
+    def chain(self) -> tuple[bytes, ...]:
+        """Its Ed25519 keys from the first to the present one."""
+        return *self.former, self.ed25519.public_key
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is known before a hello is read. ``chain(origin)``: the :attr:`PeerIdentity.chain` that this origin has
+    shown, empty when it is met for the first time. ``affords(count)``: whether so many signatures of changes of keys
+    may be verified now.
+    """
+
+    chain: Callable[[str], tuple[bytes, ...]] = lambda origin: ()
+    affords: Callable[[int], bool] = lambda count: True
+
+
+NOTHING_BEFORE = Before()
+
 
 def binding_text(origin: str, noise_public: bytes, ml_dsa_vkey: str) -> bytes:
     """What the Ed25519 key signs to say which Noise key and which ML-DSA-65 key are the origin's."""
     return BINDING_CONTEXT + origin.encode() + b"\n" + noise_public + sha256(ml_dsa_vkey.encode()).digest()
 
 
-def check_hello(payload: bytes, remote_static: bytes) -> PeerIdentity:
+def check_hello(payload: bytes, remote_static: bytes, before: Before = NOTHING_BEFORE) -> PeerIdentity:
     """The peer that ``payload`` names, if it is the one whose Noise key this session has proved.
 
     ``remote_static`` is the peer's static key in the handshake. Raises :class:`HelloError` with the rule: form,
-    version, origin, rotations, ml_dsa, binding, name, boot.
+    version, origin, busy, rotations, ml_dsa, binding, name, boot.
     """
     hello = _unpack(payload)
     origin, first, ml_dsa_text = hello["origin"], hello["ed25519"], hello["ml_dsa"]
     if len(first) != 32 or origin_of(first) != origin:
         raise HelloError("origin", f"it claims {origin!r:.80}, its Ed25519 key is another's")
-    *former, public_key = _follow(origin, first, hello.get(ROTATIONS, []))
+    *former, public_key = _follow(origin, first, hello.get(ROTATIONS, []), before)
     ed25519 = VerifierKey(origin, ED25519, public_key)
     try:
         ml_dsa = VerifierKey.parse(ml_dsa_text)
@@ -190,14 +212,25 @@ def check_hello(payload: bytes, remote_static: bytes) -> PeerIdentity:
     return PeerIdentity(origin, ed25519, ml_dsa, hello["name"], hello["boot"], remote_static, tuple(former))
 
 
-def _follow(origin: str, first: bytes, rotations: list[Any]) -> list[bytes]:
+def _follow(origin: str, first: bytes, rotations: list[Any], before: Before) -> list[bytes]:
     """The Ed25519 keys of ``origin`` from the first to the present one. Raises :class:`HelloError`."""
-    keys = [first]
+    keys, shown = [first], before.chain(origin) or (first,)
+    fresh = len(rotations) + 1 - len(shown)
+    if fresh > 0 and not before.affords(fresh):
+        raise HelloError(
+            "busy", f"{fresh} changes of keys of {origin} cannot be verified now: call again later"
+        )
     for number, named in enumerate(rotations, 1):
         if type(named) is not bytes or len(named) != 96:
             raise HelloError("rotations", f"change {number} is not a key and a signature, 96 bytes")
         key, signature = named[:32], named[32:]
-        if not verify_ed25519(keys[-1], succession_text(origin, number, keys[-1], key), signature):
+        if number < len(shown):
+            if key != shown[number]:
+                raise HelloError(
+                    "rotations",
+                    f"{origin} shows another key after change {number} than it had when it was seen",
+                )
+        elif not verify_ed25519(keys[-1], succession_text(origin, number, keys[-1], key), signature):
             raise HelloError("rotations", f"key {number} of {origin} is not named by the one before")
         keys.append(key)
     return keys

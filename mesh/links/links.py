@@ -10,26 +10,33 @@ Who decides what:
 - Anything heard is a sign of life; a link with nothing to say sends an empty message each ``heartbeat_s`` and is
   lost after ``lost_after_s`` of silence.
 - A fault in a session ends its connection. The next session is a new one; nothing is repaired or resent here.
+- Each link that opens costs those who are told of it. A peer that has had ``links`` of them may have ``links_per_s``
+  from then on, whoever calls; with more it is refused, and calls again later.
+- A hello may bear a hundred signatures, and each costs as much as all the rest. Those of a peer that was met are not
+  verified again; of others ``key_changes`` are, and then ``key_changes_per_s``, for each address that calls.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mesh.bounds import DEFAULT_BOUNDS, MAX_MESSAGE_BYTES, MeshBounds, ReassemblyBudget
 from mesh.errors import LinkDown, MessageTooLarge, PeerRefused, SessionBroken, TransportError
-from mesh.identity.identity import Identity, PeerIdentity
+from mesh.identity.identity import Before, Identity, PeerIdentity
 from mesh.identity.tokens import JoinClaim
 from mesh.links.link import Link
 from mesh.links.session import RESET_FRAME, Closed, Identified, Message, Opened, Send, Session, begins_session
 from mesh.links.strangers import Strangers
 from mesh.links.transport import Dial, LinkEvents, Wire
 from mesh.membership.membership import Backoff, Pulse, keeps_new_link
+from mesh.rate import Bucket
 
 SECOND_LINK = "another link is kept"
+TOO_OFTEN = "links between these nodes opened too often: call again later"
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +71,9 @@ class Links:
         self._links: dict[int, Link] = {}
         self._up: dict[str, Link] = {}
         self._targets: dict[str, _Target] = {}
+        self._openings: dict[str, Bucket] = {}
+        self._chains: dict[str, tuple[bytes, ...]] = {}
+        self._verifying: OrderedDict[str, Bucket] = OrderedDict()
         self._half_open: Strangers[Link] = Strangers(bounds.half_open_sessions, bounds.half_open_per_address)
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
@@ -87,6 +97,7 @@ class Links:
         if target is not None:
             self._retire(target)
         self.cut(origin, why)
+        self._chains.pop(origin, None)
 
     def present(self, me: Identity) -> None:
         self._me = me
@@ -184,7 +195,12 @@ class Links:
         return link
 
     def _new_link(self, conn: int, dial: Dial | None) -> Link:
-        session = Session(dial is not None, self._me, self._budget)
+        address = self._wire.address(conn)
+        before = Before(
+            lambda origin: self._chains.get(origin, ()),
+            lambda count: dial is not None or self._affords(address, count),
+        )
+        session = Session(dial is not None, self._me, self._budget, before)
         self._links[conn] = link = Link(conn, session, self._wire, dial)
         return link
 
@@ -223,9 +239,11 @@ class Links:
             if peer.origin != link.dial.origin:
                 why = f"the node there is {peer.origin}, expected was {link.dial.origin}"
             else:
-                why = self._events.recognise(peer)
+                why = TOO_OFTEN if self._opens_too_often(peer.origin) else self._events.recognise(peer)
         elif not self._keeps(link, peer):
             why, told = SECOND_LINK, False
+        elif self._opens_too_often(peer.origin):
+            why = TOO_OFTEN
         else:
             why = self._events.admit(peer, join, link.session.handshake_hash)
         if why:
@@ -253,11 +271,29 @@ class Links:
             dialled_by_us_new=link.dial is not None,
         )
 
+    def _affords(self, address: str, count: int) -> bool:
+        """Whether ``count`` changes of keys may be verified now for who calls from ``address``."""
+        bounds = self._bounds
+        bucket = self._verifying.pop(address, None) or Bucket(bounds.key_changes, bounds.key_changes_per_s)
+        self._verifying[address] = bucket
+        if len(self._verifying) > bounds.addresses:
+            self._verifying.popitem(last=False)
+        return bucket.take(self._loop.time(), count)
+
+    def _opens_too_often(self, origin: str) -> bool:
+        """Of who was never let in nothing is kept."""
+        opening = self._openings.get(origin)
+        return opening is not None and not opening.take(self._loop.time())
+
     def _opened(self, link: Link, peer: PeerIdentity) -> None:
         if not self._keeps(link, peer):
             self._end(link, SECOND_LINK, say=True)
             return
         self._half_open.leave(link)
+        self._chains[peer.origin] = peer.chain
+        if peer.origin not in self._openings:
+            self._openings[peer.origin] = Bucket(self._bounds.links, self._bounds.links_per_s)
+            self._openings[peer.origin].take(self._loop.time())
         if (target := self._targets.get(peer.origin)) is not None:
             target.failures = 0
         link.admit(peer.origin)

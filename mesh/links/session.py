@@ -22,7 +22,7 @@ a new session and sends again, by message id. A test walks this with random faul
 
 Interface::
 
-    Session(initiator: bool, me: Identity, budget: ReassemblyBudget | None = None)
+    Session(initiator: bool, me: Identity, budget: ReassemblyBudget | None = None, before: Before = NOTHING_BEFORE)
       .state       "new", "handshake", "deciding", "waiting", "open", "closed"
       .peer        PeerIdentity, from Identified on (None before)
       .handshake_hash   32 bytes, from Identified (responder) or accept (initiator) on
@@ -49,7 +49,7 @@ from typing import Any
 
 from mesh.bounds import MAX_HELLO_BYTES, ReassemblyBudget
 from mesh.errors import HelloError, NoiseError, PeerRefused, SessionBroken, SessionMisuse
-from mesh.identity.identity import Identity, PeerIdentity, check_hello
+from mesh.identity.identity import NOTHING_BEFORE, Before, Identity, PeerIdentity, check_hello
 from mesh.identity.tokens import JoinClaim, JoinToken
 from mesh.links.frames import (
     END,
@@ -137,11 +137,18 @@ def begins_session(frame: bytes) -> bool:
 class Session:
     """One side of one session. See the module's text for the calls and their order."""
 
-    def __init__(self, initiator: bool, me: Identity, budget: ReassemblyBudget | None = None) -> None:
+    def __init__(
+        self,
+        initiator: bool,
+        me: Identity,
+        budget: ReassemblyBudget | None = None,
+        before: Before = NOTHING_BEFORE,
+    ) -> None:
         self.initiator = initiator
         self.state = "new"
         self.peer: PeerIdentity | None = None
         self._me = me
+        self._before = before
         self._noise = NoiseXX(initiator, me.noise, PROLOGUE)
         self._reassembly = Reassembly(budget or ReassemblyBudget())
         self._sent = self._received = 0
@@ -324,7 +331,7 @@ class Session:
     def _checked(self, hello: bytes) -> PeerIdentity:
         farewell = None
         try:
-            peer = check_hello(hello, self._noise.remote_static)
+            peer = check_hello(hello, self._noise.remote_static, self._before)
             if peer.origin == self._me.origin:
                 raise HelloError("self", f"{peer.origin} is this node itself")
         except HelloError as error:

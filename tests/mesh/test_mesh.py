@@ -17,7 +17,7 @@ from chain.notes.note import verify
 from mesh.errors import LinkDown, LinkFull, PeersError
 from mesh.files import write_private
 from mesh.gossip import head_exchange, heads
-from mesh.gossip.adverts import ProcessAdvert, make_advert
+from mesh.gossip.adverts import MAX_ADVERT_BYTES, ProcessAdvert, make_advert
 from mesh.gossip.head_exchange import MAX_WAITING
 from mesh.identity.peers import Peer
 from mesh.identity.tokens import JoinToken
@@ -135,6 +135,29 @@ def test_bad_adverts_and_heads_are_refused_by_name_and_the_link_stays(tmp_path: 
         assert _processes(alice) == ()
         bob.mesh.send_op(alice.origin, {"op": "still there"})
         assert await alice.told("op") == ("bob", {"op": "still there"})
+
+    two(tmp_path, work)
+
+
+def test_of_adverts_that_come_at_once_a_few_are_read_and_the_last_one_counts(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        await until(lambda: _processes(alice) is not None)
+        for _ in range(200):
+            bob.mesh.send_op(alice.origin, {"op": "advert", "advert": b"x" * 100})
+        newest = make_advert(BOB.keys, BOB.boot, 99, "bob", [ROW])
+        bob.mesh.send_op(alice.origin, {"op": "advert", "advert": newest})
+        await until(lambda: _processes(alice) == (ROW,))
+        told = [alice.seen.get_nowait() for _ in range(alice.seen.qsize())]
+        assert sum("not signed" in str(value) for kind, _, value in told if kind == "refused") <= 2
+
+    two(tmp_path, work)
+
+
+def test_an_advert_that_is_too_long_is_not_kept_for_later(tmp_path: Path) -> None:
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        for _ in range(2):
+            bob.mesh.send_op(alice.origin, {"op": "advert", "advert": bytes(MAX_ADVERT_BYTES + 1)})
+            assert "the limit is" in (await alice.told("refused"))[1]
 
     two(tmp_path, work)
 

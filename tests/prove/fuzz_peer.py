@@ -17,6 +17,7 @@ import msgpack
 from chain.keys.keys import Keys
 from chain.merkle.head import TreeHead
 from chain.notes.note import join_note
+from mesh.bounds import MeshBounds
 from mesh.errors import NoiseError
 from mesh.gossip.adverts import ProcessAdvert, make_advert
 from mesh.identity.identity import Identity, NoiseKey
@@ -33,6 +34,7 @@ from tests.prove.fuzz_watch import Fuzzed, Watch
 from tests.prove.hostile_values import HostileValues
 
 FRAMES_PER_LINK = 24
+ENOUGH_LINKS = 10**9  # how often a peer may come is not what is tried here
 EVERY_RIGHT = frozenset(("send", "ps", "spawn", "kill"))
 
 
@@ -224,7 +226,9 @@ async def fuzz_peer(place: Path, frames: int, seed: str, tell: Callable[[int], N
     async with kernel_twin(place) as twin:
         remote = twin.kernel.remote
         control_of(twin)  # which gives the peers' services what serves them
-        mesh = Mesh(me, place / "mesh-files", Links(me, network.wire()), remote)
+        mesh = Mesh(
+            me, place / "mesh-files", Links(me, network.wire(), MeshBounds(links=ENOUGH_LINKS)), remote
+        )
         remote.join_mesh(mesh, "a")
         address = await mesh.open("tcp://memory:*")
         remote.opened(address)

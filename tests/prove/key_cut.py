@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,13 +72,18 @@ class KeyRun:
     new: Keys
 
 
-def record_keys(root: Path) -> KeyRun:
+def record_keys(root: Path, killed: bool) -> KeyRun:
+    """``killed``: whoever adopted the new keys was, before the new names were synced, and another start finishes it."""
     disk = TeeDisk(root)
     old = create_keys(root / "keys", disk)
     disk.mark(CREATED)
     new = prepare_keys(root, old, disk)
     disk.mark(PREPARED)
     disk.mark(ROTATED)  # here the entry that says so gets on the disk
+    if killed:
+        disk.fail("sync_directory")
+        with suppress(OSError):
+            adopt_keys(root, new, disk)
     adopt_keys(root, new, disk)
     disk.mark(ADOPTED)
     return KeyRun(disk, old, new)
@@ -85,13 +91,14 @@ def record_keys(root: Path) -> KeyRun:
 
 def key_walk(seed: str) -> tuple[int, list[str]]:
     """How many states were looked at, and what is wrong with some."""
-    with tempfile.TemporaryDirectory(prefix="wtk-") as place:
-        run = record_keys(Path(place).resolve())
-        count, found = 0, []
-        for state in cut_states(run.disk, random.Random(seed)):
-            for fault in _faults(run, state):
-                found.append(f"keys, {state.where.replace(place, '')}: {fault}")
-            count += 1
+    count, found = 0, []
+    for killed in (False, True):
+        with tempfile.TemporaryDirectory(prefix="wtk-") as place:
+            run = record_keys(Path(place).resolve(), killed)
+            for state in cut_states(run.disk, random.Random(seed)):
+                for fault in _faults(run, state):
+                    found.append(f"keys, {state.where.replace(place, '')}: {fault}")
+                count += 1
     return count, found
 
 

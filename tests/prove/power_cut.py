@@ -3,8 +3,8 @@ promised before the cut.
 
 The ledger is the real one, over a disk that records (:mod:`tests.prove.recorded_disk`). It appends from several
 callers, rolls segments, stores heads, publishes, stands a snapshot in the place of segments and drops them, changes its
-keys, meets a failing sync, erases bodies, stops cleanly; and it starts again on what a crash has torn. Of the ledgers
-that are recovered, each tenth goes on: it commits, publishes and stops.
+keys, meets a failing sync, erases bodies, stops cleanly; and it starts again on what a crash has torn, and on what a
+kill has left unsynced. Of the ledgers that are recovered, each tenth goes on: it commits, publishes and stops.
 
     python -m tests.prove.power_cut [--quick] [--seed SEED]
 """
@@ -39,7 +39,7 @@ from chain.state.snapshot import Snapshot, read_snapshot, write_snapshot
 from chain.tiles.tile_store import TileStore
 from tests.prove.key_cut import key_walk
 from tests.prove.progress import follow
-from tests.prove.recorded_disk import CutState, RecordedDisk, WatchedDisk, cut_states
+from tests.prove.recorded_disk import CutState, Operation, RecordedDisk, WatchedDisk, cut_states
 from tests.prove.walks import forked_pool, run_alone, say_found
 
 ROOT = Path("/ledger")
@@ -69,6 +69,12 @@ class Expected:
         self.leaves.update((written.entry.seq, written.leaf) for written in entries)
         if key:
             self.commits[key] = entries[-1].entry.seq
+
+    def up_to(self, size: int) -> Expected:
+        """Of the first ``size`` entries: what follows takes the place of those that never got there."""
+        leaves = {seq: leaf for seq, leaf in self.leaves.items() if seq < size}
+        commits = {key: last for key, last in self.commits.items() if last < size}
+        return Expected(leaves, commits, self.erasable)
 
     def erasing(self, first: int, last: int) -> None:
         """The bodies of these entries go from now on."""
@@ -270,7 +276,9 @@ class Run:
 
 
 def recorded_runs() -> list[Run]:
-    """One run from nothing, and one that starts where a crash has torn the last write."""
+    """One run from nothing, one that starts where a crash has torn the last write, and one behind each of some kills:
+    it finds what was written and not synced yet, builds on it, and only then comes the power cut.
+    """
     expected = Expected()
     first = Run("from nothing", RecordedDisk(ROOT), expected)
     asyncio.run(work_through(first.disk, expected))
@@ -281,7 +289,31 @@ def recorded_runs() -> list[Run]:
     torn.inodes[inode] = torn.inodes[inode][: closing - 1000]  # within the frame that closes it
     again = Run("from a torn end", RecordedDisk(ROOT, torn), deepcopy(expected))
     asyncio.run(_again(again.disk, again.expected))
-    return [first, again]
+    killed = [_killed(first, place, count) for place, count in sorted(kills(first.disk.operations).items())]
+    return [first, again, *killed]
+
+
+def kills(operations: Sequence[Operation]) -> dict[str, int]:
+    """Behind how many operations to kill: the last time that a frame was written, and that a segment and a snapshot got
+    its name, with the sync still to come.
+    """
+    found: dict[str, int] = {}
+    segments: set[int] = set()
+    for count, operation in enumerate(operations, 1):
+        if operation.kind == "rename" and operation.target.suffix in (".wj", ".ws"):
+            found[f"the name of {operation.target.parent.name}"] = count
+            segments.add(operation.inode)
+        elif operation.kind == "write" and operation.inode in segments:
+            found["a frame"] = count
+    return found
+
+
+def _killed(first: Run, place: str, count: int) -> Run:
+    """Killed there, started again."""
+    size = open_ledger(first.disk.after_kill(count)).ledger.size
+    run = Run(f"killed behind {place}", first.disk.after_kill(count), first.expected.up_to(size))
+    asyncio.run(_again(run.disk, run.expected))
+    return run
 
 
 def faults(state: CutState, expected: Expected) -> Iterator[str]:
@@ -306,10 +338,8 @@ def faults(state: CutState, expected: Expected) -> Iterator[str]:
 def goes_on(state: CutState, expected: Expected) -> Iterator[str]:
     """What is wrong with a ledger that works on after ``state``."""
     disk = RecordedDisk(ROOT, state.content)
-    grown = deepcopy(expected)
-    size = open_ledger(disk).ledger.size  # what follows takes the place of entries that never got there
-    grown.leaves = {seq: leaf for seq, leaf in grown.leaves.items() if seq < size}
-    grown.commits = {key: last for key, last in grown.commits.items() if last < size}
+    size = open_ledger(disk).ledger.size
+    grown = expected.up_to(size)
 
     async def work() -> None:
         again = Work(disk, grown, "g")

@@ -127,17 +127,32 @@ class WatchedDisk(Disk):
 
 
 class RecordedDisk(WatchedDisk):
-    """``operations``: what has happened since it was made. ``fail(kind)`` makes the next one of a kind fail, once."""
+    """``operations``: what has happened since it was made. ``fail(kind)`` makes the next one of a kind fail, once.
+    ``inherited``: how many of them somebody did who was killed behind them.
+    """
 
     def __init__(self, root: Path, content: Content | None = None) -> None:
         self.root = root
         self.before = content.copy() if content else Content({}, {}, {root})
         self.now = self.before.copy()
         self.operations: list[Operation] = []
+        self.inherited = 0
         self._handles: dict[int, int] = {}
         self._next = max(self.before.inodes, default=0) + 1
         self._failing: dict[str, int] = {}
         self._lock = RLock()
+
+    def after_kill(self, count: int) -> RecordedDisk:
+        """What whoever comes next finds when this one's user was killed behind ``count`` operations: all they did, of
+        which what was not synced is in the machine's memory alone.
+        """
+        left = RecordedDisk(self.root, self.before)
+        left.operations = self.operations[:count]
+        left.inherited = count
+        for operation in left.operations:
+            left.now.apply(operation)
+        left._next = max(left.now.inodes, default=0) + 1
+        return left
 
     def fail(self, kind: str, code: int = errno.EIO) -> None:
         self._failing[kind] = code
@@ -258,14 +273,16 @@ def cut_states(disk: RecordedDisk, dice: random.Random) -> Iterator[CutState]:
     """Every state to be looked at, each content with the same promises once.
 
     The cuts are made before each sync and at the end: there the most is unsynced, and every earlier cut of the same
-    stretch is one of its subsets.
+    stretch is one of its subsets. None is made among the operations that were inherited.
     """
     durable = disk.before.copy()
     pending: list[Operation] = []
     promises: list[bytes] = []
     seen: set[object] = set()
     for number, operation in enumerate([*disk.operations, Operation("end")]):
-        if operation.kind in ("sync", "sync_directory", "end"):
+        if number < disk.inherited and operation.kind in ("sync", "sync_directory"):
+            pending = _settle(durable, pending, operation)
+        elif operation.kind in ("sync", "sync_directory", "end"):
             place = f"before operation {number}, {operation.kind} {operation.path}".rstrip(" .")
             for outcome in _outcomes(durable, pending, dice):
                 content = outcome.reachable(disk.root)

@@ -40,6 +40,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from chain.archive.archive import Archive
+from chain.disk import Disk
 from chain.errors import ChainError
 from chain.vectors.kept_vectors import Matrix
 from chain.vectors.vectors import VectorError
@@ -114,6 +115,7 @@ class MemoryService:
         embedder = self._index.embedder
         self._index.abandon()
         shutil.rmtree(self._directory)
+        Disk().sync_directory(self._directory.parent)  # what was erased must not come back with a power cut
         self._index = MemoryIndex(self._archive, self._directory, embedder)
         try:
             archive()

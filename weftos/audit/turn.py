@@ -1,7 +1,9 @@
 """One turn as a story: what was asked, what was decided and by what rule, what was done, and what was answered.
 
 A *step* is one syscall of the turn: a question to a model, a call of a tool, or a value that was given. Several entries
-tell of it, joined by their ordinal (round and index). Erased bodies leave the entries, and here a note of which.
+tell of it, joined by their ordinal (round and index). When the turn diverged and a person let the new call stand, what
+stood there before is ``forgotten`` by that entry, and a step of its own. Erased bodies leave the entries, and here a
+note of which.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import json
 from typing import Any
 
 from chain.entry.reader import EntryRecord
+from kernel.state.state import rank
 from weftos.audit.auditor import Auditor, plain, row
 from weftos.audit.path import path_to, sender_of
 from weftos.errors import WeftosError
@@ -45,7 +48,6 @@ def turn_story(auditor: Auditor, ident: str) -> Json:
     for record in auditor.records(first.entry.seq):
         if record.entry.trace == first.entry.trace:
             _tell(story, steps, ident, record)
-    story["steps"] = list(steps.values())
     return story
 
 
@@ -75,8 +77,14 @@ def _tell(story: Json, steps: dict[str, Json], ident: str, record: EntryRecord) 
     if entry.kind == "turn.ended":
         answer = {"seq": entry.seq, "status": body["status"], "reply": body["reply"]}
         story.update(status=body["status"], ended_us=entry.time_us, answer=answer)
+    elif entry.kind == "turn.decided" and body["decision"] == "accept":
+        for ordinal in [one for one in steps if rank(one) >= rank(body["ordinal"])]:
+            steps.pop(ordinal)["forgotten"] = entry.seq
     elif noun in _STEP_KINDS:
-        step = steps.setdefault(body["ordinal"], _new_step(_STEP_KINDS[noun], record, body))
+        step = steps.get(body["ordinal"])
+        if step is None:
+            step = steps[body["ordinal"]] = _new_step(_STEP_KINDS[noun], record, body)
+            story["steps"].append(step)
         _TELLERS[verb](step, entry.seq, body)
         step["ended_us"] = entry.time_us
 

@@ -315,3 +315,21 @@ def test_a_file_open_in_another_process_is_named_and_not_deleted(data: Path, arc
 def test_a_closed_archive_says_so(data: Path) -> None:
     with pytest.raises(ArchiveUnavailable, match="not open"):
         Archive(data / "archive" / "audit.duckdb", data).log()
+
+
+def test_the_files_of_an_archive_that_is_built_again_are_gone_for_good(data: Path) -> None:
+    """No power cut may bring back what they held of entries that were erased since."""
+    path = data / "archive" / "audit.duckdb"
+    gone_at_sync: list[bool] = []
+
+    class Watching(Disk):
+        def sync_directory(self, directory: Path) -> None:
+            if directory == path.parent:
+                gone_at_sync.append(not path.exists())
+            super().sync_directory(directory)
+
+    held = Archive(path, data, Watching())
+    held.open()
+    held.rebuild("a test")
+    held.close()
+    assert gone_at_sync == [True]

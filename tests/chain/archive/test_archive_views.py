@@ -57,6 +57,13 @@ LIFE = [
     draft("model.asked", -1, 9, turn="t2", ordinal="1.0", provider="acme", model="large-1"),
     draft("erase", -1, 0, ranges=[[24, 24]], by="operator", reason="asked"),
     draft("tool.proposed", **call("0.3"), arguments="secret"),
+    draft("tool.proposed", **call("0.4"), arguments='{"to": "y"}'),
+    draft("tool.intent", 25, **call("0.4"), effects="external", attempt=1),
+    draft("tool.outcome", 26, **call("0.4"), status="timeout", result="no answer", attempt=1),
+    draft("turn.decided", turn="t1", ordinal="0.4", decision="accept", by="operator"),
+    draft("tool.proposed", **call("0.4"), arguments='{"to": "z"}'),
+    draft("tool.intent", 29, **call("0.4"), effects="external", attempt=1),
+    draft("tool.outcome", 30, **call("0.4"), status="ok", result="done", attempt=1),
 ]  # fmt: skip
 
 
@@ -89,7 +96,7 @@ def some(row: dict[str, Any], *names: str) -> list[Any]:
 
 
 def test_a_tool_call_is_one_row_with_what_became_of_it(archive: Archive) -> None:
-    done, denied, erased = table(archive, "FROM tool_calls ORDER BY seq")
+    done, denied, erased, *_ = table(archive, "FROM tool_calls ORDER BY seq")
     assert done == {
         "seq": 5, "time": done["time"], "pid": PID, "turn": "t1", "ordinal": "0.1", "tool": "http_post",
         "arguments": '{"to": "x"}', "decision": "allow", "reasons": "[]", "effects": "external", "attempts": 2,
@@ -101,6 +108,13 @@ def test_a_tool_call_is_one_row_with_what_became_of_it(archive: Archive) -> None
     names = ("seq", "decision", "reasons", "attempts", "status", "intent_seq")
     assert some(denied, *names) == [14, "deny", '["no right","too late"]', 0, None, None]
     assert some(erased, "seq", "pid", "tool", "decision") == [24, PID, None, None]
+
+
+def test_a_call_that_a_person_let_a_turn_forget_keeps_what_became_of_it(archive: Archive) -> None:
+    forgotten, present = table(archive, "FROM tool_calls WHERE ordinal = '0.4' ORDER BY seq")
+    names = ("seq", "attempts", "intent_seq", "status", "result", "outcome_seq")
+    assert some(forgotten, *names) == [25, 1, 26, "timeout", "no answer", 27]
+    assert some(present, *names) == [29, 1, 30, "ok", "done", 31]
 
 
 def test_a_process_is_one_row_from_its_start_to_its_end(archive: Archive) -> None:

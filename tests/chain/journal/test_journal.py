@@ -78,6 +78,19 @@ def test_a_second_power_cut_during_recovery_loses_nothing_either() -> None:
         assert held[: len(acknowledged + more)] == acknowledged + more
 
 
+def test_what_a_killed_process_had_not_synced_is_on_the_disk_before_anything_is_built_on_it() -> None:
+    whole = MemoryDisk()
+    write_until_power_cut(whole, 8)
+    for killed_at in range(whole.steps + 1):
+        disk = MemoryDisk()
+        disk.cut_at = killed_at
+        write_until_power_cut(disk, 8)
+        disk.cut_at = None  # the process alone is gone: the machine still has all that it wrote
+        journal, held = open_journal(disk)
+        journal.append(payload(len(held)), KEYS.sign_ed25519)
+        assert open_journal(disk.crash())[1] == list(range(len(held) + 1)), killed_at
+
+
 @pytest.mark.parametrize("operation", ["write", "sync", "truncate", "create", "rename", "sync_directory"])
 @pytest.mark.parametrize("torn", [0, 40])
 def test_after_any_failed_operation_the_same_append_succeeds_later_and_is_there_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 from dataclasses import replace
@@ -44,7 +45,9 @@ def data(story: Path, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def opened(data: Path, *, accept: bool = False, records: list[Record] | None = None) -> Ledger:
+def opened(
+    data: Path, *, accept: bool = False, records: list[Record] | None = None, disk: Disk = DISK
+) -> Ledger:
     clock = iter(range(2_000_000_000_000_000, 2_100_000_000_000_000))
     keys, *others = load_candidates(data)
     return Ledger.open(
@@ -54,6 +57,7 @@ def opened(data: Path, *, accept: bool = False, records: list[Record] | None = N
         now_us=lambda: next(clock),
         replay=(records if records is not None else []).append,
         accept=accept,
+        disk=disk,
     )
 
 
@@ -225,6 +229,44 @@ def test_the_snapshot_is_signed_by_the_keys_in_force_at_any_moment_of_a_change_o
     assert [finding.kind for finding in verify(data).findings] == ["state"]
 
 
+class FailingDisk(Disk):
+    """``failing``: the directory whose next sync behind a rename to ``state.ws`` fails, once."""
+
+    def __init__(self, failing: Path) -> None:
+        self._failing = failing
+        self._due = False
+
+    def rename(self, source: Path, target: Path) -> None:
+        super().rename(source, target)
+        self._due = target.name == "state.ws"
+
+    def sync_directory(self, directory: Path) -> None:
+        if self._due and directory == self._failing:
+            self._due = False
+            raise OSError(errno.EIO, "fails on purpose")
+        super().sync_directory(directory)
+
+
+def test_a_snapshot_that_has_its_name_when_the_disk_fails_is_signed_by_the_next_keys_too(data: Path) -> None:
+    async def run() -> None:
+        ledger = opened(data, disk=FailingDisk(data / "snapshot"))
+        ledger.start(asyncio.get_running_loop())
+        await ledger.commit([StateChange("session", "/user/p1\nmain", FORGED)], durable=True).durable()
+        group = await ledger.roll()
+        await ledger.publish()
+        made = compact(data, ledger.segment, LIMITS, ledger.snapshot_digest)
+        with pytest.raises(LedgerUnavailable, match="cannot be put in its place"):
+            await ledger.place_snapshot(group, bytes.fromhex(made["digest"]))
+        new = prepare_keys(data, ledger.keys, DISK)
+        await (await ledger.rotate(new, rotation_body(ledger.keys, new, 1, "a test"))).durable()
+        adopt_keys(data, new, DISK)
+        await ledger.close()
+
+    asyncio.run(run())
+    opened(data)._writer._journal.close()
+    assert verify(data).findings == []
+
+
 def test_a_snapshot_that_was_changed_under_a_running_node_is_not_relied_on(data: Path) -> None:
     async def run() -> None:
         ledger = opened(data)
@@ -237,6 +279,9 @@ def test_a_snapshot_that_was_changed_under_a_running_node_is_not_relied_on(data:
         (data / "snapshot" / "state.ws").write_bytes((data / "older").read_bytes())
         with pytest.raises(LedgerUnavailable, match="not the one that the node has signed"):
             await ledger.drop_before(group)
+        new = prepare_keys(data, ledger.keys, DISK)
+        with pytest.raises(LedgerUnavailable, match="not the one that the node has signed"):
+            await ledger.rotate(new, rotation_body(ledger.keys, new, 1, "a test"))
         await ledger.close()
 
     shutil.copy(data / "snapshot" / "state.ws", data / "older")

@@ -13,11 +13,12 @@ from chain.ledger.ledger import Ticket
 from kernel.bounds import Bounds
 from kernel.message.mail import Outgoing
 from kernel.peer.mesh_port import NoMesh
-from kernel.peer.outboxes import Outboxes, Way
+from kernel.peer.outboxes import MOST_WAITING, Outboxes, Way
 from kernel.state.after_durable import AfterDurable
 from mesh.identity.peers import Peer
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Twin
+from tests.kernel.twins.mesh_twin import until
 
 BOB = Peer("b", "weftos-" + "b" * 26)
 
@@ -91,6 +92,24 @@ def test_what_waited_for_an_old_link_does_not_overtake_on_the_new_one(tmp_path: 
         bench.boxes.up(BOB.origin)
         assert bench.mesh.said == []
         bench.release()
+        assert bench.mesh.said == numbers
+
+    on_twin(tmp_path, body)
+
+
+def test_links_that_come_and_go_while_the_disk_is_behind_queue_no_more_than_so_much(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        bench = Bench(twin)
+        numbers = [await bench.send(), await bench.send()]
+        bench.hold()
+        for _ in range(MOST_WAITING):
+            bench.boxes.up(BOB.origin)
+            bench.boxes.down(BOB.origin)
+        bench.boxes.up(BOB.origin)
+        assert len(bench.after) <= MOST_WAITING + len(numbers)
+        bench.release()
+        await until(lambda: bench.mesh.said == numbers)
+        numbers.append(await bench.send())
         assert bench.mesh.said == numbers
 
     on_twin(tmp_path, body)

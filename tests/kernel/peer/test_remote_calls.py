@@ -91,6 +91,16 @@ def test_a_monitor_tells_the_end_once_and_why(tmp_path: Path) -> None:
     on_pair(tmp_path, body)
 
 
+def test_who_waits_no_longer_for_an_end_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await a.twin.spawn("bob")
+        with pytest.raises(TimedOut):
+            await a.control.cluster.monitor("bob", 0.01)
+        assert a.twin.kernel.remote.monitors.watched == 0
+
+    on_pair(tmp_path, body)
+
+
 def test_a_monitor_of_nothing_is_noproc_and_of_a_lost_node_noconnection(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         assert (await a.control.cluster.monitor("nobody@b", 20.0))["reason"] == "noproc"

@@ -11,7 +11,9 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.message.letters import Letter, channel_rights, read_letter
+from mesh.delivery.delivery import MAX_OPEN
 from mesh.identity.peers import RIGHTS, AllowList, Peer
+from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, node_twin, on_pair, unlink, until
 
@@ -325,6 +327,47 @@ def test_a_replayed_message_is_not_accepted_twice_and_another_under_its_number_n
         assert balance(node)[0] == 1
 
     on_pair(tmp_path, body)
+
+
+def test_what_is_asked_again_and_again_while_the_disk_refuses_is_answered_once_more(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(node: NodeTwin, eve: NodeTwin) -> None:
+        await node.twin.spawn("bob")
+        node.op(eve, message(1))
+        await until(lambda: len(_said_to(eve)) == 1)
+        disk.full = True
+        node.op(eve, message(2))
+        await until(lambda: node.twin.ledger.refusal is not None)
+        for _ in range(100):
+            node.op(eve, message(1))
+        assert len(_said_to(eve)) == 1
+        disk.full = False
+        await until(lambda: len(_said_to(eve)) == 3)
+        node.op(eve, message(1))
+        assert [op["n"] for op in _said_to(eve)] == [1, 2, 1, 1]
+
+    on_pair(tmp_path, body, disk=disk)
+
+
+def test_made_up_numbers_while_the_disk_refuses_end_the_link(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(node: NodeTwin, eve: NodeTwin) -> None:
+        await node.twin.spawn("bob")
+        node.op(eve, message(10_000))
+        await until(lambda: len(_said_to(eve)) == 1)
+        disk.full = True
+        node.op(eve, message(10_001))
+        await until(lambda: node.twin.ledger.refusal is not None)
+        for number in range(1, MAX_OPEN + 2):
+            assert not node.mesh.cuts
+            node.op(eve, message(number))
+        assert "wait for the disk" in node.mesh.cuts[0]
+        disk.full = False
+        await until(lambda: node.twin.ledger.refusal is None)
+
+    on_pair(tmp_path, body, disk=disk)
 
 
 def test_a_flood_into_a_mailbox_is_refused_and_an_endless_one_ends_the_link(tmp_path: Path) -> None:

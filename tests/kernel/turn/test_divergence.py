@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessState
-from kernel.worker.workers import WorkerResult
+from kernel.worker.workers import WorkerCall, WorkerResult
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin
@@ -211,6 +212,92 @@ def test_what_is_in_doubt_must_be_decided_before_it_can_be_forgotten(tmp_path: P
         with pytest.raises(Refused, match=r"call 0\.0 \(pay\) of t\d+ has no outcome yet"):
             await twin.kernel.divergences.decide(at.turn, "accept", "operator:0")
         assert twin.kernel.state.doubts()
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_a_call_that_was_never_begun_can_be_forgotten_and_one_that_may_begin_cannot(tmp_path: Path) -> None:
+    async def never(call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def before(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        twin.workers.look = never  # type: ignore[method-assign]  # what its file holds is not known yet
+        at = await twin.delivery()
+        twin.ask_tool(at, "file_write", {"path": "a", "content": "one"})
+        twin.crash(at)
+        twin.ask_tool(await twin.delivery(), "file_write", {"path": "a", "content": "two"})
+        with pytest.raises(Refused, match=r"call 0\.0 \(file_write\) of t\d+ has no outcome yet"):
+            await twin.kernel.divergences.decide(at.turn, "accept", "operator:0")
+
+    async def after(twin: Twin) -> None:
+        [row] = twin.kernel.divergences.rows()
+        await twin.kernel.divergences.decide(row["id"], "accept", "operator:0")
+        at = await twin.delivery()
+        assert (await twin.call_tool(at, "file_write", {"path": "a", "content": "two"}))["status"] == "ok"
+        assert [json.loads(call.arguments)["content"] for call in twin.workers.calls] == ["two"]
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+async def forgotten_ask(twin: Twin) -> tuple[Delivery, Delivery]:
+    """Ada asked bob, who has not answered in time, and then asked something else in its place, which a person let
+    stand. Her turn, handed out again, and bob's.
+    """
+    await twin.spawn("ada")
+    await twin.spawn("bob")
+    await twin.send("ada")
+    at = await twin.delivery()
+    asked = await twin.call_tool(at, "ask", {"to": "bob", "text": "how many?", "timeout_s": 1})
+    assert asked["status"] == "timeout"
+    bob = await twin.delivery()
+    twin.crash(at)
+    twin.ask_tool(await twin.delivery(), "pay", {"amount": 6})
+    await twin.kernel.divergences.decide(at.turn, "accept", "operator:0")
+    return await twin.delivery(), bob
+
+
+def test_a_late_answer_to_a_forgotten_question_is_not_the_outcome_of_the_call_in_its_place(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        at, bob = await forgotten_ask(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "pay", {"amount": 6})
+        async with asyncio.timeout(HANG_S):
+            while not twin.workers.calls:
+                await asyncio.sleep(0)
+        twin.finish(bob, "forty-two")
+        assert len(await twin.entries("turn.ended")) == 1
+        twin.workers.hold.set()
+        assert await twin.result() == {"status": "ok", "text": "done", "truncated": False}
+        told = [(record.body["tool"], record.body["result"]) for record in await twin.entries("tool.outcome")]
+        assert told == [("ask", "no reply within 1 s"), ("pay", "done")]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_question_in_the_place_of_a_forgotten_one_has_its_own_answer_and_its_own_time(
+    tmp_path: Path,
+) -> None:
+    async def before(twin: Twin) -> None:
+        await twin.spawn("abe")
+        await twin.send("abe", "first")
+        await twin.delivery()
+        at, _ = await forgotten_ask(twin)
+        twin.ask_tool(at, "ask", {"to": "abe", "text": "how much?", "timeout_s": 60})
+
+    async def after(twin: Twin) -> None:
+        turns = {at.message["text"]: at for at in [await twin.delivery() for _ in range(3)]}
+        twin.ask_tool(turns["hi"], "ask", {"to": "abe", "text": "how much?", "timeout_s": 60})
+        twin.finish(turns["how many?"], "forty-two")
+        twin.finish(turns["first"])
+        twin.finish(await twin.delivery(), "six")
+        assert await twin.result() == {"status": "ok", "text": "six", "truncated": False}
 
     on_twin(tmp_path, before)
     on_twin(tmp_path, after)

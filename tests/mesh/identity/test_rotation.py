@@ -15,12 +15,12 @@ from chain.notes.note import VerifierKey
 from mesh.bounds import MAX_HELLO_BYTES
 from mesh.errors import HelloError, MeshFileError, PeerKeysError
 from mesh.gossip.adverts import ProcessAdvert
-from mesh.identity.identity import Identity, PeerIdentity, check_hello
+from mesh.identity.identity import Before, Identity, PeerIdentity, check_hello
 from mesh.identity.known_keys import KnownKeys
 from tests.mesh.gossip.test_heads import note
 from tests.mesh.links.test_transport import run
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY
-from tests.mesh.twins.link_nodes import until
+from tests.mesh.twins.link_nodes import BOUNDS, LinkNode, running, until
 from tests.mesh.twins.memory_transport import MemoryNetwork
 from tests.mesh.twins.mesh_nodes import MeshNode, opened
 from tests.mesh.twins.tcp_land import TcpLand
@@ -57,6 +57,56 @@ def test_a_peer_follows_the_keys_from_the_first_to_the_present_one(times: int) -
     assert peer.origin == ALICE.origin and peer.vkeys == now.keys.pair.both
     assert peer.former == tuple(pair.ed25519.public_key for pair in now.keys.pairs[:-1])
     assert len(now.hello) < MAX_HELLO_BYTES
+
+
+def test_changes_of_keys_that_were_seen_are_not_verified_again() -> None:
+    """A hundred signatures: who may have them verified at will holds the node up."""
+    asked: list[int] = []
+
+    def affords(count: int) -> bool:
+        asked.append(count)
+        return True
+
+    older, newer = rotated(ALICE, times=3), rotated(ALICE, times=5)
+    check_hello(older.hello, ALICE.noise.public, Before(affords=affords))
+    check_hello(ALICE.hello, ALICE.noise.public, Before(affords=affords))
+    check_hello(newer.hello, ALICE.noise.public, Before(lambda origin: met(older).chain, affords))
+    check_hello(older.hello, ALICE.noise.public, Before(lambda origin: met(newer).chain, affords))
+    assert asked == [3, 2]
+
+
+def test_changes_that_cannot_be_verified_now_are_refused_unread() -> None:
+    hello = msgpack.unpackb(rotated(ALICE, times=3).hello)
+    hello["rotations"] = [bytes(96)] * 3
+    with pytest.raises(HelloError) as caught:
+        check_hello(msgpack.packb(hello), ALICE.noise.public, Before(affords=lambda count: False))
+    assert caught.value.rule == "busy" and "3 changes of keys" in str(caught.value)
+
+
+def test_a_chain_that_differs_from_the_one_seen_is_refused_without_its_signatures() -> None:
+    seen, other = rotated(ALICE, times=3), rotated(ALICE, seed=201, times=3)
+    with pytest.raises(HelloError, match="another key after change 1"):
+        check_hello(other.hello, ALICE.noise.public, Before(lambda origin: met(seen).chain))
+
+
+def test_an_address_has_no_more_changes_of_keys_verified_than_its_share(tmp_path: Path) -> None:
+    async def main() -> None:
+        few = replace(BOUNDS, key_changes=3, key_changes_per_s=1e-9)
+        network = MemoryNetwork()
+        alice = LinkNode(ALICE, network.wire(few), few)
+        met_before, stranger = rotated(BOB, times=3), rotated(MALLORY)
+        bob, again = (LinkNode(replace(met_before, boot=f"{n:016x}"), network.wire(BOUNDS)) for n in (1, 2))
+        mallory = LinkNode(stranger, network.wire(BOUNDS))
+        async with running(*[await node.open() for node in (alice, bob, mallory, again)]):
+            bob.call(alice)
+            assert await alice.event("up") == BOB.origin
+            mallory.call(alice)
+            assert "1 changes of keys" in await alice.event("refused")
+            again.call(alice)
+            assert await alice.event("up") == BOB.origin
+            assert MALLORY.origin not in alice.up
+
+    run(main)
 
 
 def test_a_hello_of_first_keys_is_what_it_always_was() -> None:

@@ -26,6 +26,7 @@ from mesh.delivery.delivery import (
     read_message,
 )
 from mesh.errors import LinkDown, LinkFull, MessageTooLarge, TransportError
+from mesh.links.links import TOO_OFTEN
 from mesh.links.session import Session
 from mesh.links.transport import Dial
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY, identity
@@ -374,6 +375,39 @@ class Post:
                 )
             case Again(answer):
                 self.send(answer.op())
+
+
+@pytest.mark.parametrize("strict", ["who is called", "who calls"])
+def test_a_peer_whose_links_open_too_often_is_refused_for_a_while(land: Land, strict: str) -> None:
+    async def main() -> None:
+        few = MeshBounds(heartbeat_s=0.2, lost_after_s=2.0, links=3, links_per_s=1e-9)
+        alice = LinkNode(ALICE, land.wire(BOUNDS), few if strict == "who is called" else BOUNDS)
+        bob = LinkNode(BOB, land.wire(BOUNDS), few if strict == "who calls" else BOUNDS)
+        async with running(await alice.open(), await bob.open()):
+            bob.call(alice)
+            for _ in range(3):
+                await alice.event("up")
+                alice.links.cut(bob.origin, "enough")
+            judge = alice if strict == "who is called" else bob
+            assert TOO_OFTEN in await judge.event("refused")
+            assert TOO_OFTEN in await judge.event("refused")
+            assert not alice.up
+
+    run(main)
+
+
+def test_a_peer_whose_links_open_too_often_comes_in_again_later(land: Land) -> None:
+    async def main() -> None:
+        few = MeshBounds(heartbeat_s=0.2, lost_after_s=2.0, links=1, links_per_s=2.0)
+        alice, bob = LinkNode(ALICE, land.wire(few), few), LinkNode(BOB, land.wire(BOUNDS))
+        async with running(await alice.open(), await bob.open()):
+            bob.call(alice)
+            await alice.event("up")
+            alice.links.cut(bob.origin, "enough")
+            assert TOO_OFTEN in await alice.event("refused")
+            await alice.event("up")
+
+    run(main)
 
 
 def test_over_a_link_that_breaks_again_and_again_nothing_is_lost_doubled_or_out_of_order(land: Land) -> None:

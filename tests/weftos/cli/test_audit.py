@@ -281,6 +281,31 @@ def test_a_turn_is_told_whole(shell: Shell) -> None:
     assert len([line for line in out.splitlines() if "forged line" in line]) == 1
 
 
+def test_what_a_person_let_a_turn_forget_is_told_beside_what_took_its_place(plain_shell: Shell) -> None:
+    turn = {"turn": "t18", "ordinal": "0.0"}
+
+    def paid(at: int, amount: int) -> list[Draft]:
+        call = {**turn, "tool": "pay"}
+        proposed = {"call_hash": "c", "arguments": f'{{"amount":{amount}}}', "arguments_hash": "a"}
+        intent = {"arguments_hash": "a", "effects": "external", "boot": "b", "attempt": 1, "pid": 8}
+        outcome = {"result": f"paid {amount}", "result_hash": "h", "truncated": False, "attempt": 1}
+        return [
+            Draft("tool.proposed", {**call, **proposed}, 8, "pay", cause=18),
+            Draft("tool.intent", {**call, **intent}, 8, "pay", cause=at),
+            Draft("tool.outcome", {**call, "status": "ok", **outcome}, 8, "pay", cause=at + 1),
+        ]
+
+    begun = {"turn": "t18", "message": "m18", "address": "/user/ada", "session": "main", "attempt": 1}
+    decided = Draft("turn.decided", {**turn, "decision": "accept", "by": "operator:0"}, 0, "t18", cause=18)
+    go_on(plain_shell.data, [Draft("turn.started", begun, 8, "t18"), *paid(19, 5), decided, *paid(23, 6)])
+    first, second = plain_shell.json("chain", "turn", "t18")["steps"]
+    assert [first["seqs"], first["outcomes"][0]["result"], first["forgotten"]] == [[19, 20, 21], "paid 5", 22]
+    assert [second["seqs"], second["outcomes"][0]["result"]] == [[23, 24, 25], "paid 6"]
+    assert "forgotten" not in second
+    _, out, _ = plain_shell.run("chain", "turn", "t18")
+    assert out.index("ok, forgotten by 22") < out.index("paid 5") < out.index("paid 6")
+
+
 def test_a_turn_that_never_was_is_an_error(plain_shell: Shell) -> None:
     status, out, err = plain_shell.run("chain", "turn", "t9-9")
     assert (status, out) == (1, "")

@@ -162,12 +162,13 @@ def _story_tree(story: Json) -> Tree:
 
 def _head(tree: Tree, step: Json, what: str) -> Tree:
     took = _took(step["ended_us"] - step["time_us"]) if step["status"] != "open" else "open"
+    forgotten = f", forgotten by {step['forgotten']}" if "forgotten" in step else ""
     return tree.add(
         joined(
             styled(f"{step['ordinal']}  "),
             styled(what, "bold"),
             styled(f"  {took}  "),
-            styled(step["status"]),
+            styled(f"{step['status']}{forgotten}"),
         )
     )
 

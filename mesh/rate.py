@@ -12,12 +12,12 @@ class Bucket:
         self._left = burst
         self._at_s = float("-inf")
 
-    def take(self, now_s: float) -> bool:
-        """Whether it may happen now, on a monotonic clock; if so it counts."""
+    def take(self, now_s: float, count: int = 1) -> bool:
+        """Whether it may happen now, on a monotonic clock, ``count`` times; if so that counts."""
         if self._at_s > float("-inf"):
             self._left = min(self._burst, self._left + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s
-        if self._left < 1:
+        if self._left < count:
             return False
-        self._left -= 1
+        self._left -= count
         return True

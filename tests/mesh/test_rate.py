@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel.rate import Bucket
+from mesh.rate import Bucket
 
 
 def test_a_burst_is_allowed_and_then_the_rate() -> None:
