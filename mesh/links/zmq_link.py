@@ -41,13 +41,13 @@ class ZmqWire:
         self._events = events
         self._loop = asyncio.get_running_loop()
         if listen is not None:
-            self._listener = Listener(self._context, listen, self, self._number)
-        self._watch()
+            self._listener = Listener(self._context, listen, self, self._number, self._watch_soon)
         return self._listener.address if self._listener is not None else ""
 
     def dial(self, address: str) -> int:
         number = next(self._numbers)
         self._connections[number] = DialledConnection(self._context, number, address, self)
+        self._watch_soon()
         return number
 
     def send(self, conn: int, frame: bytes) -> bool:
@@ -97,8 +97,14 @@ class ZmqWire:
         self._connections[number] = connection
         return number
 
+    def _watch_soon(self) -> None:
+        """There is a connection to be watched."""
+        if self._watcher is None:
+            self._watcher = self._loop.call_later(WATCH_S, self._watch)
+
     def _watch(self) -> None:
-        """Cut what breaks its limits."""
+        """Cut what breaks its limits, as long as there is anything to watch."""
+        self._watcher = None
         now_s, timeout_s = self._loop.time(), self._bounds.handshake_timeout_s
         watched: list[Connection] = [*self._listener.connections] if self._listener is not None else []
         watched += [each for each in self._connections.values() if isinstance(each, DialledConnection)]
@@ -107,4 +113,5 @@ class ZmqWire:
             if why:
                 connection.cut()
                 self.on_gone(connection.number, why)
-        self._watcher = self._loop.call_later(WATCH_S, self._watch)
+        if watched:
+            self._watch_soon()

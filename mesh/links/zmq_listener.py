@@ -58,7 +58,8 @@ class AcceptedConnection:
 
 
 class Listener:
-    """The ROUTER of a node; ``numbered`` gives each connection its number at its first frame.
+    """The ROUTER of a node; ``numbered`` gives each connection its number at its first frame, ``entered`` is told of
+    each before that.
 
     Raises :class:`TransportError` when the address cannot be listened on.
     """
@@ -69,8 +70,10 @@ class Listener:
         address: str,
         events: WireEvents,
         numbered: Callable[[AcceptedConnection], int],
+        entered: Callable[[], None],
     ) -> None:
         self._events = events
+        self._entered = entered
         self._numbered = numbered
         self._loop = asyncio.get_running_loop()
         self._by_route: dict[bytes, AcceptedConnection] = {}
@@ -119,6 +122,7 @@ class Listener:
             self._strangers.leave(before)
         connection = AcceptedConnection(self, TcpConnection.of(fd), self._loop.time())
         self._by_fd[fd] = connection
+        self._entered()
         if (pushed := self._strangers.enter(connection, connection.address)) is not None:
             pushed.cut()
             self._events.on_gone(pushed.number, "it was not known yet when another one came")
