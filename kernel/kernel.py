@@ -32,11 +32,11 @@ from kernel.message.events import Events
 from kernel.message.mail import Post
 from kernel.message.message_signals import AskAnswered, MessageArrived, MessageDied, TurnOver
 from kernel.message.watch import Watchers
-from kernel.model.pids import Pids
 from kernel.peer.remote import PeerRefused, Remote, RemoteParts
 from kernel.peer.router import Router
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
+from kernel.process.pid_blocks import PidBlocks
 from kernel.process.process_signals import (
     AddressDown,
     PidsReserved,
@@ -84,7 +84,6 @@ class Kernel:
     def __init__(
         self,
         recorder: Recorder,
-        pids: Pids,
         registry: Registry,
         cells: Cells,
         workers: Workers,
@@ -100,7 +99,9 @@ class Kernel:
         self.opened = OpenedSessions()
         recorder.ledger.on_group(self.events.group)
         launcher = CellLauncher(cells, self.state, env.behaviours, signals)
-        self.processes = Processes(recorder, self.live, pids, launcher, bounds, signals)
+        self.processes = Processes(
+            recorder, self.live, PidBlocks(recorder, signals), launcher, bounds, signals
+        )
         self.helpers = Helpers(recorder, self.processes, env.log)
         attempts, self.ends = Attempts(), Ends()
         settlement = Settlement(recorder, self.live, attempts, registry, bounds)

@@ -375,7 +375,7 @@ class Control:
 
     async def _on_disk(self) -> None:
         """What is told to have been done holds after a crash too."""
-        await self._kernel.processes.settled()
+        await self._kernel.processes.effects.settled()
         with ledger_errors():
             await self._kernel.recorder.barrier()
 

@@ -173,7 +173,7 @@ class Helpers:
 
     async def _start(self, name: str) -> None:
         row = self._rows[name]
-        row.state, row.pid = "starting", self._processes.next_pid()
+        row.state, row.pid = "starting", self._processes.pids.next()
         row.restarts += 1
         pid = row.pid
         try:
@@ -221,7 +221,7 @@ class Helpers:
         if before is not None and not self.closing:
             self._record_exit(name, before[0], "")
         if os_pid is not None:
-            pid = self._processes.next_pid()
+            pid = self._processes.pids.next()
             self._workers[name] = (pid, os_pid, time.monotonic())
             self._record_start(name, pid)
 

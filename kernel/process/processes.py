@@ -1,47 +1,46 @@
 """The process tree: spawns, starts, exits, and what the supervisors decide about them.
 
-The rules are in ``kernel/supervision/reducer.py``; here its effects are carried out, one after the other, through a
-queue, so that an effect which causes the next event never runs inside the handling of the last one. Every address that
-has children has a supervisor: a real one (a slot of type supervisor, with a PID and no cell) or, for a worker with
-children, one that shares the worker's address and parks what fails too often.
+The rules are in ``kernel/supervision/reducer.py``; here its effects are carried out (:mod:`kernel.process.effects`).
+Every address that has children has a supervisor: a real one (a slot of type supervisor, with a PID and no cell) or, for
+a worker with children, one that shares the worker's address and parks what fails too often.
 
 Ending. What is ended is ended to its last leaf: first the children, in the reverse of the order in which they started
 and each after what is below it, then the process itself. All of them learn at once that they are ending (they *drain*:
 a turn that is open may end, no other begins), so a whole tree takes no longer than one process may. A supervisor whose
 children have ended is not gone before what is below those is; what it ends with is *held* until then.
-A tree of thousands is ended, or begun, a few effects at a time, and the event loop goes round in between.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from chain.ledger.ledger import Draft, StateChange
+from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.clock import Clock, LoopClock, Timer
+from kernel.clock import Clock, LoopClock
 from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, StateError, Unavailable
 from kernel.model.address import ROOT, ancestors, is_below, join, name_of
 from kernel.model.address import parent as parent_of
 from kernel.model.capability import Rights, child_of
 from kernel.model.makers import AGENT, OPERATOR, MadeBy
-from kernel.model.pids import ROOT_PID, Pids, first_pids, resume_pids, take
+from kernel.model.pids import ROOT_PID
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
+from kernel.process.effects import Effects
 from kernel.process.listing import Listing
 from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.pid_blocks import PidBlocks
 from kernel.process.process_signals import (
     AddressDown,
-    PidsReserved,
     ProcessExited,
     ProcessRunning,
     SlotGoing,
 )
 from kernel.process.quotas import Quotas
+from kernel.process.starts import Starts
 from kernel.signals import Signals
 from kernel.state.recorder import Recorder
 from kernel.state.state import Slot
@@ -74,17 +73,8 @@ from kernel.supervision.reducer import (
 )
 
 USER = "/user"
-EFFECTS_AT_ONCE = 30  # between two rounds of the event loop: a tree of thousands ends without holding it up
 REMOVED_AT_ONCE = 20  # between two rounds of the event loop
 TERM_S = 5.0  # what a process that is ended may take for the turn it is in
-
-
-def open_pids(recorder: Recorder) -> Pids:
-    """PIDs for this boot: a new block, recorded before any of it is given out."""
-    reserved = recorder.state.pids_reserved
-    pids, reserve = resume_pids(reserved) if reserved else first_pids()
-    recorder.commit([StateChange("pids", str(reserve.upto), b"")], durable=True)
-    return pids
 
 
 class Launcher(Protocol):
@@ -115,7 +105,7 @@ class Processes:
         self,
         recorder: Recorder,
         live: LiveTable,
-        pids: Pids,
+        pids: PidBlocks,
         launcher: Launcher,
         bounds: Bounds,
         signals: Signals,
@@ -125,19 +115,15 @@ class Processes:
         self._signals = signals
         self._state = recorder.state
         self._live = live
-        self._pids = pids
+        self.pids = pids
         self._launcher = launcher
         self.quotas = Quotas(self._state, bounds)
         self._clock = clock or LoopClock()
         self.listing = Listing(recorder.state, live, self._clock.now_s)
         self._supervisors: dict[str, Supervisor] = {}
-        self._queue: deque[tuple[str, Effect]] = deque()
-        self._busy = False
-        self._resumes = False
-        self.effects_at_once, self.removed_at_once = EFFECTS_AT_ONCE, REMOVED_AT_ONCE
-        self._performed = 0
-        self._timers: set[Timer] = set()
-        self._starts: dict[str, list[asyncio.Future[int]]] = {}
+        self.effects = Effects(self._perform, self._clock)
+        self.removed_at_once = REMOVED_AT_ONCE
+        self._starts = Starts()
         self._endings: dict[str, Ending] = {}
         self._held: dict[str, str] = {}  # reasons of supervisors that wait for what is below their children
         self._removing: set[str] = set()
@@ -145,17 +131,6 @@ class Processes:
         self._leaving: set[int] = (
             set()
         )  # by the entry that made them: slots that go once all that is of them is gone
-        self.closing = False
-
-    # -- pids ----------------------------------------------------------------------------------------------------
-
-    def next_pid(self) -> int:
-        """A PID that was never used and never will be again, reserved on disk in blocks."""
-        self._pids, pid, reserve = take(self._pids)
-        if reserve is not None:
-            self._recorder.must([StateChange("pids", str(reserve.upto), b"")])
-            self._signals.say(PidsReserved(reserve.upto))
-        return pid
 
     # -- boot ----------------------------------------------------------------------------------------------------
 
@@ -172,7 +147,7 @@ class Processes:
             self._recorder.commit([Draft("process.spawned", body, ROOT_PID)])
         user = self._child_spec(self._state.slots[USER])
         self._supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
-        self._carry_out(ROOT, effects)
+        self.effects.carry_out(ROOT, effects)
 
     def _bury_what_is_down(self) -> None:
         """A slot that the last boot could not leave any more: its process was still ending when the node ended."""
@@ -201,7 +176,7 @@ class Processes:
             if child.address != without and child.spawned_seq not in self._leaving
         ]
         self._supervisors[address], effects = begin(flags, below)
-        self._carry_out(address, effects)
+        self.effects.carry_out(address, effects)
 
     # -- asked for -----------------------------------------------------------------------------------------------
 
@@ -230,7 +205,7 @@ class Processes:
 
     def _check_up(self, parent: str) -> None:
         """A child begins below what runs, up to the root."""
-        if self.closing:
+        if self.effects.closed:
             raise Unavailable("the node is stopping")
         down = self._state.down(parent)
         if down is not None:
@@ -274,7 +249,7 @@ class Processes:
         parent = slot.parent
         begun = parent in self._supervisors  # also while a worker waits for its restart
         if self._is_ending(parent) or not (begun or self._live.at(parent)):
-            self._fail_starts(address, f"{parent} does not run just now: it starts when that does")
+            self._starts.failed(address, f"{parent} does not run just now: it starts when that does")
             return
         if not begun:
             self._begin_children(parent, without=address)
@@ -283,12 +258,9 @@ class Processes:
 
     def when_started(self, address: str) -> asyncio.Future[int]:
         """A future of the next PID that runs at ``address``; fails with Refused when the start fails."""
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        process = self._live.at(address)
+        future, process = self._starts.wait(address), self._live.at(address)
         if process is not None and process.state is ProcessState.RUNNING:
-            future.set_result(process.pid)
-        else:
-            self._starts.setdefault(address, []).append(future)
+            self._starts.started(address, process.pid)
         return future
 
     def stop(self, address: str) -> None:
@@ -397,9 +369,7 @@ class Processes:
         body = {"address": process.address, "pid": pid, "cell": cell}
         cause = self._state.slots[process.address].spawned_seq
         self._recorder.must([Draft("process.started", body, pid, str(pid), b"", cause)])
-        for future in self._starts.pop(process.address, []):
-            if not future.done():
-                future.set_result(pid)
+        self._starts.started(process.address, pid)
         self._event(parent_of(process.address), Started(name_of(process.address), pid))
         self._signals.say(ProcessRunning(process.address))
 
@@ -414,12 +384,6 @@ class Processes:
         supervisor = self._supervisors.get(parent_of(address))
         child = supervisor.table.get(name_of(address)) if supervisor is not None else None
         return child is not None and child.phase in (Phase.STARTING, Phase.WAITING)
-
-    def _fail_starts(self, address: str, why: str) -> None:
-        """Tell those who wait for a start of ``address`` that it does not come."""
-        for future in self._starts.pop(address, []):
-            if not future.done():
-                future.set_exception(Refused(why))
 
     def exit(
         self, pid: int, reason: str, detail: str = "", batch: str | None = None, told: bool = False
@@ -439,10 +403,10 @@ class Processes:
         if not end.started:
             why = f"{address} did not start: {end.detail}"
             if not is_blameless(end.reason):
-                self._fail_starts(address, why)
+                self._starts.failed(address, why)
             self._event(parent, StartFailed(name_of(address), end.reason, end.batch))
             if not self._comes_back(address):
-                self._fail_starts(address, why)
+                self._starts.failed(address, why)
         elif address != ROOT:
             self._event(parent, Exited(name_of(address), end.process.pid, end.reason, end.batch))
         self._leave_if_down(address)
@@ -488,48 +452,14 @@ class Processes:
             for below in self._tree_below(address):
                 if below != address:
                     self._drain(below)
-        self._carry_out(address, effects)
-
-    def _carry_out(self, address: str, effects: tuple[Effect, ...]) -> None:
-        self._queue.extend((address, effect) for effect in effects)
-        if self._busy or self._resumes:
-            return
-        self._busy = True
-        done = 0
-        try:
-            while self._queue and done < self.effects_at_once:
-                done += 1
-                self._performed += 1
-                self._perform(*self._queue.popleft())
-        finally:
-            self._busy = False
-        if self._queue and not self._resumes:
-            self._resumes = True
-            self._later(0.0, self._resume)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether effects of what has happened wait for the next round of the event loop."""
-        return bool(self._queue)
-
-    async def settled(self) -> None:
-        """Wait until what follows from all that has happened so far is done. Raises Unavailable when the node stops."""
-        upto = self._performed + len(self._queue)
-        while self._performed < upto:
-            if self.closing:
-                raise Unavailable("the node is stopping")
-            await asyncio.sleep(0)
-
-    def _resume(self) -> None:
-        self._resumes = False
-        self._carry_out(ROOT, ())
+        self.effects.carry_out(address, effects)
 
     def _perform(self, supervisor: str, effect: Effect) -> None:
         match effect:
             case StartChild(id=ident):
                 self._start_child(join(supervisor, ident))
             case StartChildAfter(id=ident, delay_s=delay_s):
-                self._later(delay_s, lambda: self._event(supervisor, RestartDue(ident)))
+                self.effects.later(delay_s, lambda: self._event(supervisor, RestartDue(ident)))
             case StopChild(id=ident, reason=reason, timeout_s=timeout_s):
                 self._stop_child(join(supervisor, ident), reason, timeout_s)
             case SlotChanged(id=ident, state=state, why=why):
@@ -539,25 +469,14 @@ class Processes:
             case GiveUp(reason=reason):
                 self._gave_up(supervisor, reason)
 
-    def _later(self, delay_s: float, call: Callable[[], None]) -> None:
-        if self.closing:
-            return
-
-        def due() -> None:
-            self._timers.discard(timer)
-            call()
-
-        timer = self._clock.later(delay_s, due)
-        self._timers.add(timer)
-
     def _start_child(self, address: str) -> None:
         slot = self._state.slots.get(address)
-        if self.closing:
+        if self.effects.closed:
             return
         if slot is None:  # removed while this waited for its round; the supervisor is owed a report
             self._event(parent_of(address), StartFailed(name_of(address), KILLED))
             return
-        process = LiveProcess(self.next_pid(), address, slot.spec, self._clock.now_s())
+        process = LiveProcess(self.pids.next(), address, slot.spec, self._clock.now_s())
         process.draining = any(self._is_ending(above) for above in ancestors(address))
         self._live.add(process)
         if slot.spec.type == "supervisor":
@@ -596,7 +515,7 @@ class Processes:
             if process.draining_s is None:
                 process.draining_s = now_s
             left_s = max(0.0, process.draining_s + timeout_s - now_s)
-            self._later(left_s, lambda: self._overdue(process.pid, timeout_s))
+            self.effects.later(left_s, lambda: self._overdue(process.pid, timeout_s))
 
     def _overdue(self, pid: int, timeout_s: float) -> None:
         process = self._live.get(pid)
@@ -647,8 +566,8 @@ class Processes:
                 self._shut(below, reason)
             return
         self._supervisors.pop(address, None)
-        for waited in [waited for waited in self._starts if parent_of(waited) == address]:
-            self._fail_starts(waited, f"{address} has ended: {waited} starts when that does")
+        for waited in self._starts.below(address):
+            self._starts.failed(waited, f"{address} has ended: {waited} starts when that does")
         process = self._live.at(address)
         if address in self._dropping:
             self._forget_tree(address, self._dropping.pop(address))
@@ -673,7 +592,7 @@ class Processes:
         if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile
             self._recorder.when_writable(("left", address), lambda: self._left(address))
         if self._live.at(address) is None:
-            self._fail_starts(address, f"{address} is {state}: {why}")
+            self._starts.failed(address, f"{address} is {state}: {why}")
             self._leave(slot)
 
     def _left(self, address: str) -> None:
@@ -719,7 +638,7 @@ class Processes:
         if slot is None:
             return
         self._leaving.add(slot.spawned_seq)
-        self._fail_starts(address, f"{address} was removed: {why}")
+        self._starts.failed(address, f"{address} was removed: {why}")
         self._signals.say(SlotGoing(slot, why))
 
     def going(self, going: SlotGoing) -> None:
@@ -731,7 +650,7 @@ class Processes:
             if self._recorder.waiting:
                 self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))
             else:
-                self._later(0.0, lambda: self._forget_later(slot, why))
+                self.effects.later(0.0, lambda: self._forget_later(slot, why))
             return
         body = {"address": address, "state": "removed", "why": why[:200]}
         self._recorder.must([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
@@ -754,11 +673,5 @@ class Processes:
 
     async def close(self) -> None:
         """Stop what is running, without a word to the slots: they start again with the next boot."""
-        self.closing = True
-        self._queue.clear()
-        self._resumes = False
-        for timer in self._timers:
-            timer.cancel()
-        for futures in self._starts.values():
-            for future in futures:
-                future.cancel()
+        self.effects.close()
+        self._starts.cancel()

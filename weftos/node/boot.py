@@ -39,7 +39,6 @@ from kernel.helper.nursery import Nursery
 from kernel.helper.os_session import DataLock, end_old_session, lock, read_boot, write_boot
 from kernel.kernel import Environment, Kernel
 from kernel.memory.embeddings import Embeddings
-from kernel.process.processes import open_pids
 from kernel.signals import Handlers, Signals
 from kernel.state.agreement import Contradiction, DocumentCheck
 from kernel.state.recorder import Recorder, replay_into
@@ -458,7 +457,7 @@ async def _kernel(
         report("asking the workers for their tools")
         registry = await _registry(workers, sources, ground.log, report)
     asked = NodeGateway(gateway, config.settings)
-    kernel = Kernel(recorder, open_pids(recorder), registry, cells, workers, asked, signals, env)
+    kernel = Kernel(recorder, registry, cells, workers, asked, signals, env)
     return kernel, gateway, archive
 
 

@@ -102,9 +102,9 @@ def test_a_stop_is_told_when_it_is_done_however_much_there_is_to_do_before(tmp_p
             await barrier()
 
         recorder.barrier = watched  # type: ignore[method-assign]
-        twin.kernel.processes.effects_at_once = 1
+        twin.kernel.processes.effects.at_once = 1
         twin.kernel.processes.kill("/user/bob", "kill")
-        assert twin.kernel.processes.unfinished
+        assert twin.kernel.processes.effects.unfinished
         assert (await control.stop(OP, "ada"))["state"] == "stopped"
         assert states == ["stopped"]  # what waits for the disk is all of it
 

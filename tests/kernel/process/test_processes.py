@@ -24,8 +24,9 @@ from kernel.errors import (
 from kernel.message.mail import BURIED_AT_ONCE, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import KILLED
+from kernel.process.effects import EFFECTS_AT_ONCE
 from kernel.process.live import LiveProcess, LiveTable
-from kernel.process.processes import EFFECTS_AT_ONCE, REMOVED_AT_ONCE
+from kernel.process.processes import REMOVED_AT_ONCE
 from kernel.state.state import Mail
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
@@ -673,10 +674,10 @@ def test_a_slot_whose_start_waits_for_its_round_is_not_removed() -> None:
         tree.spawn("busy")
         ada = tree.spawn("ada")
         tree.processes.stop(ada)
-        tree.processes.effects_at_once = 1
+        tree.processes.effects.at_once = 1
         tree.processes.kill("/user/busy", "kill")
         tree.processes.start(ada)
-        assert (tree.processes.unfinished, tree.state.slots[ada].state) == (True, "stopped")
+        assert (tree.processes.effects.unfinished, tree.state.slots[ada].state) == (True, "stopped")
         with pytest.raises(Busy, match="/user/ada has not ended yet"):
             await tree.processes.remove(ada, False)
         tree.finish()
@@ -764,9 +765,9 @@ def test_a_process_that_is_lost_on_its_way_to_a_stop_takes_its_children_along() 
     boss = tree.spawn("boss")
     kid = tree.spawn("kid", boss)
     tree.crash(boss)
-    tree.processes.effects_at_once = 1
+    tree.processes.effects.at_once = 1
     tree.processes.stop(boss)  # its slot is stopped; what tells it so waits for the next round
-    assert tree.processes.unfinished
+    assert tree.processes.effects.unfinished
     tree.cell_lost([boss])
     tree.finish()
     assert tree.live.at(kid) is None
@@ -790,10 +791,10 @@ def test_a_child_that_is_removed_before_its_start_comes_to_its_turn_holds_nothin
     tree = Tree()
     team = tree.spawn("team", type="supervisor")
     kid = tree.spawn_only("kid", team, begin=False, restart="temporary")
-    tree.processes.effects_at_once = 1
+    tree.processes.effects.at_once = 1
     tree.processes.kill(team, "kill")  # what comes back has no place for a temporary child
     for _ in range(rounds):
-        if tree.processes.unfinished:
+        if tree.processes.effects.unfinished:
             tree.clock.fire()
     tree.begin()
     tree.finish()
@@ -808,7 +809,7 @@ def test_the_end_of_a_large_tree_lets_the_loop_in_between() -> None:
     tree.spawn("team", type="supervisor")
     kids = [tree.spawn(f"a{number}", "/user/team") for number in range(2 * EFFECTS_AT_ONCE)]
     tree.processes.kill("/user/team", "kill")
-    assert tree.processes.unfinished
+    assert tree.processes.effects.unfinished
     assert 0 < len(tree.ended) <= EFFECTS_AT_ONCE
     assert tree.spawn_only("meanwhile") == "/user/meanwhile"
     tree.finish()

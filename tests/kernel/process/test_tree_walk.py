@@ -127,7 +127,7 @@ def check(tree: Tree) -> None:
     assert len(addresses) == len(set(addresses)), "two processes at one address"
     pids = {process.pid for process in live}
     assert tree.pids <= pids | {pid for _, pid, _ in tree.ended}, "a process that nobody knows of"
-    if tree.processes.unfinished:
+    if tree.processes.effects.unfinished:
         return
     for process in live:
         if process.address == ROOT:
@@ -225,7 +225,7 @@ def test_what_is_ended_is_ended_to_its_last_leaf_children_before_parents_in_reve
     shape: list[tuple[int, Literal["worker", "supervisor"]]], at: int, busy: set[int], how: str, at_once: int
 ) -> None:
     tree, _, all_of_it = grown(shape)
-    tree.processes.effects_at_once = at_once
+    tree.processes.effects.at_once = at_once
     target = all_of_it[at % len(all_of_it)]
     below = [address for address in all_of_it if address == target or is_below(address, target)]
     for number in sorted(busy):

@@ -36,7 +36,6 @@ from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.kernel import Environment, Kernel
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
-from kernel.process.processes import open_pids
 from kernel.signals import Signal, Signals
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import Mail, State
@@ -354,8 +353,7 @@ async def kernel_twin(
     env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
-    pids, registry = open_pids(recorder), _registry(without)
-    kernel = Kernel(recorder, pids, registry, *twins, signals=signals, env=env)
+    kernel = Kernel(recorder, _registry(without), *twins, signals=signals, env=env)
     try:
         kernel.boot()
         yield Twin(kernel, ledger, cells, workers, gateway, archive, directory, signals, log)

@@ -18,6 +18,7 @@ from kernel.model.address import is_below
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CELL_LOST, CRASH, KILLED, SHUTDOWN
 from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.pid_blocks import PidBlocks
 from kernel.process.process_signals import (
     AddressDown,
     PidsReserved,
@@ -26,7 +27,7 @@ from kernel.process.process_signals import (
     SlotGoing,
     SlotWritten,
 )
-from kernel.process.processes import Processes, open_pids
+from kernel.process.processes import Processes
 from kernel.signals import Signals
 from kernel.state.recorder import Recorder, Unrecorded
 from kernel.state.state import State
@@ -134,9 +135,9 @@ class Tree:
         recorder = self.recorder = Recorder(self.journal, self.state, signals)  # type: ignore[arg-type]  # a twin
         self.bounds = bounds or Bounds()
         self.processes = Processes(
-            recorder, self.live, open_pids(recorder), self, self.bounds, signals, clock=self.clock
+            recorder, self.live, PidBlocks(recorder, signals), self, self.bounds, signals, clock=self.clock
         )
-        self.processes.effects_at_once = self.processes.removed_at_once = at_once
+        self.processes.effects.at_once = self.processes.removed_at_once = at_once
         self.removing: list[Coroutine[None, None, int]] = []
         self.placed: list[LiveProcess] = []
         self.pids: set[int] = set()  # all that ever were in a cell
@@ -198,7 +199,7 @@ class Tree:
 
     def finish(self) -> None:
         """As many rounds of the loop as it takes; no time passes."""
-        while self.processes.unfinished:
+        while self.processes.effects.unfinished:
             self.clock.wind(0.0)
 
     def remove(self, address: str) -> None:

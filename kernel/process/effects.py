@@ -1,0 +1,87 @@
+"""Effects of supervision, carried out one after the other, and what is due later.
+
+An effect that causes the next event never runs inside the handling of the last one; and of thousands a few are carried
+out at a time, so that the event loop goes round in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from kernel.clock import Clock, Timer
+from kernel.errors import Unavailable
+from kernel.supervision.reducer import Effect
+
+EFFECTS_AT_ONCE = 30  # between two rounds of the event loop: a tree of thousands ends without holding it up
+
+
+class Effects:
+    """The queue. ``perform(supervisor, effect)`` carries out one; ``at_once`` are, between two rounds of the loop."""
+
+    def __init__(self, perform: Callable[[str, Effect], None], clock: Clock) -> None:
+        self.at_once = EFFECTS_AT_ONCE
+        self.closed = False
+        self._perform = perform
+        self._clock = clock
+        self._queue: deque[tuple[str, Effect]] = deque()
+        self._timers: set[Timer] = set()
+        self._busy = False
+        self._resumes = False
+        self._performed = 0
+
+    def carry_out(self, supervisor: str, effects: Iterable[Effect]) -> None:
+        """Now, as far as nothing else is being carried out, and as many as may be at once."""
+        self._queue.extend((supervisor, effect) for effect in effects)
+        if self._busy or self._resumes:
+            return
+        self._busy = True
+        done = 0
+        try:
+            while self._queue and done < self.at_once:
+                done += 1
+                self._performed += 1
+                self._perform(*self._queue.popleft())
+        finally:
+            self._busy = False
+        if self._queue and not self._resumes:
+            self._resumes = True
+            self.later(0.0, self._resume)
+
+    def _resume(self) -> None:
+        self._resumes = False
+        self.carry_out("", ())
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether effects of what has happened wait for the next round of the event loop."""
+        return bool(self._queue)
+
+    async def settled(self) -> None:
+        """Wait until what follows from all that has happened so far is done. Raises Unavailable when the node stops."""
+        upto = self._performed + len(self._queue)
+        while self._performed < upto:
+            if self.closed:
+                raise Unavailable("the node is stopping")
+            await asyncio.sleep(0)
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Make ``call`` in ``delay_s``, unless the node stops before."""
+        if self.closed:
+            return
+
+        def due() -> None:
+            self._timers.discard(timer)
+            call()
+
+        timer = self._clock.later(delay_s, due)
+        self._timers.add(timer)
+
+    def close(self) -> None:
+        """Nothing is carried out any more, and nothing is due."""
+        self.closed = True
+        self._queue.clear()
+        self._resumes = False
+        for timer in self._timers:
+            timer.cancel()
