@@ -58,12 +58,13 @@ def main() -> None:
 
 def _show_use(error: Any) -> None:
     """What was wrong with the command line, which may hold anything."""
-    from weftos.cli.terminal.output import console, readable, styled
+    from weftos.cli.terminal.output import readable, show
+    from weftos.cli.terminal.styles import styled
 
     told = io.StringIO()
     error.show(file=told)
     text = readable(told.getvalue().rstrip().replace("Value error, ", ""))
-    console(sys.stderr).print(styled(text, lines=True), soft_wrap=True)
+    show(styled(text, lines=True), sys.stderr)
 
 
 def _words(error: Exception) -> str | None:
