@@ -31,10 +31,11 @@ def main() -> None:
     import typer
 
     from weftos.cli.app import app
+    from weftos.cli.terminal.arguments import command_for
 
     status: object = 0
     try:
-        status = app(prog_name="weftos", standalone_mode=False)
+        status = command_for(app, sys.argv[1:])(prog_name="weftos", standalone_mode=False)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read our output has gone
         sys.exit(1)

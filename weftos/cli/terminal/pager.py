@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable
 
 _LESS = "FRX"  # leave at once what fits the screen, show styles, leave the text on the screen
@@ -11,6 +10,7 @@ _LESS = "FRX"  # leave at once what fits the screen, show styles, leave the text
 
 def paged(lines: Iterable[str]) -> bool:
     """Show ``lines`` in ``$PAGER``, else in less, until the person leaves it. False when there is none to be had."""
+    import shlex
     import subprocess
 
     try:
