@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.patience import TEST_S
 from tests.sharing import NodesTogether
+from tests.taken import taken
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,11 +52,14 @@ def configuration_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    calls = [
+    made = [
         report
         for reports in terminalreporter.stats.values()
         for report in reports
-        if isinstance(report, pytest.TestReport) and report.when == "call" and not report.skipped
+        if isinstance(report, pytest.TestReport)
     ]
+    calls = [report for report in made if report.when == "call" and not report.skipped]
     real_ray = sum("ray" in report.keywords for report in calls)
     terminalreporter.write_line(f"tests run: {len(calls)}, of these on a real Ray: {real_ray}")
+    spans = ((report.nodeid, "ray" in report.keywords, report.duration) for report in made)
+    terminalreporter.write_line(f"what took long, each process counted: {taken(spans)}")
