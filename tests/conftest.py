@@ -5,7 +5,6 @@ closing count of tests, and of those on a real Ray.
 from __future__ import annotations
 
 import gc
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.patience import TEST_S
 from tests.sharing import NodesTogether
+from tests.taken import taken
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,22 +43,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 @pytest.fixture(scope="session", autouse=True)
 def configuration_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """What a verification remembers is not to end up with whoever runs the tests."""
-    before = os.environ.get("XDG_CONFIG_HOME")
+    """What a verification remembers is not to end up with whoever runs the tests, nor to be as wide as their screen."""
     directory = tmp_path_factory.mktemp("config")
-    os.environ["XDG_CONFIG_HOME"] = str(directory)
-    yield directory
-    del os.environ["XDG_CONFIG_HOME"]
-    if before is not None:
-        os.environ["XDG_CONFIG_HOME"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(directory))
+        patch.delenv("COLUMNS", raising=False)
+        yield directory
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    calls = [
+    made = [
         report
         for reports in terminalreporter.stats.values()
         for report in reports
-        if isinstance(report, pytest.TestReport) and report.when == "call" and not report.skipped
+        if isinstance(report, pytest.TestReport)
     ]
+    calls = [report for report in made if report.when == "call" and not report.skipped]
     real_ray = sum("ray" in report.keywords for report in calls)
     terminalreporter.write_line(f"tests run: {len(calls)}, of these on a real Ray: {real_ray}")
+    spans = ((report.nodeid, "ray" in report.keywords, report.duration) for report in made)
+    terminalreporter.write_line(f"what took long, each process counted: {taken(spans)}")

@@ -27,6 +27,10 @@ that no agent is above; `inspect` and `logs`, which only look, also take the beg
 
 Text that is not weftos's own (a model's, a tool's) is shown with its control, bidirectional and invisible characters
 as escapes (`\\x1b`); a terminal has nothing to obey in it.
+
+A table in a pipe or file has a line for each row, however long (if `COLUMNS` is exported, it is as wide as that says).
+On a terminal the columns that identify a row keep their width, the others are wrapped, and where that does not fit each
+field has a line of its own. What is longer than the screen goes through `$PAGER`, else `less` (an empty `PAGER`: none).
 """
 
 

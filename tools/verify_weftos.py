@@ -149,8 +149,9 @@ class Key(namedtuple("Key", "name id type public text")):
     def signed(self, message: bytes, signature: Any, context: str) -> bool:
         """Whether this key signed ``message``; with ML-DSA-65, in this context."""
         try:
+            demand(type(signature) is bytes, "no signature")
             if self.type == "Ed25519":
-                return bool(VerifyKey(self.public).verify(message, signature))
+                return VerifyKey(self.public).verify(message, signature) == message
             MLDSA65PublicKey.from_public_bytes(self.public).verify(signature, message, context.encode())
             return True
         except Exception:  # whatever it is that is wrong with the key or the signature
@@ -201,8 +202,8 @@ class Head(namedtuple("Head", "origin size root text signatures")):
 def check_proof(node: bytes, index: int, head: Head, proof: list[bytes]) -> None:
     """That leaf ``index`` is ``node``. Below level ``inner`` both sides occur, above it all siblings are left."""
     inner = (index ^ (head.size - 1)).bit_length()
-    wanted = inner + (index >> inner).bit_count()
-    demand(index < head.size and len(proof) == wanted, f"a proof of {len(proof)} hashes, not {wanted}")
+    wanted = [32] * (inner + (index >> inner).bit_count())
+    demand(index < head.size and [*map(len, proof)] == wanted, f"not {len(wanted)} hashes of 32 bytes each")
     for level, sibling in enumerate(proof):
         left = level >= inner or index >> level & 1
         node = hash_of(b"\x01", sibling, node) if left else hash_of(b"\x01", node, sibling)
@@ -300,8 +301,7 @@ def tiles(folder: str) -> Any:
 
     def spelled(n: int) -> str:
         """The number of a tile in its path: 1234067 is x001/x234/067."""
-        groups = f"{n:0{(len(str(n)) + 2) // 3 * 4 - 1},}".split(",")
-        return "/".join([*(f"x{group}" for group in groups[:-1]), groups[-1]])
+        return re.sub("([0-9]{3}),", r"x\1/", f"{n:0{(len(str(n)) + 2) // 3 * 4 - 1},}")
 
     def read(name: str, width: int, item: int) -> tuple[Reader, int]:
         """A file of ``width`` items, or one that begins with them: the node went on while it was copied."""

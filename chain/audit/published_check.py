@@ -1,7 +1,7 @@
 """Holds the files of a published ledger against the entries that an audit goes through.
 
-Leaves and bodies are compared one by one, and each hash tile when the entries under it have passed. Nothing is held
-but the hashes of the last tile of each level.
+Leaves and bodies are compared one by one, and each hash tile when the entries under it have passed, together with the
+partial files that are kept for who has an older checkpoint. Nothing is held but the hashes of each level's last tile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from chain.entry.record import Columns, RawEntry
 from chain.errors import ChainError, TileError
 from chain.merkle.merkle import HASH_BYTES, CompactRange, leaf_hash, next_level
 from chain.tiles.tile_layout import encode_body_record, encode_leaves
-from chain.tiles.tile_paths import CHECKPOINT, VKEYS, WIDTH, body_file, entry_bundle, hash_tile, tiles_of
+from chain.tiles.tile_paths import (
+    CHECKPOINT,
+    VKEYS,
+    WIDTH,
+    body_file,
+    entry_bundle,
+    hash_tile,
+    partials,
+    tiles_of,
+)
 from chain.tiles.tile_store import MAX_BUNDLE_BYTES, Body, TileStore
 
 KIND = "published"
@@ -215,7 +224,7 @@ class PublishedCheck:
 
     def _full_tile(self, level: int) -> None:
         row = self._rows[level]
-        self._compare(level, self._next // WIDTH ** (level + 1) - 1, row)
+        self._compare_tile(level, self._next // WIDTH ** (level + 1) - 1, row)
         self._rows[level] = []
         while len(row) > 1:
             row = next_level(row)
@@ -229,7 +238,18 @@ class PublishedCheck:
     def _last_tiles(self) -> None:
         for level, number, width in tiles_of(self.size):
             if width < WIDTH:
-                self._compare(level, number, self._rows[level])
+                self._compare_tile(level, number, self._rows[level])
+
+    def _compare_tile(self, level: int, number: int, row: list[bytes]) -> None:
+        """The tile that holds ``row``, and those of its partial files that were published before it."""
+        self._compare(level, number, row)
+        try:
+            self._compare_partials(hash_tile(level, number), row)
+            if level == 0 and self.store.partial_widths(entry_bundle(number)):
+                leaves = [encode_leaves([leaf]) for leaf in self.store.bundle(number, len(row))]
+                self._compare_partials(entry_bundle(number), leaves)
+        except TileError as error:
+            self._add(-1, f"ledger/{error.file}", "the first ones of the tile", error.what)
 
     def _compare(self, level: int, number: int, row: list[bytes]) -> None:
         try:
@@ -244,6 +264,19 @@ class PublishedCheck:
             span = slice(at * HASH_BYTES, (at + 1) * HASH_BYTES)
             where = f"ledger/{hash_tile(level, number, len(row))}, hash {at}"
             self._add(-1, where, wanted[span].hex(), found[span].hex())
+
+    def _compare_partials(self, path: str, items: list[bytes]) -> None:
+        """Those of the tile whose full file is ``path`` and that begins with ``items``. The one of just these was held
+        against the entries.
+        """
+        for width in self.store.partial_widths(path):
+            found = self.store.partial(path, width)
+            wanted = b"".join(items[:width])
+            if width == len(items) or found is None:
+                continue
+            if found != wanted and not (width > len(items) and found.startswith(wanted)):
+                what = f"the first {min(width, len(items))} of the tile"
+                self._add(-1, f"ledger/{partials(path)}/{width}", what, f"others, in {len(found)} bytes")
 
     def _add(self, seq: int, where: str, expected: str, found: str) -> None:
         if len(self.findings) < MOST_FINDINGS:

@@ -19,6 +19,8 @@ def verify_inclusion(*, index: int, size: int, leaf_hash: bytes, proof: Sequence
     """
     if not 0 <= index < size:
         raise ProofError(f"leaf {index} cannot be in a tree of {size} leaves")
+    _check_hash("the leaf's hash", leaf_hash)
+    _check_hash("the head's root", root)
     _check_hashes(proof)
     # Below `inner` levels the path turns both ways; above, every sibling lies to the left.
     inner = (index ^ (size - 1)).bit_length()
@@ -44,6 +46,8 @@ def verify_consistency(*, size1: int, size2: int, root1: bytes, root2: bytes, pr
     """
     if not 0 <= size1 <= size2:
         raise ProofError(f"a tree of {size1} leaves cannot be the beginning of one of {size2}")
+    _check_hash("the older head's root", root1)
+    _check_hash("the newer head's root", root2)
     _check_hashes(proof)
     wanted = _consistency_length(size1, size2)
     if len(proof) != wanted:
@@ -98,5 +102,9 @@ def _consistency_length(size1: int, size2: int) -> int:
 
 def _check_hashes(proof: Sequence[bytes]) -> None:
     for at, item in enumerate(proof):
-        if len(item) != HASH_BYTES:
-            raise ProofError(f"hash {at} of the proof has {len(item)} bytes, must have {HASH_BYTES}")
+        _check_hash(f"hash {at} of the proof", item)
+
+
+def _check_hash(what: str, data: bytes) -> None:
+    if len(data) != HASH_BYTES:
+        raise ProofError(f"{what} has {len(data)} bytes, must have {HASH_BYTES}")

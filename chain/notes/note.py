@@ -144,16 +144,22 @@ class VerifierKey:
 
 
 def verify_ed25519(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """RFC 8032 verification. False for any public key or signature that is not well-formed."""
+    """RFC 8032 verification without the cofactor: ``[S]B = R + [h]A``, R compared as bytes. False as well unless S is
+    below the group's order, and R and A are canonical, neither of them of small order.
+    """
+    if type(signature) is not bytes:  # for None, pynacl looks for the signature in the message
+        return False
     try:
         nacl.signing.VerifyKey(public_key).verify(message, signature)
-    except (nacl.exceptions.BadSignatureError, nacl.exceptions.ValueError):
+    except (nacl.exceptions.BadSignatureError, nacl.exceptions.TypeError, nacl.exceptions.ValueError):
         return False
     return True
 
 
 def verify_ml_dsa_65(public_key: bytes, message: bytes, signature: bytes, context: bytes) -> bool:
     """FIPS 204 ML-DSA.Verify. False for any public key, signature or context that is not well-formed."""
+    if type(signature) is not bytes:
+        return False
     try:
         _ml_dsa_65(public_key).verify(signature, message, context)
     except (InvalidSignature, ValueError):

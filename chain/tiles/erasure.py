@@ -12,7 +12,7 @@ from struct import Struct
 
 from chain.disk import Disk
 from chain.errors import TileError
-from chain.tiles.tile_paths import WIDTH, body_file, parse_piece
+from chain.tiles.tile_paths import WIDTH, body_file, parse_piece, partials
 
 _LENGTH = Struct(">I")
 _NEW = ".new"
@@ -54,10 +54,10 @@ def _files(directory: Path, disk: Disk, bundle: int) -> list[tuple[str, int, int
     whole = body_file(bundle)
     path = directory / whole
     found = [(whole, 0, WIDTH)] if path.name in disk.names(path.parent) else []
-    for name in disk.names(directory / f"{whole}.p"):
+    for name in disk.names(directory / partials(whole)):
         piece = parse_piece(name)
         if piece is not None:
-            found.append((f"{whole}.p/{name}", *piece))
+            found.append((f"{partials(whole)}/{name}", *piece))
     return found
 
 

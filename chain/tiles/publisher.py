@@ -4,8 +4,11 @@ Theory of operation. The writer thread hands over each group that is on the disk
 each new full head (:meth:`Publisher.signed`). A thread of its own publishes at most once in ``publish_s``: it lays out
 the entries up to the head (:class:`chain.tiles.tile_layout.Layout`, pure), writes each file beside its place, syncs and
 renames it, syncs the directories, and replaces the checkpoint last. So whatever a checkpoint promises is there, and a
-crash leaves nothing but files that the next publication writes again with the same bytes. What a partial file held is
-removed one publication after a wider one has come, for the sake of whoever is copying.
+crash leaves nothing but files that the next publication writes again with the same bytes.
+
+Partial files stay until their tile is full, since whoever has an older checkpoint asks for those of its size; then they
+go, one publication later for the sake of whoever is copying. Which of them a crash, or a stop, has kept from going is
+looked up after the first publication, and after one that failed.
 
 What cannot be published waits in memory up to a limit; beyond it, and at a start, it is read from the journal.
 """
@@ -25,7 +28,7 @@ from chain.journal.sequencer import Written
 from chain.merkle.head import parse_head
 from chain.notes.note import parse
 from chain.tiles.tile_layout import Item, Layout, Output
-from chain.tiles.tile_paths import CHECKPOINT, VKEYS
+from chain.tiles.tile_paths import CHECKPOINT, VKEYS, parse_piece, parse_width, superseded
 from chain.tiles.tile_store import TileStore
 
 PUBLISH_S = 1.0
@@ -68,7 +71,8 @@ class Publisher:
         self._vkeys = store.vkeys() or b""
         self._wanted_vkeys = self._vkeys
         self._made: set[Path] = set()
-        self._stale: list[str] = []
+        self._stale: set[str] = set()
+        self._stale_known = False
         self._backlog: deque[Item] = deque()
         self._next = self._coming = self.size  # seq of the first entry in the backlog, of the next to come
         self._backlog_bytes = 0
@@ -178,6 +182,7 @@ class Publisher:
             fault = _words(error)
             try:
                 self._layout = Layout.resume(TileStore(self._directory, self._disk))
+                self._stale_known = False
                 self._clear()
             except Exception as again:
                 fault = _words(again)
@@ -188,7 +193,6 @@ class Publisher:
 
     def _publish(self, note: bytes) -> None:
         size = self._note_size(note)
-        stale, self._stale = self._stale, []
         touched: set[Path] = set()
         taken = 0
         items = self._items(size)
@@ -208,13 +212,25 @@ class Publisher:
         self._vkeys = vkeys
         self.size = size
         self._forget(size)
-        self._stale = self._layout.take_stale()
-        for path in stale:
-            self._disk.remove(self._directory / path)
-        for folder in {(self._directory / path).parent for path in stale}:
-            if not self._disk.names(folder):
-                self._disk.remove_directory(folder)
-                self._made.discard(folder)
+        self._remove_stale()
+
+    def _remove_stale(self) -> None:
+        """Remove the directories of partial files whose tile was full before the newest publication."""
+        new = self._layout.take_stale()
+        stale = self._stale if self._stale_known else set(superseded(self.size, self._names)) - new
+        for folder in stale:
+            for name in self._names(folder):
+                path = self._directory / folder / name
+                ours = parse_width(name) or parse_piece(name) or name.endswith(NEW)
+                if ours and not self._disk.is_directory(path):
+                    self._disk.remove(path)
+            if self._disk.is_directory(self._directory / folder) and not self._names(folder):
+                self._disk.remove_directory(self._directory / folder)
+            self._made.discard(self._directory / folder)
+        self._stale, self._stale_known = new, True
+
+    def _names(self, path: str) -> list[str]:
+        return self._disk.names(self._directory / path)
 
     def _items(self, size: int) -> Iterator[Item]:
         """Those from the layout's size on, up to ``size``; from memory if they are all there."""
@@ -279,7 +295,7 @@ class Publisher:
         """Remove what a crash has left where this publisher goes on: unfinished files, and pieces behind the
         checkpoint.
         """
-        for path in self._layout.leftovers(lambda path: self._disk.names(self._directory / path)):
+        for path in self._layout.leftovers(self._names):
             self._disk.remove(self._directory / path)
         for name in self._disk.names(self._directory):
             if name.endswith(NEW):

@@ -20,6 +20,7 @@ from chain.tiles.tile_paths import (
     hash_tile,
     parse_piece,
     parse_width,
+    partials,
     tiles_of,
 )
 from chain.tiles.tile_store import TileStore
@@ -41,29 +42,26 @@ class Output:
 
 @dataclass(slots=True)
 class Layout:
-    """See the module. ``size``: how many entries were laid out."""
+    """See the module. ``size``: how many entries were laid out; ``_finished``: how many were so at the last finish."""
 
     size: int = 0
+    _finished: int = 0
     _rows: list[list[bytes]] = field(default_factory=list)
     _leaves: list[bytes] = field(default_factory=list)
     _pieces: list[tuple[int, int]] = field(default_factory=list)
     _bodies: list[bytes] = field(default_factory=list)
-    _partial: list[str] = field(default_factory=list)
-    _stale: list[str] = field(default_factory=list)
+    _stale: set[str] = field(default_factory=set)
 
     @classmethod
     def resume(cls, store: TileStore) -> Layout:
         """Where the published ledger ``store`` ends. Raises TileError when its last files do not fit each other."""
-        layout = cls(store.size)
+        layout = cls(store.size, store.size)
         for level, number, width in tiles_of(store.size):
             hashes = store.hash_tile(level, number, width) if width < WIDTH else b""
             layout._rows.append([hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)])
-            if width < WIDTH:
-                layout._partial.append(hash_tile(level, number, width))
         number, width = divmod(store.size, WIDTH)
         if width:
             layout._leaves = store.bundle(number, width)
-            layout._partial.append(entry_bundle(number, width))
             layout._pieces = _pieces(store.pieces(number), width, body_file(number))
             if [leaf_hash(leaf) for leaf in layout._leaves] != layout._rows[0]:
                 raise TileError(entry_bundle(number, width), "its leaves are not those of the hash tile")
@@ -80,47 +78,46 @@ class Layout:
                 pieces = [body_piece(number, *piece) for piece in self._pieces]
                 yield Output(body_file(number), self._bodies, pieces)
                 yield Output(entry_bundle(number), [encode_leaves(self._leaves)])
-                self._stale += pieces
                 self._leaves, self._bodies, self._pieces = [], [], []
             yield from self._append(0, hash_)
 
     def finish(self) -> Iterator[Output]:
-        """The partial files of the tree as it stands."""
-        old, self._partial = self._partial, []
+        """The partial files of the tree as it stands, but for those that it had at the last finish."""
+        done, self._finished = self._finished, self.size
         number, width = divmod(self.size, WIDTH)
         if self._bodies:
             piece = (self._pieces[-1][1] if self._pieces else 0, width)
             yield Output(body_piece(number, *piece), self._bodies)
             self._pieces.append(piece)
             self._bodies = []
-        if width:
-            self._partial.append(entry_bundle(number, width))
-            yield Output(self._partial[-1], [encode_leaves(self._leaves)])
+        if width and self.size != done:
+            yield Output(entry_bundle(number, width), [encode_leaves(self._leaves)])
+        old = set(tiles_of(done))
         for level, number, width in tiles_of(self.size):
-            if width < WIDTH:
-                path = hash_tile(level, number, width)
-                self._partial.append(path)
-                if path not in old:
-                    yield Output(path, [b"".join(self._rows[level])])
-        self._stale += [path for path in old if path not in self._partial]
+            if width < WIDTH and (level, number, width) not in old:
+                yield Output(hash_tile(level, number, width), [b"".join(self._rows[level])])
+        self._stale |= _folders(done) - _folders(self.size)
 
-    def take_stale(self) -> list[str]:
-        """The files that newer ones have replaced since the last call."""
-        stale, self._stale = self._stale, []
+    def take_stale(self) -> set[str]:
+        """The directories of partial files whose tile has become full since the last call."""
+        stale, self._stale = self._stale, set()
         return stale
 
     def leftovers(self, names: Callable[[str], Iterable[str]]) -> Iterator[str]:
-        """What lies in the directories of the partial files and is none of them: ``names(path)`` lists one."""
+        """What lies in the directories that partial files are written to next and is none, or is a piece of the bodies
+        behind the last entry: ``names(path)`` lists one.
+        """
         number, width = divmod(self.size, WIDTH)
-        pieces = f"{body_file(number)}.p"
+        pieces = partials(body_file(number))
         kept = {body_piece(number, *piece) for piece in self._pieces}
         for name in names(pieces):
             path = f"{pieces}/{name}"
             piece = parse_piece(name)
             if path not in kept and (piece is None or piece[1] > width):
                 yield path
-        for partial in self._partial:
-            folder = partial.rpartition("/")[0]
+        levels = range(len(self._rows) + 1)
+        tiles = (hash_tile(level, self.size // WIDTH ** (level + 1)) for level in levels)
+        for folder in map(partials, (entry_bundle(number), *tiles)):
             for name in names(folder):
                 if parse_width(name) is None:
                     yield f"{folder}/{name}"
@@ -137,6 +134,13 @@ class Layout:
             while len(row) > 1:
                 row = next_level(row)
             yield from self._append(level + 1, row[0])
+
+
+def _folders(size: int) -> set[str]:
+    """The directories of the partial files of a tree of ``size`` leaves."""
+    number, width = divmod(size, WIDTH)
+    found = {partials(hash_tile(level, last)) for level, last, held in tiles_of(size) if held < WIDTH}
+    return found | {partials(entry_bundle(number)), partials(body_file(number))} if width else found
 
 
 def encode_leaves(leaves: Sequence[bytes]) -> bytes:

@@ -1,7 +1,7 @@
 """Reads a published ledger (``ledger/``, or a copy of it): leaves, bodies, and any node of the tree.
 
-Beside a running node a partial file may be gone when it is looked for, since the ledger has grown: then the full one,
-or a wider partial one, holds the same at its beginning. Everything is bounded by what its file may hold at most.
+Beside a running node a partial file may be gone when it is looked for, since its tile is full: then the full one, or a
+wider partial one, holds the same at its beginning. Everything is bounded by what its file may hold at most.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from chain.tiles.tile_paths import (
     hash_tile,
     parse_piece,
     parse_width,
+    partials,
 )
 
 MAX_BUNDLE_BYTES = WIDTH * (2 + MAX_LEAF_BYTES)
@@ -128,6 +129,16 @@ class TileStore:
 
         return self._widest(lambda wide: entry_bundle(number, wide), width, read)[:width]
 
+    def partial_widths(self, path: str) -> list[int]:
+        """The widths of the partial files there are of the tile whose full file is ``path``."""
+        folder = partials(path)
+        found = ((parse_width(name), f"{folder}/{name}") for name in self._names(folder))
+        return sorted(width for width, file in found if width is not None and self._exists(file))
+
+    def partial(self, path: str, width: int) -> bytes | None:
+        """A partial file as it is; None when it has gone meanwhile. Raises TileError."""
+        return self._file(f"{partials(path)}/{width}", MAX_BUNDLE_BYTES)
+
     def bodies(self, start: int, end: int) -> Iterator[Body | None]:
         """Salt and body of entries ``start`` to ``end - 1``, None for one that was erased. Raises TileError."""
         for number, first, stop in _bundles(start, end):
@@ -135,7 +146,7 @@ class TileStore:
 
     def pieces(self, number: int) -> list[tuple[int, int]]:
         """First and end of each piece of the bodies of a bundle."""
-        folder = f"{body_file(number)}.p"
+        folder = partials(body_file(number))
         files = [
             name
             for name in self._names(folder)
@@ -212,7 +223,7 @@ class TileStore:
             for candidate in (width, WIDTH):
                 if (found := read(path(candidate), candidate)) is not None:
                     return found
-            names = self._names(f"{path(WIDTH)}.p")
+            names = self._names(partials(path(WIDTH)))
             wider = [wide for wide in map(parse_width, names) if wide is not None and wide > width]
             if not wider:
                 break

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
-from tests.weftos.twins.whole import WHOLE
 from weftos.cli import main
 
 
@@ -24,7 +23,6 @@ def command(environment: Mapping[str, str], *words: str) -> tuple[int, str, str]
         mock.patch.dict(os.environ, environment, clear=True),
         mock.patch.object(sys, "argv", ["weftos", *words]),
         mock.patch.object(sys, "stdin", io.StringIO()),
-        mock.patch("weftos.cli.app.app", WHOLE),
         redirect_stdout(out),
         redirect_stderr(err),
     ):

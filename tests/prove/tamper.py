@@ -287,7 +287,14 @@ def missed(intact: Intact, change: Change) -> str | None:
         found.append(bool(report.findings))
     if any(found) and not all(found):
         return f"{change.kind}, {change.path.name}, {change.what}: found in the folder or the directory alone"
+    if not any(found) and _is_tile(change.path):
+        return f"{change.kind}, {change.path.name}, {change.what}: a tile that may not be what it is"
     return None if all(found) else "meaningless"
+
+
+def _is_tile(path: Path) -> bool:
+    """A hash tile or entry bundle: also where the newest head needs it not, somebody's older one does."""
+    return "tile" in path.parts and "bodies" not in path.parts
 
 
 def _as_cut_off(report: Report, change: Change) -> Report:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from tests.weftos.twins.control_twin import Twin, served
 from tools.cli_docs import TARGET, document
 from weftos.cli.app import app
 
@@ -76,20 +77,46 @@ for path in {sorted(ALL)!r}:
     assert done.stdout.count("Print JSON on stdout") == len(ALL)
 
 
-def test_help_loads_nothing_heavy() -> None:
+def loaded(*words: str) -> set[str]:
+    """The modules outermost in what ``weftos WORDS`` has loaded when it ends, which it does well."""
     code = """
 import sys
 from weftos.cli import main
-sys.argv = ["weftos", "--help"]
+sys.argv = ["weftos", *sys.argv[1:]]
 try:
     main()
-except SystemExit:
+except SystemExit as ended:
+    assert not ended.code
     print("\\nLOADED", *{module.partition(".")[0] for module in sys.modules})
 """
-    done = python("-c", code)
-    loaded = set(done.stdout.rpartition("LOADED")[2].split())
-    assert "typer" in loaded
-    assert loaded & set(HEAVY) == set()
+    done = python("-c", code, *words)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("LOADED")[2].split())
+
+
+def test_help_loads_nothing_heavy() -> None:
+    found = loaded("--help")
+    assert "typer" in found
+    assert found & set(HEAVY) == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ps",),
+        ("tree", "--all"),
+        ("status",),
+        ("nodes",),
+        ("send", "ada", "hi"),
+        ("deadletters", "list"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_asks_the_node_loads_its_client_and_nothing_heavy(words: tuple[str, ...]) -> None:
+    with served(Twin()) as data:
+        found = loaded(*words, "--data", str(data))
+    assert "httpx" in found
+    assert found & (set(HEAVY) - {"httpx"} | {"click", "pygments", "markdown_it"}) == set()
 
 
 def test_python_m_weftos_is_the_command() -> None:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from tests.surface.test_command_line import leaves
 from tests.weftos.cli.test_cli import Shell
 from tests.weftos.twins.control_twin import Twin, served
-from tests.weftos.twins.whole import WHOLE
+from weftos.cli.app import app
 
 HOSTILE = {
     "control": "a\x1b[31mb\x07\rc",
@@ -29,7 +30,7 @@ PATHS = {
     "no directory": "file/below",
     "no user": "~nobody-of-that-name/x",
 }
-COMMANDS = {" ".join(path): command for path, command in leaves(WHOLE)}
+COMMANDS = {" ".join(path): command for path, command in leaves(get_command(app))}
 STARTS = {
     "up",
     "cluster up",

@@ -31,10 +31,11 @@ def main() -> None:
     import typer
 
     from weftos.cli.app import app
+    from weftos.cli.terminal.arguments import command_for
 
     status: object = 0
     try:
-        status = app(prog_name="weftos", standalone_mode=False)
+        status = command_for(app, sys.argv[1:])(prog_name="weftos", standalone_mode=False)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read our output has gone
         sys.exit(1)
@@ -58,12 +59,13 @@ def main() -> None:
 
 def _show_use(error: Any) -> None:
     """What was wrong with the command line, which may hold anything."""
-    from weftos.cli.terminal.output import console, readable, styled
+    from weftos.cli.terminal.output import readable, show
+    from weftos.cli.terminal.styles import styled
 
     told = io.StringIO()
     error.show(file=told)
     text = readable(told.getvalue().rstrip().replace("Value error, ", ""))
-    console(sys.stderr).print(styled(text, lines=True), soft_wrap=True)
+    show(styled(text, lines=True), sys.stderr)
 
 
 def _words(error: Exception) -> str | None:

@@ -23,8 +23,7 @@ from types import TracebackType
 from typing import Any, cast
 from urllib.parse import quote
 
-import httpx
-
+from weftos.client.http import httpx
 from weftos.errors import Impostor, WeftosError
 from weftos.operations.control import Decision, Isolation, Json, Resolution, Restart, SearchMode, Signal
 from weftos.ownership import name_of

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from chain.errors import ProofError
 from chain.merkle import merkle
 from chain.merkle.proof import verify_consistency, verify_inclusion
+from tools import verify_weftos
 
 LEAVES = [merkle.leaf_hash(number.to_bytes(4, "big")) for number in range(200)]
 ROOTS = [merkle.root(LEAVES[:size]) for size in range(201)]
@@ -137,3 +138,24 @@ def test_a_hash_of_the_wrong_size_is_named() -> None:
         verify_inclusion(
             index=3, size=7, leaf_hash=LEAVES[3], proof=[proof[0], bytes(33), proof[2]], root=ROOTS[7]
         )
+
+
+@pytest.mark.parametrize("wrong", [b"", bytes(31), bytes(33)], ids=len)
+def test_a_leaf_or_root_of_the_wrong_size_is_named(wrong: bytes) -> None:
+    """In a tree of one leaf the two were only compared: anything was its own root."""
+    for leaf, root, what in ((wrong, wrong, "the leaf's hash"), (LEAVES[0], wrong, "the head's root")):
+        with pytest.raises(ProofError, match=f"{what} has {len(wrong)} bytes, must have 32"):
+            verify_inclusion(index=0, size=1, leaf_hash=leaf, proof=[], root=root)
+    for root1, root2, what in ((wrong, wrong, "older"), (ROOTS[1], wrong, "newer")):
+        with pytest.raises(ProofError, match=f"the {what} head's root has {len(wrong)} bytes, must have 32"):
+            verify_consistency(size1=1, size2=1, root1=root1, root2=root2, proof=[])
+
+
+@pytest.mark.parametrize("length", [0, 31, 33])
+def test_the_sceptics_script_demands_hashes_of_32_bytes_as_well(length: int) -> None:
+    proof = merkle.inclusion_path(3, LEAVES[:7])
+    head = verify_weftos.Head("some.log", 7, ROOTS[7], b"", [])
+    verify_weftos.check_proof(LEAVES[3], 3, head, proof)
+    for at in range(len(proof)):
+        with pytest.raises(ValueError, match="not 3 hashes of 32 bytes each"):
+            verify_weftos.check_proof(LEAVES[3], 3, head, [*proof[:at], bytes(length), *proof[at + 1 :]])

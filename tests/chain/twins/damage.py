@@ -26,6 +26,7 @@ from tests.chain.twins.published import (
 )
 
 SIZE = 300
+EARLIER = (7, 260, 286)
 ERASED = [(40, 42), (270, 270)]
 Files = Callable[[Path], object]
 
@@ -81,6 +82,32 @@ def damaged_files() -> Iterator[tuple[str, Files]]:
     yield "vkeys, first name", _edit("vkeys", 8)
     yield "vkeys, second pair", _edit("vkeys", 3000)
     yield "vkeys without the last pair", lambda folder: _keep_lines(folder / "vkeys", 4)
+
+
+def damaged_partials() -> Iterator[tuple[str, Files]]:
+    """What may happen to the tiles that are kept for who has an older checkpoint. The newest head needs none: the
+    intact ledger was published at :data:`EARLIER` sizes too.
+    """
+    for width in (4, 30):
+        for name in (f"tile/entries/001.p/{width}", f"tile/0/001.p/{width}"):
+            for at in (0, 17, -1):
+                yield f"{name}, byte {at}", _edit(name, at)
+            yield f"{name} cut off", _cut(name, 1)
+            yield f"{name} with more", _append(name, bytes(32))
+            yield f"{name} empty", _empty(name)
+    for kind in ("entries", "0"):
+        yield f"tile/{kind}, one for another", _copy(f"tile/{kind}/001.p/30", f"tile/{kind}/001.p/4")
+        yield f"tile/{kind}, another of a full one", _copy(f"tile/{kind}/001.p/4", f"tile/{kind}/000.p/4")
+        yield f"tile/{kind}, behind the checkpoint", _copy(f"tile/{kind}/001.p/30", f"tile/{kind}/001.p/45")
+    yield "tile/1, another of one hash less", _copy("tile/0/001.p/4", "tile/1/000.p/4")
+
+
+def _copy(source: str, target: str) -> Files:
+    def copy(folder: Path) -> None:
+        (folder / target).parent.mkdir(exist_ok=True)
+        (folder / target).write_bytes((folder / source).read_bytes())
+
+    return copy
 
 
 def _keep_lines(path: Path, count: int) -> None:

@@ -170,7 +170,9 @@ class Published:
     def write_tiles(
         self, folder: Path, published: Iterable[int] = (), checkpoint: bytes | None = None
     ) -> Path:
-        """The published ledger. ``published``: sizes at which it was published before, where pieces begin anew."""
+        """The published ledger. ``published``: sizes at which it was published before, where pieces begin anew. Their
+        partial tiles are kept until the tile is full.
+        """
         files = {"checkpoint": self.checkpoint() if checkpoint is None else checkpoint, "vkeys": self.vkeys}
         files |= tile_files(self.items, sorted({*published, len(self.items)}))
         for name, data in files.items():
@@ -224,23 +226,32 @@ def tile_files(items: Sequence[Item], published: Sequence[int]) -> dict[str, byt
         part = items[start : start + WIDTH]
         suffix = "" if len(part) == WIDTH else f".p/{len(part)}"
         name = spelled(start // WIDTH)
-        files[f"tile/entries/{name}{suffix}"] = b"".join(
-            len(i.leaf).to_bytes(2, "big") + i.leaf for i in part
-        )
+        files[f"tile/entries/{name}{suffix}"] = b"".join(map(leaf_record, part))
         ends = [size - start for size in published if start < size <= start + len(part)]
         pieces = {f"tile/bodies/{name}": (0, WIDTH)}
         if suffix:
             spans = zip([0, *ends], ends, strict=False)
             pieces = {f"tile/bodies/{name}.p/{first:03}-{end:03}": (first, end) for first, end in spans}
         files |= {path: b"".join(map(body_record, part[first:end])) for path, (first, end) in pieces.items()}
+        for width in ends if suffix else ():
+            files[f"tile/entries/{name}.p/{width}"] = b"".join(map(leaf_record, part[:width]))
     level, row = 0, [leaf_hash(item.leaf) for item in items]
     while row:
         tiles = [row[at : at + WIDTH] for at in range(0, len(row), WIDTH)]
         for number, tile in enumerate(tiles):
             suffix = "" if len(tile) == WIDTH else f".p/{len(tile)}"
             files[f"tile/{level}/{spelled(number)}{suffix}"] = b"".join(tile)
+            first = number * WIDTH
+            widths = {size // WIDTH**level - first for size in published} if suffix else ()
+            for width in widths:
+                if 0 < width < len(tile):
+                    files[f"tile/{level}/{spelled(number)}.p/{width}"] = b"".join(tile[:width])
         level, row = level + 1, [tree_hash(tile) for tile in tiles if len(tile) == WIDTH]
     return files
+
+
+def leaf_record(item: Item) -> bytes:
+    return len(item.leaf).to_bytes(2, "big") + item.leaf
 
 
 def body_record(item: Item) -> bytes:

@@ -19,6 +19,7 @@ from tests.chain.twins.verdicts import verify_says
 FULL = dict(damage.damaged_bundles(partial=False))
 PARTIAL = dict(damage.damaged_bundles(partial=True))
 FILES = dict(damage.damaged_files())
+PARTIALS = dict(damage.damaged_partials())
 SIGNED = dict(damage.signed_anew())
 
 
@@ -143,6 +144,15 @@ def test_a_damaged_folder_is_refused(verified: Verified, intact: Path, tmp_path:
     folder = shutil.copytree(intact, tmp_path / "ledger")
     FILES[name](folder)
     assert not verified(folder, FIRST.vkeys)
+
+
+@pytest.mark.parametrize("name", PARTIALS)
+def test_a_damaged_tile_of_an_older_checkpoint_is_named(tmp_path: Path, name: str) -> None:
+    """By ``weftos chain verify``; the script reads what the newest head needs. Whoever has the older one refuses it."""
+    folder = damage.intact().write_tiles(tmp_path / "ledger", damage.EARLIER)
+    assert verify_says(folder, FIRST.vkeys)
+    PARTIALS[name](folder)
+    assert not verify_says(folder, FIRST.vkeys)
 
 
 @pytest.mark.parametrize("name", SIGNED)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.weftos.twins.control_twin import BOOTED, Twin, process_row, served
-from tests.weftos.twins.whole import WHOLE
 from weftos.cli import main
 
 HOSTILE = "\x1b]0;owned\x07[link=https://evil]x[/link]‮"
@@ -27,7 +26,6 @@ class Shell:
         self._capture = capsys
         self.data = data
         monkeypatch.setenv("WEFTOS_DATA", str(data))
-        monkeypatch.setattr("weftos.cli.app.app", WHOLE)
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Exit status, stdout, stderr."""

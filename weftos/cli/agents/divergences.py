@@ -32,6 +32,7 @@ def list_divergences(data: Data = None, as_json: AsJson = False) -> None:
             *map(_brief, _both(row)),
         ],
         "no turn is parked",
+        keys=3,
     )
 
 

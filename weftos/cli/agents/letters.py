@@ -30,6 +30,7 @@ def list_letters(data: Data = None, as_json: AsJson = False) -> None:
         ("TIME", *(field.upper() for field in fields)),
         lambda row: [moment(row.get("time_us")), *(row.get(field) for field in fields)],
         "no dead letters",
+        keys=3,
     )
 
 

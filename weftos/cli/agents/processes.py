@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from weftos.cli.node.mesh import show_cluster
+from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client
-from weftos.cli.terminal.output import Output, duration, joined, moment, shown, styled
+from weftos.cli.terminal.output import Output, duration, moment, shown
+from weftos.cli.terminal.styles import Text, joined, styled
 from weftos.operations.control import Isolation, Json, Restart, Signal
 from weftos.paths import absolute
-
-if TYPE_CHECKING:
-    from rich.text import Text
-    from rich.tree import Tree
 
 
 def _intensity(text: str | None) -> tuple[int, float] | None:
@@ -121,7 +119,7 @@ def ps(
         "CELL",
         "OS PID",
     )
-    out.table(columns, (_ps_row(row) for row in rows))
+    out.table(columns, (_ps_row(row) for row in rows), keys=2)
 
 
 def _ps_row(row: Json) -> list[object]:
@@ -156,7 +154,7 @@ def tree(
     out.document(nested)
     for root in nested:
         if not as_json:
-            out.show(_drawn(root))
+            out.tree(_drawn(root))
 
 
 def nest(rows: list[Json]) -> list[Json]:
@@ -170,10 +168,8 @@ def nest(rows: list[Json]) -> list[Json]:
     return roots
 
 
-def _drawn(row: Json) -> Tree:
-    from rich.tree import Tree
-
-    drawn = Tree(_label(row))
+def _drawn(row: Json) -> Branch:
+    drawn = Branch(_label(row))
     pending = [(drawn, row)]
     while pending:
         branch, at = pending.pop()

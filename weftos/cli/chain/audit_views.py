@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from weftos.cli.chain.audit_options import Since, Until, selected
 from weftos.cli.chain.ledger import chain
+from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Data
-from weftos.cli.terminal.output import Output, duration, joined, moment, styled
+from weftos.cli.terminal.output import Output, draws, duration, moment
+from weftos.cli.terminal.styles import joined, styled
 from weftos.operations.control import Json
 from weftos.paths import data_directory
-
-if TYPE_CHECKING:
-    from rich.tree import Tree
 
 _SAID_CHARACTERS = 400
 _BAR_CELLS = 40
@@ -38,7 +37,7 @@ def timeline(
     with out.progress("reading the ledger") as progress:
         spans = spans_of(Auditor(data_directory(data), progress), process)[-limit:]
     out.document(spans)
-    blocks = ("█", "·") if _draws(out) else ("#", ".")
+    blocks = ("█", "·") if draws() else ("#", ".")
     out.table(
         ("ENTRY", "BEGAN", "TOOK", "WHAT", "CAME OF IT", "WHEN"),
         (
@@ -70,7 +69,7 @@ def turn(
         story = turn_story(Auditor(data_directory(data), progress), ident)
     out.document(story)
     if not as_json:
-        out.show(_story_tree(story))
+        out.tree(_story_tree(story))
     if story["erased"]:
         out.line(f"erased, of this turn or one that it led to: {', '.join(map(str, story['erased']))}")
 
@@ -103,9 +102,10 @@ def stats(since: Since = None, until: Until = None, data: Data = None, as_json: 
     out.table(
         ("PID", "ADDRESS", "ENTRIES"),
         ((item["pid"], item["address"], item["entries"]) for item in found["processes"]),
+        keys=2,
     )
     out.say("")
-    block = "█" if _draws(out) else "#"
+    block = "█" if draws() else "#"
     most = max((item["entries"] for item in found["rate"]), default=1) or 1
     out.table(
         ("FROM", "ENTRIES", ""),
@@ -116,23 +116,16 @@ def stats(since: Since = None, until: Until = None, data: Data = None, as_json: 
     )
 
 
-def _draws(out: Output) -> bool:
-    """Whether standard output can show block characters."""
-    return out.console.encoding.startswith("utf")
-
-
 def _took(duration_us: int | None) -> str:
     if duration_us is None:
         return "open"
     return f"{duration_us / 1000:.0f} ms" if duration_us < 1_000_000 else duration(duration_us / 1e6)
 
 
-def _story_tree(story: Json) -> Tree:
-    from rich.tree import Tree
-
+def _story_tree(story: Json) -> Branch:
     begun = story["attempts"][0]["time_us"]
     took = "" if story["ended_us"] is None else f", {_took(story['ended_us'] - begun)}"
-    tree = Tree(
+    tree = Branch(
         joined(
             styled(f"turn {story['turn']}", "bold"),
             styled(f" of {story['address']}, session {story['session']}: "),
@@ -160,7 +153,7 @@ def _story_tree(story: Json) -> Tree:
     return tree
 
 
-def _head(tree: Tree, step: Json, what: str) -> Tree:
+def _head(tree: Branch, step: Json, what: str) -> Branch:
     took = _took(step["ended_us"] - step["time_us"]) if step["status"] != "open" else "open"
     forgotten = f", forgotten by {step['forgotten']}" if "forgotten" in step else ""
     return tree.add(
@@ -173,7 +166,7 @@ def _head(tree: Tree, step: Json, what: str) -> Tree:
     )
 
 
-def _tell_model(tree: Tree, step: Json) -> None:
+def _tell_model(tree: Branch, step: Json) -> None:
     node = _head(tree, step, f"model {step.get('provider', '')} {step.get('model', '')}")
     for said in _messages(step.get("new_messages")):
         node.add(styled(f"heard  {said}"))
@@ -194,7 +187,7 @@ def _messages(messages: object) -> list[str]:
     ]
 
 
-def _tell_tool(tree: Tree, step: Json) -> None:
+def _tell_tool(tree: Branch, step: Json) -> None:
     node = _head(tree, step, f"tool {step.get('tool', '')}")
     if "arguments" in step:
         node.add(styled(f"proposed  {_said(step['arguments'])}"))
@@ -212,7 +205,7 @@ def _tell_tool(tree: Tree, step: Json) -> None:
         node.add(styled(f"{resolved['seq']}  resolved  {resolved['resolution']}, by {resolved['by']}"))
 
 
-def _tell_value(tree: Tree, step: Json) -> None:
+def _tell_value(tree: Branch, step: Json) -> None:
     _head(tree, step, f"was given  {step.get('op', '')}").add(styled(_said(str(step.get("value")))))
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from weftos.cli.agents.talk import event_line
 from weftos.cli.chain.audit_options import Address, Kind, Process, Since, Tool, Turn, Until, Words, selected
+from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Data, client, group
-from weftos.cli.terminal.output import Output, joined, moment, styled
+from weftos.cli.terminal.output import Output, moment
+from weftos.cli.terminal.styles import joined, styled
 from weftos.operations.control import Json
 from weftos.paths import data_directory
-
-if TYPE_CHECKING:
-    from rich.tree import Tree
-
 
 chain = group("The ledger: read, explained, verified.")
 
@@ -135,25 +133,23 @@ def why(seq: Seq, data: Data = None, as_json: AsJson = False) -> None:
         path = path_to(Auditor(data_directory(data), progress), seq)
     out.document(path)
     if not as_json:
-        out.show(_path_tree(path))
+        out.tree(_path_tree(path))
     if sender := sender_of(path):
         out.line(sender)
 
 
-def _path_tree(path: list[Json]) -> Tree:
-    from rich.tree import Tree
-
+def _path_tree(path: list[Json]) -> Branch:
     from weftos.audit.auditor import gist
 
-    root: Tree | None = None
-    branch: Tree | None = None
+    root: Branch | None = None
+    branch: Branch | None = None
     for row in path:
         label = joined(
             styled(f"{row['seq']} ", "dim"),
             styled(row["kind"], "bold"),
             styled(f"  pid {row['pid']}  {gist(row)}"),
         )
-        branch = Tree(label) if branch is None else branch.add(label)
+        branch = Branch(label) if branch is None else branch.add(label)
         root = root or branch
     assert root is not None
     return root

@@ -36,7 +36,7 @@ def sql(
     with client(data) as node, out.waiting("asking the archive"):
         answer = node.sql(statement, limit=limit)
     out.document(answer)
-    out.table([name for name, _ in answer["columns"]], answer["rows"])
+    out.table([name for name, _ in answer["columns"]], answer["rows"], keys=0)
     if answer["cut"] and not as_json:
         typer.echo(safe_text(f"note: {answer['cut']}"), err=True)
 

@@ -64,7 +64,7 @@ def nodes(data: Data = None, as_json: AsJson = False) -> None:
         rows = running.nodes()
     out.document(rows)
     columns = ("NODE", "ORIGIN", "STATE", "SINCE", "PROCESSES", "HEAD", "WAITING", "MAY", "ADDRESS", "WHY")
-    out.table(columns, map(_node_row, rows))
+    out.table(columns, map(_node_row, rows), keys=2)
 
 
 def _node_row(row: Json) -> list[object]:
@@ -79,7 +79,7 @@ def show_cluster(out: Output, data: Path | None) -> None:
     with client(data) as running, out.waiting("asking the node"):
         rows = running.cluster_ps()
     out.document(rows)
-    out.table(("NODE", "PID", "ADDRESS", "BEHAVIOUR", "STATE", "STALE"), map(_process_row, rows))
+    out.table(("NODE", "PID", "ADDRESS", "BEHAVIOUR", "STATE", "STALE"), map(_process_row, rows), keys=3)
 
 
 def _process_row(row: Json) -> list[object]:
@@ -175,6 +175,7 @@ def peer_list(data: Data = None, as_json: AsJson = False) -> None:
     out.table(
         ("NODE", "ORIGIN", "MAY", "TOOLS", "ADDRESS"),
         ([r["name"], r["origin"], r["may"], _ceiling(r), r["address"]] for r in rows),
+        keys=2,
     )
 
 
@@ -192,7 +193,9 @@ def peer_heads(data: Data = None, as_json: AsJson = False) -> None:
         out.say("no head of a peer is kept yet")
         return
     out.table(
-        ("NODE", "ORIGIN", "ENTRIES", "ROOT"), ([r["name"], r["origin"], r["size"], r["root"]] for r in rows)
+        ("NODE", "ORIGIN", "ENTRIES", "ROOT"),
+        ([r["name"], r["origin"], r["size"], r["root"]] for r in rows),
+        keys=2,
     )
     for row in rows:
         if (other := row["conflict"]) is not None:

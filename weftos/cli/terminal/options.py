@@ -50,11 +50,14 @@ def listed(
     columns: Sequence[str],
     cells: Callable[[Json], Sequence[object]],
     none: str,
+    keys: int = 1,
 ) -> None:
-    """What waits for a person, a row each; ``none`` is said when nothing does."""
+    """What waits for a person, a row each, of which the first ``keys`` cells identify it; ``none`` is said when nothing
+    does.
+    """
     out.document(rows)
     if rows:
-        out.table(columns, map(cells, rows))
+        out.table(columns, map(cells, rows), keys)
     else:
         out.say(none)
 

@@ -1,47 +1,35 @@
 """How a command speaks: one JSON document, or words, tables and trees for people; errors and progress on stderr.
 
-Consoles interpret no markup, and every string that is not ours passes :func:`weftos.safe_text.safe_text` here.
-JSON is written in ASCII, so a terminal has nothing to obey in it either.
+Every string that is not ours passes :func:`weftos.safe_text.safe_text` here; no markup is interpreted. JSON is written
+in ASCII, so a terminal has nothing to obey in it either.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
+from weftos.cli.terminal.branches import Branch, branch_lines
+from weftos.cli.terminal.columns import Column, table_lines
+from weftos.cli.terminal.pager import paged
+from weftos.cli.terminal.styles import Text, joined, paint_for, styled
 from weftos.safe_text import safe_text
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table
-    from rich.text import Text
+    from rich.console import Console
+    from rich.status import Status
 
 PATIENCE_S = 2.0
-_WIDE = 100_000
 _LONG_WORD = re.compile(r"\S{1000,}")
 _MOST = 10_000
-
-_STYLES = {
-    "running": "green",
-    "ok": "green",
-    "starting": "cyan",
-    "restarting": "yellow",
-    "stopping": "yellow",
-    "suspended": "yellow",
-    "warn": "yellow",
-    "parked": "magenta",
-    "stopped": "dim",
-    "exited": "red",
-    "error": "red",
-    "fail": "red",
-}
 
 
 class Output:
@@ -49,10 +37,6 @@ class Output:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-
-    @cached_property
-    def console(self) -> Console:
-        return console(sys.stdout)
 
     def document(self, value: object) -> None:
         """The command's one JSON document."""
@@ -67,41 +51,43 @@ class Output:
     def say(self, text: str) -> None:
         """A line, or several, of text; foreign parts are made safe."""
         if not self.as_json:
-            self.show(styled(text, lines=True))
+            show(styled(text, lines=True), sys.stdout)
 
     def line(self, text: str) -> None:
         """Exactly one line, whatever foreign text is in it: so that none can pass for the next."""
         if not self.as_json:
-            self.show(styled(text))
+            show(styled(text), sys.stdout)
 
-    def show(self, renderable: RenderableType) -> None:
-        """A table, tree or text whose foreign parts went through :func:`styled`."""
+    def tree(self, root: Branch) -> None:
+        """A drawn tree, paged on a terminal that is not high enough."""
         if not self.as_json:
-            self.console.print(renderable, soft_wrap=True)
+            self._lines(branch_lines(root, paint_for(sys.stdout), ascii=not draws()))
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Rows under ``columns``; numbers to the right, known states in their colour."""
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], keys: int = 1) -> None:
+        """Rows under ``columns``; numbers to the right, known states in their colour. The first ``keys`` columns
+        identify a row: on a narrow terminal only the others are wrapped. Paged on one that is not high enough.
+        """
         if self.as_json:
             return
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         held = [list(row) for row in rows]
-        for index, column in enumerate(columns):
-            numbers = bool(held) and all(isinstance(row[index], int | float | None) for row in held)
-            table.add_column(styled(column), justify="right" if numbers else "left", overflow="fold")
-        for row in held:
-            table.add_row(*(styled(shown(value)) for value in row))
-        if self.console.is_terminal:
-            self.console.print(table)
-        else:
-            self._unpadded(table)
+        made = [
+            Column(
+                safe_text(name),
+                number=bool(held) and all(isinstance(row[index], int | float | None) for row in held),
+                fixed=index < keys,
+            )
+            for index, name in enumerate(columns)
+        ]
+        texts = [[safe_text(shown(value)) for value in row] for row in held]
+        self._lines(table_lines(made, texts, _width(), paint_for(sys.stdout)))
 
-    def _unpadded(self, table: Table) -> None:
-        """For a file or pipe: no blanks at the ends of lines."""
-        with self.console.capture() as capture:
-            self.console.print(table)
-        print("\n".join(line.rstrip() for line in capture.get().splitlines()), flush=True)
+    def _lines(self, lines: Iterable[str]) -> None:
+        if sys.stdout.isatty() and sys.stdin.isatty():
+            lines = list(lines)
+            if len(lines) >= shutil.get_terminal_size().lines and paged(lines):
+                return
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.flush()
 
     def write(self, text: str) -> None:
         """A piece of a line, at once (streamed tokens)."""
@@ -112,9 +98,16 @@ class Output:
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Say on stderr what is being waited for, once it takes longer than two seconds."""
-        screen, what = console(sys.stderr), readable(what)
-        status = screen.status(styled(what)) if screen.is_terminal else None
-        begin: Callable[[], None] = status.start if status else lambda: screen.print(styled(f"{what} ..."))
+        text = safe_text(readable(what))
+        begun: list[Status] = []
+
+        def begin() -> None:
+            if not sys.stderr.isatty():
+                print(f"{text} ...", file=sys.stderr, flush=True)
+                return
+            begun.append(console(sys.stderr).status(text))
+            begun[0].start()
+
         timer = threading.Timer(PATIENCE_S, begin)
         timer.daemon = True
         timer.start()
@@ -122,19 +115,20 @@ class Output:
             yield
         finally:
             timer.cancel()
-            if status:
+            timer.join()
+            for status in begun:
                 status.stop()
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
         """As :meth:`waiting`, on a terminal with a bar. Call the yielded value with (done, total)."""
-        screen = console(sys.stderr)
-        if not screen.is_terminal:
+        if not sys.stderr.isatty():
             with self.waiting(what):
                 yield lambda done, total: None
             return
         from rich.progress import Progress
 
+        screen = console(sys.stderr)
         bars = Progress(console=screen, transient=True)
         bar = bars.add_task(what, total=None)
         began = time.monotonic()
@@ -152,17 +146,33 @@ class Output:
 
 
 def console(file: TextIO) -> Console:
-    """A console that obeys no markup. Written to a file or pipe it never folds a line."""
+    """A console that obeys no markup, for what moves on a terminal."""
     from rich.console import Console
 
-    wide = None if file.isatty() else _WIDE
-    return Console(file=file, markup=False, emoji=False, highlight=False, width=wide)
+    return Console(file=file, markup=False, emoji=False, highlight=False)
+
+
+def show(text: Text, file: TextIO) -> None:
+    """A line of text, or several, in its styles where ``file`` shows them."""
+    print(text.painted(paint_for(file)), file=file, flush=True)
 
 
 def complain(text: str) -> None:
     """An error, on stderr."""
-    words = joined(styled("weftos: ", "bold red"), styled(readable(text), lines=True))
-    console(sys.stderr).print(words, soft_wrap=True)
+    show(joined(styled("weftos: ", "bold red"), styled(readable(text), lines=True)), sys.stderr)
+
+
+def draws() -> bool:
+    """Whether stdout can show what is not ASCII."""
+    return (sys.stdout.encoding or "").lower().startswith("utf")
+
+
+def _width() -> int | None:
+    """How wide a table may be; None for any width. A pipe has the one that ``COLUMNS`` says, if that is exported."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    said = os.environ.get("COLUMNS", "")
+    return int(said) if said.isdecimal() and 0 < len(said) < 7 and int(said) else None
 
 
 def readable(text: str) -> str:
@@ -171,22 +181,10 @@ def readable(text: str) -> str:
     return brief if len(brief) <= _MOST else f"{brief[: _MOST // 2]} ... {brief[-_MOST // 2 :]}"
 
 
-def styled(text: str, style: str = "", *, lines: bool = False) -> Text:
-    """Foreign text as a safe renderable; one that is a state's name has the state's colour."""
-    from rich.text import Text
-
-    return Text(safe_text(text, lines=lines), style=style or _STYLES.get(text, ""))
-
-
-def joined(*parts: Text) -> Text:
-    """Parts in one line, each in its own style."""
-    from rich.text import Text
-
-    return Text.assemble(*parts)
-
-
 def shown(value: Any) -> str:
     """A value in a table cell: nothing for None, items joined by commas."""
+    if type(value) is str:
+        return value
     if value is None:
         return ""
     if isinstance(value, bool):
