@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import httpx
 
 from chain.disk import Disk
 from chain.entry.reader import EntryRecord, JournalReader
+from kernel.operations.processes import ProcessRow
 from weftos import Client
 
 PLUGINS = Path(__file__).with_name("plugins")
@@ -105,7 +106,7 @@ class BenchNode:
         return [self._answer(answer) for answer in self.post("/send", bodies)]
 
     @staticmethod
-    def _answer(answer: dict[str, Any]) -> dict[str, Any]:
+    def _answer(answer: Mapping[str, Any]) -> dict[str, Any]:
         if answer["status"] != "ok":
             raise RuntimeError(f"a stopwatch stopped: {answer['reply']}")
         measured: dict[str, Any] = json.loads(answer["reply"])
@@ -133,7 +134,7 @@ class BenchNode:
         """Stopwatches in shared cells, all at once."""
         self.post("/spawn", [{"name": name, "behaviour": "stopwatch", **request} for name in names], 16)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[ProcessRow]:
         return self.client.ps()
 
     def wait(self, what: str, true: Callable[[], bool]) -> None:

@@ -51,16 +51,19 @@ class Remembered(TypedDict):
 
 
 class Hit(TypedDict):
-    """A document that was found: its text may be cut. ``parts``: the rank that each part of the search gave it."""
+    """A document that was found; ``cut``: its text is its beginning; ``parts``: how each part of the search saw it."""
 
     id: str
     title: str
     text: str
+    cut: bool
     score: float
     parts: dict[str, Any]
     owner: str
     scope: str
     seq: int
+    time_us: int
+    tags: list[str]
 
 
 class Hits(TypedDict):
@@ -83,6 +86,7 @@ class Document(TypedDict):
     seq: int
     bytes: int
     time_us: int
+    tags: list[str]
 
 
 class Forgotten(TypedDict):

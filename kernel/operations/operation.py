@@ -18,7 +18,19 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
+from functools import cache
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    get_args,
+    get_type_hints,
+    overload,
+)
 
 P = ParamSpec("P")
 Request = TypeVar("Request")
@@ -65,6 +77,28 @@ class OnWire:
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """As of :class:`Limit`."""
         return handler.generate_schema(self.type)
+
+
+def on_wire(request: Any) -> dict[str, Any]:
+    """The fields of a request as JSON has them."""
+    kind: Any = type(request)
+    texts = _texts(kind)
+    values = {item.name: getattr(request, item.name) for item in fields(request)}
+    return {name: str(value) if name in texts else value for name, value in values.items()}
+
+
+@cache
+def _texts(request: Any) -> frozenset[str]:
+    """The fields that are text in JSON, whatever Python's callers give."""
+    hints = get_type_hints(request, include_extras=True)
+    marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return frozenset(
+        name
+        for name, found in marks.items()
+        if any(
+            isinstance(mark, OnWire) and (mark.type is str or str in get_args(mark.type)) for mark in found
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

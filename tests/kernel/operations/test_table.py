@@ -39,7 +39,7 @@ def test_a_request_is_frozen(row: AnyRow) -> None:
     assert row.request.__dataclass_params__.frozen  # type: ignore[attr-defined]  # a dataclass: see above
 
 
-class Heard(Noun):
+class Heard:
     """An asker that keeps what it was asked, and nothing else."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import typer
 from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client
 from weftos.cli.terminal.output import Output, complain, moment
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Fields
 from weftos.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _closing(out: Output, reply: str, streamed: str, status: str) -> None:
         out.say(f"[{status}]")
 
 
-def _note(event: Json) -> str:
+def _note(event: Fields) -> str:
     """A line for whatever is neither token nor reply; nothing for what a person need not see."""
     match event.get("event"):
         case "tool":
@@ -172,7 +172,7 @@ def logs(
         out.line(_log_line(row))
 
 
-def _log_line(row: Json) -> str:
+def _log_line(row: Fields) -> str:
     """When, how bad, what; then whatever else the line holds."""
     known = ("time", "level", "event")
     rest = " ".join(f"{name}={value}" for name, value in row.items() if name not in known)
@@ -198,7 +198,7 @@ def events(
         out.document(rows)
 
 
-def event_line(row: Json) -> str:
+def event_line(row: Fields) -> str:
     """One ledger entry in one line."""
     cause = row["cause"]
     because = f"<- {cause}" if cause >= 0 else ""

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from chain.errors import KeyFileError
+from kernel.control.asked import Asked
 from kernel.errors import Invalid, Unavailable
+from kernel.operations.keys import Keys, Rotated
+from kernel.operations.keys import Rotate as RotateKeys
+from kernel.operations.operation import Handler
 from kernel.state.recorder import ledger_errors
 from kernel.values import clean
 
 MAX_REASON_CHARS = 200
 
-Rotate = Callable[[str], Awaitable[dict[str, Any]]]
-Command = Callable[..., tuple[int, bytes]]
+Rotate = Callable[[str], Awaitable[Rotated]]
 
 
-async def no_rotation(reason: str) -> dict[str, Any]:
+async def no_rotation(reason: str) -> Rotated:
     """For a node that keeps its keys."""
     raise Unavailable("the keys of this node cannot be changed")
 
 
 class KeyControl:
-    """The part of the control facade that is about keys. ``rotate(reason)`` changes them and says the new ones."""
+    """``rotate(reason)`` changes the keys and says the new ones."""
 
-    def __init__(self, command: Command, rotate: Rotate) -> None:
-        self._command = command
+    def __init__(self, rotate: Rotate) -> None:
         self._rotate = rotate
 
-    async def rotate(self, op: Mapping[str, object], reason: str) -> dict[str, Any]:
-        """origin, number, ed25519, ml_dsa_65, seq. Raises Invalid, Unavailable."""
-        reason = clean(reason).strip()
+    def handlers(self) -> tuple[Handler, ...]:
+        """What this answers."""
+        return (Keys.rotate.by(self.rotate),)
+
+    async def rotate(self, asked: Asked, request: RotateKeys) -> Rotated:
+        """Raises Invalid, Unavailable."""
+        reason = clean(request.reason).strip()
         if not 0 < len(reason) <= MAX_REASON_CHARS or not reason.isprintable():
             raise Invalid(f"a reason is one line of 1 to {MAX_REASON_CHARS} characters")
-        self._command(op, "rotate", reason=reason)
+        asked.record(reason=reason)
         with ledger_errors():
             try:
                 return await self._rotate(reason)
