@@ -8,14 +8,13 @@ what is to be erased, and ``state.erasing`` says that files still hold it. Takin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import msgpack
 
 from chain.ledger.ledger import Draft, StateChange
 from chain.vectors.document import TABLE as DOCUMENT
 from kernel.control.asked import Asked
+from kernel.control.facts import Erasures
 from kernel.errors import Busy, Invalid, NotFound, Refused
 from kernel.kernel import Kernel
 from kernel.model.address import validate_address
@@ -32,17 +31,6 @@ from mesh.delivery.delivery import MAX_WHY_CHARS
 MAX_REASON = 500
 ATTEMPTS = 3
 ERASED_REASON = "refused; the reason was erased"
-
-
-@dataclass(frozen=True, slots=True)
-class Erasures:
-    """What does the rest. ``plan`` reads the ledger (raises KernelError); ``begun()`` says there is something to do;
-    ``progress()`` says of what is under way which step it is at, and why it does not go on.
-    """
-
-    plan: Callable[[Selection], Awaitable[Plan]]
-    begun: Callable[[], None]
-    progress: Callable[[], dict[str, str]]
 
 
 class ErasureControl:

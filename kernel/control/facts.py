@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel.control.erasure import Erasures
-from kernel.control.keys import Rotate, no_rotation
+from kernel.errors import Unavailable
 from kernel.memory.memory import Ask
+from kernel.operations.keys import Rotated
 from kernel.operations.node import Setting
+from kernel.upkeep.erasure import Plan, Selection
 from kernel.upkeep.loop_lag import LoopLag
 
 
@@ -27,6 +28,25 @@ class NodeFacts:
     providers: frozenset[str]
 
 
+RotateKeys = Callable[[str], Awaitable[Rotated]]
+
+
+async def no_rotation(reason: str) -> Rotated:
+    """For a node that keeps its keys."""
+    raise Unavailable("the keys of this node cannot be changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Erasures:
+    """What does the rest. ``plan`` reads the ledger (raises KernelError); ``begun()`` says there is something to do;
+    ``progress()`` says of what is under way which step it is at, and why it does not go on.
+    """
+
+    plan: Callable[[Selection], Awaitable[Plan]]
+    begun: Callable[[], None]
+    progress: Callable[[], dict[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class NodeServices:
     """What the operations may have done outside the kernel. ``shutdown(why)`` begins a clean stop."""
@@ -37,5 +57,5 @@ class NodeServices:
     shutdown: Callable[[str], None]
     loop_lag: LoopLag
     erasures: Erasures
-    rotate: Rotate = no_rotation
+    rotate: RotateKeys = no_rotation
     clock_ahead_s: Callable[[], float] = lambda: 0.0

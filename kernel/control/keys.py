@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from chain.errors import KeyFileError
 from kernel.control.asked import Asked
+from kernel.control.facts import RotateKeys
 from kernel.errors import Invalid, Unavailable
-from kernel.operations.keys import Keys, Rotated
-from kernel.operations.keys import Rotate as RotateKeys
+from kernel.operations.keys import Keys, Rotate, Rotated
 from kernel.operations.operation import Handler
 from kernel.state.recorder import ledger_errors
 from kernel.values import clean
 
 MAX_REASON_CHARS = 200
 
-Rotate = Callable[[str], Awaitable[Rotated]]
-
-
-async def no_rotation(reason: str) -> Rotated:
-    """For a node that keeps its keys."""
-    raise Unavailable("the keys of this node cannot be changed")
-
 
 class KeyControl:
     """``rotate(reason)`` changes the keys and says the new ones."""
 
-    def __init__(self, rotate: Rotate) -> None:
+    def __init__(self, rotate: RotateKeys) -> None:
         self._rotate = rotate
 
     def handlers(self) -> tuple[Handler, ...]:
         """What this answers."""
         return (Keys.rotate.by(self.rotate),)
 
-    async def rotate(self, asked: Asked, request: RotateKeys) -> Rotated:
+    async def rotate(self, asked: Asked, request: Rotate) -> Rotated:
         """Raises Invalid, Unavailable."""
         reason = clean(request.reason).strip()
         if not 0 < len(reason) <= MAX_REASON_CHARS or not reason.isprintable():

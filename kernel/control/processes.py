@@ -15,7 +15,7 @@ from kernel.control.spawning import started_pid
 from kernel.errors import NotFound
 from kernel.helper.helpers import KERNEL
 from kernel.kernel import Kernel
-from kernel.operations.operation import Handler
+from kernel.operations.operation import Handler, OfTarget
 from kernel.operations.processes import (
     Cancelled,
     Inspected,
@@ -23,7 +23,6 @@ from kernel.operations.processes import (
     Listing,
     LogLines,
     MailRow,
-    OfTarget,
     OpenTurn,
     Processes,
     ProcessRow,

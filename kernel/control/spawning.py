@@ -15,8 +15,8 @@ from kernel.message.mail import OPERATOR
 from kernel.model.address import join, validate_address
 from kernel.model.makers import MadeBy
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
-from kernel.operations.operation import Handler
-from kernel.operations.spawning import START_S, Spawned, Spawning, SpawnRequest
+from kernel.operations.operation import START_S, Handler
+from kernel.operations.spawning import Spawned, Spawning, SpawnRequest
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.data_mark import shows_ours
 from kernel.values import clean, measured

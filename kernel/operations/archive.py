@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, TypedDict
 
-from kernel.operations.operation import Limit, Nothing, Noun, Operation
-from kernel.operations.processes import MAX_ROWS
+from kernel.operations.operation import MAX_ROWS, Limit, Nothing, Noun, Operation
 
 
 @dataclass(frozen=True, slots=True)

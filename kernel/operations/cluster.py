@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, TypedDict
 
-from kernel.operations.messages import MAX_WAIT_S
-from kernel.operations.operation import Limit, Nothing, Noun, OnWire, Operation
+from kernel.operations.operation import MAX_WAIT_S, Limit, Nothing, Noun, OnWire, Operation
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, TypedDict
 
-from kernel.operations.node import MAX_PID
-from kernel.operations.operation import Limit, Nothing, Noun, OnWire, Operation
+from kernel.operations.operation import MAX_PID, Limit, Nothing, Noun, OnWire, Operation
 
 MOST_SEQS = 10_000
 READ_S = 900.0

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from kernel.operations.operation import Limit, Nothing, Noun, Operation, Stream
-from kernel.operations.processes import OfTarget
+from kernel.operations.operation import MAX_WAIT_S, Limit, Nothing, Noun, OfTarget, Operation, Stream
 
-MAX_WAIT_S = 86_400
 Session = Annotated[str, Limit(max_length=256)]
 
 

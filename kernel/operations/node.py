@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, TypedDict
 
-from kernel.operations.operation import Limit, Nothing, Noun, Operation, Stream
-from kernel.operations.processes import MAX_ROWS
-
-MAX_PID = 2**63 - 1
+from kernel.operations.operation import MAX_PID, MAX_ROWS, Limit, Nothing, Noun, Operation, Stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import (
+    Annotated,
     Any,
     Generic,
     Literal,
@@ -38,6 +39,11 @@ Answer = TypeVar("Answer")
 Context = TypeVar("Context")
 
 Method = Literal["GET", "POST"]
+MAX_ROWS = 10_000
+MAX_PID = 2**63 - 1
+MAX_WAIT_S = 86_400
+START_S = 75.0
+"""What the node gives a process to start, on a cell that may have to start first."""
 _IN_PATH = re.compile(r"\{(\w+)(?::path)?\}")
 
 
@@ -77,6 +83,24 @@ class OnWire:
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """As of :class:`Limit`."""
         return handler.generate_schema(self.type)
+
+
+Name = Annotated[str, Limit(min_length=1, max_length=1100)]
+Target = Annotated[str | int, OnWire(Name)]
+"""What a person types: a PID, an address (``/user/boss``), or a name, of which a child of ``/user`` comes first; for
+``inspect`` and ``logs`` also the beginning of a name; for ``send``, ``watch`` and ``kill`` also with ``@NODE``."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfTarget:
+    """A request about one process."""
+
+    target: Target
+
+    @property
+    def named(self) -> str:
+        """The target as text."""
+        return str(self.target)
 
 
 def on_wire(request: Any) -> dict[str, Any]:
@@ -157,7 +181,7 @@ class Row(Generic[P, Request, Answer]):
         self.path = path
         self.request = request
         self.answer = answer
-        self.says = says
+        self.says = self.__doc__ = says
         self.recorded = recorded
         self.takes_s = takes_s
         self.name = ""
@@ -194,7 +218,6 @@ class Operation(Row[P, Request, Answer]):
         def ask(*args: P.args, **kwargs: P.kwargs) -> Answer:
             return noun._ask(self, self.request(*args, **kwargs))
 
-        ask.__doc__ = self.says
         return ask
 
     def by(self, handler: Callable[[Context, Request], Awaitable[Answer]]) -> Handler:
@@ -220,7 +243,6 @@ class Stream(Row[P, Request, Answer]):
         def stream(*args: P.args, **kwargs: P.kwargs) -> Generator[Answer, None, None]:
             return noun._stream(self, self.request(*args, **kwargs))
 
-        stream.__doc__ = self.says
         return stream
 
     def by(self, handler: Callable[[Context, Request], AsyncIterator[Answer]]) -> Handler:

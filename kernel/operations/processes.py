@@ -5,29 +5,11 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from kernel.operations.operation import Limit, Noun, OnWire, Operation
-from kernel.operations.spawning import START_S
+from kernel.operations.operation import MAX_ROWS, START_S, Limit, Noun, OfTarget, Operation
 
 Signal = Literal["term", "kill"]
-Name = Annotated[str, Limit(min_length=1, max_length=1100)]
-Target = Annotated[str | int, OnWire(Name)]
-"""What a person types: a PID, an address (``/user/boss``), or a name, of which a child of ``/user`` comes first; for
-``inspect`` and ``logs`` also the beginning of a name; for ``send``, ``watch`` and ``kill`` also with ``@NODE``."""
-MAX_ROWS = 10_000
 REMOVE_S = 120.0
 """What the node may take to remove a tree of many thousands."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfTarget:
-    """A request about one process."""
-
-    target: Target
-
-    @property
-    def named(self) -> str:
-        """The target as text."""
-        return str(self.target)
 
 
 @dataclass(frozen=True, slots=True)

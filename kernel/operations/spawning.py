@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from kernel.operations.operation import Noun, OnWire, Operation
+from kernel.operations.operation import START_S, Noun, OnWire, Operation
 
 Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["shared", "dedicated"]
 
 USER = "/user"
-START_S = 75.0
-"""What the node gives a process to start, on a cell that may have to start first."""
 MAX_TOOLS = 100
 MAX_TOOL_CHARS = 64
 MAX_PROMPT_CHARS = 64 * 2**10

@@ -13,9 +13,7 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.control.asked import Asked
 from kernel.control.control import Control
-from kernel.control.erasure import Erasures
-from kernel.control.facts import NodeFacts, NodeServices
-from kernel.control.keys import Rotate, no_rotation
+from kernel.control.facts import Erasures, NodeFacts, NodeServices, RotateKeys, no_rotation
 from kernel.errors import (
     Busy,
     CapabilityError,
@@ -56,7 +54,7 @@ def erasures_of(twin: Twin) -> Erasures:
 def control_of(
     twin: Twin,
     archive: Callable[..., Any] | None = None,
-    rotate: Rotate = no_rotation,
+    rotate: RotateKeys = no_rotation,
     erasures: Erasures | None = None,
 ) -> Doors:
     async def lost(op: str, args: dict[str, Any]) -> Any:

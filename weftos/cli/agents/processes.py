@@ -11,7 +11,7 @@ from kernel.operations.processes import Signal
 from kernel.operations.spawning import Isolation, Restart
 from weftos.cli.node.mesh import show_cluster
 from weftos.cli.terminal.branches import Branch
-from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client
+from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, client
 from weftos.cli.terminal.output import Output, duration, moment, shown
 from weftos.cli.terminal.styles import Text, joined, styled
 from weftos.json_object import Fields, Json
@@ -286,3 +286,7 @@ def kill(
         answer = node.kill(target, signal=signal)
     out.document(answer)
     out.say(f"{signal} sent to {answer.get('address', target)}")
+
+
+LOOK: tuple[Command, ...] = (spawn, ps, tree, inspect)
+RULE: tuple[Command, ...] = (stop, start, kill, rm)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client
+from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, client
 from weftos.cli.terminal.output import Output, complain, moment
 from weftos.errors import WeftosError
 from weftos.json_object import Fields
@@ -204,3 +204,6 @@ def event_line(row: Fields) -> str:
     because = f"<- {cause}" if cause >= 0 else ""
     where = f"{row['seq']:>7} {because:>10}  {moment(row['time_us'])}  pid {row['pid']:<6}"
     return f"{where} {row['kind']:<17} {row['subject']}".rstrip()
+
+
+COMMANDS: tuple[Command, ...] = (send, chat, cancel, logs, events)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weftos.cli.terminal.options import AsJson, Data, client, group
+from weftos.cli.terminal.options import AsJson, Command, Data, client, group
 from weftos.cli.terminal.output import Output, duration, moment
 from weftos.errors import WeftosError, reason
 from weftos.json_object import Fields
@@ -285,3 +285,6 @@ def token_revoke(id: TokenId, data: Data = None, as_json: AsJson = False) -> Non
         answer = running.tokens.revoke(id)
     out.document(answer)
     out.line(f"token {answer['id']} is revoked")
+
+
+COMMANDS: tuple[Command, ...] = (nodes, monitor)

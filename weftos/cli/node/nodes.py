@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from weftos.cli.terminal.options import AsJson, Data, client
+from weftos.cli.terminal.options import AsJson, Command, Data, client
 from weftos.cli.terminal.output import Output, duration
 from weftos.errors import WeftosError
 from weftos.json_object import Fields, Json
@@ -199,3 +199,6 @@ def _facts(found: Fields) -> list[tuple[str, object]]:
         else:
             facts.append((name.replace("_", " "), value))
     return facts
+
+
+COMMANDS: tuple[Command, ...] = (init, up, down, status)

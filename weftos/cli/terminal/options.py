@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weftos.client.client import Client
 
 Choice = TypeVar("Choice", bound=str)
+Command = Callable[..., None]
 Data = Annotated[
     Path | None,
     typer.Option(
