@@ -97,7 +97,7 @@ def test_who_waits_no_longer_for_an_end_leaves_nothing_behind(tmp_path: Path) ->
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await a.twin.spawn("bob")
         with pytest.raises(TimedOut):
-            await a.control.cluster.monitor("bob", 0.01)
+            await a.control(Cluster.monitor, "bob", wait_s=0.01)
         assert a.twin.kernel.remote.monitors.watched == 0
 
     on_pair(tmp_path, body)
