@@ -78,7 +78,7 @@ def work(node: BenchNode) -> None:
     while (now := time.monotonic()) < until:
         number += 1
         name = f"w{number}"
-        node.client.spawn_supervisor(name)
+        node.client.spawn(name, supervisor=True)
         node.client.stop(name)
         arguments = {"expression": "6*7"}
         node.order("clock", do="calls", tool="calculator", arguments=arguments, count=20, unmeasured=0)
@@ -97,14 +97,14 @@ def test_loop_lag_of_a_large_node(report: Report) -> None:
             file.write('\n[mesh]\nlisten = "127.0.0.1:0"\n')
         stack.enter_context(peer)
         stack.enter_context(node)
-        there, here = peer.client.nodes()[0], node.client.nodes()[0]
-        peer.client.peer_add("big", here["origin"])
-        node.client.peer_add("small", there["origin"], address=there["address"])
-        node.wait("the link", lambda: node.client.nodes()[1]["state"] == "up")
+        there, here = peer.client.cluster.nodes()[0], node.client.cluster.nodes()[0]
+        peer.client.peers.add("big", here["origin"])
+        node.client.peers.add("small", there["origin"], address=there["address"])
+        node.wait("the link", lambda: node.client.cluster.nodes()[1]["state"] == "up")
         with BareLoop() as bare:
             work(node)
             told = node.client.status()
-            seen = peer.client.nodes()[1]
+            seen = peer.client.cluster.nodes()[1]
             floor = bare.floor()
     assert seen["processes"] >= PROCESSES - ROOM
     report(

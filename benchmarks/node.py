@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,6 +21,7 @@ import httpx
 
 from chain.disk import Disk
 from chain.entry.reader import EntryRecord, JournalReader
+from kernel.operations.processes import ProcessRow
 from weftos import Client
 
 PLUGINS = Path(__file__).with_name("plugins")
@@ -131,7 +132,7 @@ class BenchNode:
         return [self._answer(answer) for answer in self.post("/send", bodies)]
 
     @staticmethod
-    def _answer(answer: dict[str, Any]) -> dict[str, Any]:
+    def _answer(answer: Mapping[str, Any]) -> dict[str, Any]:
         if answer["status"] != "ok":
             raise RuntimeError(f"a stopwatch stopped: {answer['reply']}")
         measured: dict[str, Any] = json.loads(answer["reply"])
@@ -154,7 +155,7 @@ class BenchNode:
         """Stopwatches in shared cells, all at once."""
         self.post("/spawn", [{"name": name, "behaviour": "stopwatch", **request} for name in names], 16)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[ProcessRow]:
         return self.client.ps()
 
     def wait(self, what: str, true: Callable[[], bool]) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kernel.errors import Invalid
+from kernel.operations.spawning import Isolation as Isolation
+from kernel.operations.spawning import Restart as Restart
 from kernel.values import check_depth
 
-Restart = Literal["permanent", "transient", "temporary"]
-Isolation = Literal["shared", "dedicated"]
-
 DEFAULT_TOOLS = ("calculator", "file_read", "file_list")
-_RESTARTS = ("permanent", "transient", "temporary")
-_ISOLATIONS = ("shared", "dedicated")
+_RESTARTS = get_args(Restart)
+_ISOLATIONS = get_args(Isolation)
 _TEXTS = ("name", "type", "behaviour", "restart", "isolation", "workspace")
 
 

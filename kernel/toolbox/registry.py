@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from kernel.abi import ToolDeclaration
 from kernel.errors import Invalid
+from kernel.operations.spawning import MAX_PROMPT_CHARS, MAX_TOOL_CHARS, MAX_TOOLS, Restart
 from kernel.toolbox.arguments import Validator
 from kernel.toolbox.calculator import MAX_EXPRESSION_CHARS
 from kernel.toolbox.declaration import check_declaration
@@ -193,14 +194,14 @@ def _node_tools() -> list[ToolDeclaration]:
             parameters=_object(
                 {
                     "name": {**_text("Its name.", 1, 64), "pattern": "^[a-zA-Z0-9._-]+$"},
-                    "system_prompt": _text("What it is for and how it should work.", 0, 64 * 2**10),
+                    "system_prompt": _text("What it is for and how it should work.", 0, MAX_PROMPT_CHARS),
                     "tools": {
                         "type": "array",
-                        "items": {"type": "string", "maxLength": 64},
-                        "maxItems": 100,
+                        "items": {"type": "string", "maxLength": MAX_TOOL_CHARS},
+                        "maxItems": MAX_TOOLS,
                         "description": "Names of its tools; calculator, file_read, file_list by default.",
                     },
-                    "restart": {"enum": ["permanent", "transient", "temporary"]},
+                    "restart": {"enum": list(get_args(Restart))},
                 },
                 ["name"],
             ),

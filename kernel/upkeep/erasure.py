@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from chain.entry.record import EntryRecord
 from kernel.errors import Invalid, NotFound, Refused
+from kernel.operations.erasure import MOST_SEQS
 from kernel.state.state import turn_id
 
 PROTECTED: Mapping[str, str] = {
@@ -27,7 +28,6 @@ PROTECTED: Mapping[str, str] = {
 }
 MOST_LEFT = 1000
 DEFAULT_SESSION = "main"
-MOST_SEQS = 10_000
 
 _READS_MEMORY = ("memory_search", "memory_read", "knowledge_base")
 _DOCUMENT = re.compile(r'"id":"(d[0-9]+)"').findall

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,10 @@ class RealNode:
     def client(self) -> Client:
         return Client(self.data)
 
-    def peer(self, name: str) -> dict[str, Any]:
+    def peer(self, name: str) -> Mapping[str, Any]:
         """The row of ``weftos nodes`` for a peer, empty when there is none."""
         with self.client() as node:
-            return next((row for row in node.nodes() if row["name"] == name), {})
+            return next((row for row in node.cluster.nodes() if row["name"] == name), {})
 
     def entries(self, kind: str) -> list[dict[str, Any]]:
         """The bodies of the newest entries of a kind."""

@@ -25,6 +25,8 @@ from typing import Any, TypeVar
 
 from chain.entry.reader import EntryRecord, read_records
 from chain.verify.verify import Report, verify
+from kernel.operations.messages import Sent
+from kernel.operations.processes import ProcessRow
 from tests.integration.commands import command
 from tests.patience import HANG_S
 from weftos import Client, WeftosError
@@ -227,7 +229,7 @@ class LiveNode:
         turns = {entry["turn"] for entry in self.entries("turn.started") if entry["message"] == message}
         return [entry for entry in self.entries("turn.ended") if entry["turn"] in turns]
 
-    def row(self, name: str) -> Json:
+    def row(self, name: str) -> ProcessRow:
         """The line of ``ps --all`` with that name."""
         return next(row for row in self.api.ps(all=True) if row["name"] == name)
 
@@ -299,7 +301,7 @@ class LiveNode:
 
     def talk(
         self, name: str, model: str, *, provider: str = "scripted", tools: Sequence[str] = ("calculator",)
-    ) -> Json:
+    ) -> Sent:
         """Spawn such an agent and ask it to go."""
         self.agent(name, model, tools, provider)
         return self.api.send(name, "go", wait_s=WAIT_S)

@@ -106,7 +106,7 @@ def two_lives(new_node: NodeMaker) -> tuple[Path, Path]:
         made.up()
         if made is nodes[0]:
             made.api.spawn("ada", tools=["calculator"])
-            made.api.memory_add("the loom is in room 12")
+            made.api.memory.add("the loom is in room 12")
         made.down()
     return nodes[0].data, nodes[1].data
 

@@ -64,7 +64,7 @@ def converse(node: LiveNode) -> None:
     assert say(node, "remember that the ferry leaves at nine", "other").startswith("Remembered as d")
     assert say(node, REMEMBER).startswith("Remembered as d")
     assert SECRET in say(node, RECALL)
-    assert any(SECRET in hit["text"] for hit in node.api.memory_search(SECRET)["results"])
+    assert any(SECRET in hit["text"] for hit in node.api.memory.search(SECRET)["results"])
 
 
 def is_published(node: LiveNode) -> bool:
@@ -74,7 +74,7 @@ def is_published(node: LiveNode) -> bool:
 def goes_on(node: LiveNode) -> None:
     """It still knows what was not erased, takes messages, and its ledger verifies."""
     assert "the ferry leaves at nine" in say(node, "what do you remember about the ferry?", "other")
-    assert node.api.memory_search("noon")["results"] == []
+    assert node.api.memory.search("noon")["results"] == []
     assert node.api.status()["read_only"] is None
     node.verify()
 
@@ -125,20 +125,20 @@ def test_single_entries_and_what_is_left_of_their_turn(small: LiveNode) -> None:
         if SECRET.encode() in (record.body_bytes or b"")
     ]
     assert len(sent) > 5
-    first = node.api.erase("one of them", seqs=sent[:1])
+    first = node.api.erasure.erase("one of them", seqs=sent[:1])
     assert first["entries"] == 1 and {seq for seq, _ in first["left"]} >= set(sent[1:3])
     finished(node)
     assert holding(node, SECRET) != []
-    assert node.api.erase("all of them", seqs=sent[1:])["entries"] == len(sent) - 1
+    assert node.api.erasure.erase("all of them", seqs=sent[1:])["entries"] == len(sent) - 1
     finished(node)
     assert holding(node, SECRET) == []
     goes_on(node)
     with pytest.raises(WeftosError, match="erased already"):
-        node.api.erase("again", seqs=sent)
+        node.api.erasure.erase("again", seqs=sent)
 
 
 def finished(node: LiveNode) -> None:
-    until(lambda: not node.api.erasures()["erasing"], f"erasing ends: {node.api.erasures()}")
+    until(lambda: not node.api.erasure.status()["erasing"], f"erasing ends: {node.api.erasure.status()}")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_some_entries_are_never_erased_and_a_process_that_is_down_loses_its_sess
     seq = booted["seq"]
     refused = node.cli("chain", "erase", str(seq), "--reason", "r")
     assert refused.returncode == 1 and f"never erased: entry {seq} is node.booted" in refused.stderr
-    assert node.api.erase("r", target="/user/ada", session="main")["entries"] > 5
+    assert node.api.erasure.erase("r", target="/user/ada", session="main")["entries"] > 5
     finished(node)
     assert holding(node, SECRET) == []
 

@@ -124,7 +124,9 @@ def test_a_disk_that_refuses_stops_effects_and_nothing_else(
     disk.fill(node)
     why = until(lambda: refusal(node), "a message is refused")
     assert disk.words in why
-    assert disk.words in until(lambda: node.api.status()["read_only"], "the node says that it is read-only")
+    assert disk.words in until(
+        lambda: node.api.status()["read_only"] or "", "the node says that it is read-only"
+    )
     effects.release(held)
     shown = node.cli("status")
     assert (shown.returncode, "READ-ONLY" in shown.stdout) == (0, True), shown.stderr

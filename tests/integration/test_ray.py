@@ -7,11 +7,11 @@ import signal
 
 import pytest
 
+from kernel.operations.spawning import Isolation
 from tests.integration.effects import Effects
 from tests.integration.live_node import WAIT_S, LiveNode, until
 from tests.integration.scripts import WORDS
 from tests.servers.processes import ModelServer
-from weftos.operations.control import Isolation
 
 pytestmark = [pytest.mark.ray]
 WORKER_TOOLS = ("calculator", "count", "look")

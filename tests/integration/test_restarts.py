@@ -47,7 +47,8 @@ def test_a_killed_node_goes_on_with_the_same_turn(
     effects.await_count("resume-held", 2)
     after = node.row("worker")
     assert after["pid"] > before["pid"]
-    assert node.api.inspect("worker")["turn"]["attempt"] == 2
+    resumed = node.api.inspect("worker")["turn"]
+    assert resumed is not None and resumed["attempt"] == 2
     effects.release("resume-held")
     until(lambda: turns(node), "the turn ends")
     assert turns(node) == [(turn, "ok")]
@@ -64,14 +65,14 @@ def test_an_effect_nobody_knows_the_end_of_is_put_before_a_person(
     node = working
     node.kill()
     node.up()
-    [doubt] = node.api.doubts()
+    [doubt] = node.api.doubts.list()
     assert (doubt["tool"], "doubt-held" in doubt["arguments"]) == ("count", True)
     until(lambda: node.row("worker")["state"] == "suspended", "it waits for a person")
     effects.release("doubt-held")
-    node.api.resolve(doubt["id"], "done")
+    node.api.doubts.resolve(doubt["id"], "done")
     until(lambda: turns(node), "the turn ends")
     assert [effects.count(f"doubt-{name}") for name in ("1", "2", "held", "3")] == [1, 1, 1, 1]
-    assert node.api.doubts() == []
+    assert node.api.doubts.list() == []
     resolved = node.entries("tool.resolved")
     assert [(entry["resolution"], entry["by"]) for entry in resolved] == [("done", f"operator:{os.getuid()}")]
 
@@ -81,7 +82,7 @@ def test_a_clean_stop_and_start_brings_back_what_was_meant_to_run(
 ) -> None:
     node = fresh
     node.up()
-    node.api.spawn_supervisor("team", intensity=(3, 10.0))
+    node.api.spawn("team", supervisor=True, intensity=(3, 10.0))
     node.api.spawn("ada", under="/user/team", provider="scripted", model="memory")
     node.api.spawn("resting")
     node.api.stop("resting")
@@ -190,7 +191,8 @@ def test_a_killed_cell_is_one_event_and_its_turn_goes_on(
     message = node.api.send("worker", "go")["message"]
     effects.await_count("cell-held")
     os.kill(before["os_pid"], signal.SIGKILL)
-    after = until(lambda: (row := node.row("worker"))["pid"] > before["pid"] and row, "it is back")
+    until(lambda: node.row("worker")["pid"] > before["pid"], "it is back")
+    after = node.row("worker")
     effects.release("cell-held")
     [end] = until(lambda: node.ended(message), "the turn ends")
     assert (end["status"], end["entry_pid"]) == ("ok", after["pid"])

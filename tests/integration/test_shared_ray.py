@@ -24,6 +24,7 @@ from kernel.cells.engine_ray import RayEngine, SharedRay
 from kernel.helper.helper import HelperCommand
 from kernel.helper.os_processes import read_processes
 from kernel.helper.os_session import session_members
+from kernel.operations.processes import Inspected
 from tests.patience import HANG_S
 from tests.places import ROOT
 from weftos.client.client import Client
@@ -221,7 +222,7 @@ def test_a_stopped_cell_is_lost_within_its_lease_and_its_agent_comes_back(one: C
     wait_until(lambda: _is_gone(before, one), "the stopped one is gone")
 
 
-def _is_gone(before: dict[str, Any], client: Client) -> bool:
+def _is_gone(before: Inspected, client: Client) -> bool:
     rows = read_processes()
     return before["os_pid"] not in rows or not rows[before["os_pid"]].alive
 

@@ -169,7 +169,7 @@ def _build(posts: list[Post], wires: Wires) -> dict[tuple[str, str], Wire]:
     for post in posts:
         post.house.up()
         with post.house.client() as node:
-            node.spawn_supervisor("couriers", intensity=(1000, 1.0))
+            node.spawn("couriers", supervisor=True, intensity=(1000, 1.0))
             for agent in range(AGENTS):
                 node.spawn(f"{post.name}a{agent}", under="/user/couriers", behaviour="courier", tools=TOOLS)
     return pairs
@@ -252,9 +252,9 @@ def _settle_node(post: Post, effects: EffectServer) -> None:
     """Resolve what is in doubt, as a person would: by asking the world outside whether it was done."""
     try:
         with post.house.client() as node:
-            for doubt in node.doubts():
+            for doubt in node.doubts.list():
                 effect = json.loads(doubt["arguments"])["effect"]
-                node.resolve(doubt["id"], "done" if effects.counts([effect])[effect] else "retry")
+                node.doubts.resolve(doubt["id"], "done" if effects.counts([effect])[effect] else "retry")
     except WeftosError:
         return  # it was killed meanwhile; the doubt is still there when it is back
 

@@ -60,12 +60,12 @@ class Campaign:
 
     def settle(self, node: Client) -> int:
         """Say of each doubt what a person would find out: asks the world outside. How many there were."""
-        doubts = node.doubts()
+        doubts = node.doubts.list()
         for doubt in doubts:
             effect = json.loads(doubt["arguments"]).get("effect", "")
             word = "done" if self.effects.counts([effect])[effect] else "lost"
             with suppress(WeftosError):  # settled meanwhile by its turn's end
-                node.resolve(doubt["id"], word)  # type: ignore[arg-type]  # one of the literals
+                node.doubts.resolve(doubt["id"], word)  # type: ignore[arg-type]  # one of the literals
                 self.resolved[word] += 1
         return len(doubts)
 
@@ -94,7 +94,7 @@ def _run(console: Console, campaign: Campaign, blows: int, findings: Findings) -
         file.write(f"\n[limits]\nturn_timeout_s = {TURN_S}\n")
     house.up("--engine", "local")
     with house.client() as node:
-        node.spawn_supervisor("load", intensity=(1000, 1.0))
+        node.spawn("load", supervisor=True, intensity=(1000, 1.0))
         for name in AGENTS:
             behaviour = "agent" if name in PLANNERS else "labourer"
             node.spawn(name, under="/user/load", behaviour=behaviour, tools=TOOLS)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kernel.operations.decisions import Resolution
 from tests.patience import HANG_S
 from tests.prove.effects import EffectServer, effect_server
 from tests.prove.house import House, ProofError, proven
@@ -23,7 +24,6 @@ from tests.prove.report import Findings, check_ledger, print_kills
 from tests.prove.verdict import judge_kills
 from tests.prove.victims import KINDS, Choice, Victim
 from weftos import Client
-from weftos.operations.control import Resolution
 
 LABOURERS = [f"labourer{n}" for n in range(8)]
 PLANNERS = [f"planner{n}" for n in range(2)]
@@ -65,11 +65,11 @@ class Campaign:
 
     def settle(self, node: Client) -> None:
         """Resolve what is in doubt, as a person would: by asking the world outside whether it was done."""
-        for doubt in node.doubts():
+        for doubt in node.doubts.list():
             effect = doubt["arguments"].partition('"effect":"')[2].partition('"')[0]
             done = self.effects.counts([effect])[effect] > 0
             resolution: Resolution = "done" if done else "retry"
-            node.resolve(doubt["id"], resolution)
+            node.doubts.resolve(doubt["id"], resolution)
             self.resolved[resolution] += 1
             if self.incidents:
                 self.incidents[-1].resolved += 1
@@ -103,7 +103,7 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list
     house.prepare()
     house.up()
     with house.client() as node:
-        node.spawn_supervisor("load", intensity=(1000, 1.0))
+        node.spawn("load", supervisor=True, intensity=(1000, 1.0))
         for name in LABOURERS:
             node.spawn(name, under="/user/load", behaviour="labourer", tools=TOOLS)
         for name in PLANNERS:

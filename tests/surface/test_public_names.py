@@ -53,7 +53,7 @@ def test_a_cell_that_imports_a_decorator_loads_neither_ledger_nor_kernel(name: s
     assert ours <= {"kernel", "kernel.abi"}
     assert not packages(modules) & {
         "httpx",
-        "fastapi",
+        "starlette",
         "uvicorn",
         "typer",
         "ray",
@@ -63,14 +63,11 @@ def test_a_cell_that_imports_a_decorator_loads_neither_ledger_nor_kernel(name: s
     }
 
 
-def test_the_client_loads_neither_ledger_nor_server() -> None:
-    assert not packages(loaded_by("from weftos import Client")) & {
-        "chain",
-        "kernel",
-        "fastapi",
-        "uvicorn",
-        "ray",
-    }
+def test_the_client_loads_neither_ledger_nor_server_and_of_the_kernel_the_table_of_operations_alone() -> None:
+    modules = loaded_by("from weftos import Client")
+    assert not packages(modules) & {"chain", "starlette", "pydantic", "uvicorn", "ray"}
+    kernel = {module for module in modules if packages({module}) == {"kernel"}} - {"kernel"}
+    assert kernel and all(f"{module}.".startswith("kernel.operations.") for module in kernel)
 
 
 @pytest.mark.parametrize("name", ["kernel", "chain", "mesh", "cognition"])

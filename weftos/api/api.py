@@ -1,39 +1,34 @@
-"""The control API: :class:`weftos.operations.control.Control` as HTTP, to be served over the node's Unix socket.
+"""The control API: the table of operations as HTTP, to be served over the node's Unix socket.
 
-Every answer is JSON; every error is ``{"error": {"code", "message"}}`` with a status from
-``weftos.operations.control.CODES``. What streams is NDJSON, one object a line; an error in the middle of a stream is
-its last line.
+Each row of :mod:`kernel.operations.table` is a route below ``/v1``. Every answer is JSON; every error is ``{"error":
+{"code", "message"}}`` with a status from ``weftos.api.parts.CODES``. What streams is NDJSON, one object a line; an
+error in the middle of a stream is its last line. ``/openapi.json`` says the same to programs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from difflib import get_close_matches
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response, StreamingResponse
-from pydantic import Field
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernel.errors import KernelError
-from weftos.api import archive as api_archive
-from weftos.api import cluster as api_cluster
-from weftos.api import divergence as api_divergence
-from weftos.api import erasure as api_erasure
-from weftos.api import keys as api_keys
-from weftos.api import memory as api_memory
-from weftos.api.parts import Body, ControlOf, OperatorOf, encode, error_answer, json_answer, json_rows
-from weftos.operations.control import Control, Json, Resolution, Signal, SpawnRequest
+from kernel.operations.operation import AnyRow
+from kernel.operations.table import TABLE
+from weftos.api.openapi import document
+from weftos.api.parts import OPERATOR, Control, encode, error_answer, json_answer, json_rows
+from weftos.api.requests import Reader, WrongRequest
 
 MAX_BODY_BYTES = 2**20
-MAX_ROWS = 10_000
 
-router = APIRouter(prefix="/v1")
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Streams:
@@ -48,11 +43,11 @@ class Streams:
         for stream in self._open:
             stream.reschedule(now)
 
-    def answer(self, source: AsyncIterator[Json]) -> Response:
+    def answer(self, source: AsyncIterator[object]) -> Response:
         """``source`` as NDJSON. A reader that leaves closes ``source``."""
         return StreamingResponse(self._lines(source), media_type="application/x-ndjson")
 
-    async def _lines(self, source: AsyncIterator[Json]) -> AsyncIterator[str]:
+    async def _lines(self, source: AsyncIterator[object]) -> AsyncIterator[str]:
         try:
             async with asyncio.timeout(None) as until, aclosing(cast(Any, source)):
                 self._open.add(until)
@@ -67,168 +62,45 @@ class Streams:
             yield _error_line("unavailable", "the node is stopping")
 
 
-async def _streams(request: Request) -> Streams:
-    return cast(Streams, request.app.state.streams)
-
-
-StreamsOf = Annotated[Streams, Depends(_streams)]
-Name = Annotated[str, Field(min_length=1, max_length=1100)]
-Limit = Annotated[int, Query(ge=1, le=MAX_ROWS)]
-Pid = Annotated[int | None, Query(ge=0, le=2**63 - 1)]
-_SHOWN_FAULTS = 5
-_SHOWN_CHARS = 80
-
-
-class TargetBody(Body):
-    target: Name
-
-
-class KillBody(TargetBody):
-    signal: Signal = "term"
-
-
-class RemoveBody(TargetBody):
-    recursive: bool = False
-
-
-class WatchBody(TargetBody):
-    text: str
-    session: str = Field(default="", max_length=256)
-
-
-class SendBody(WatchBody):
-    wait_s: float | None = Field(default=None, gt=0, le=86_400)
-
-
-class ResolveBody(Body):
-    resolution: Resolution
-
-
-@router.get("/status")
-async def status(control: ControlOf) -> Response:
-    return json_answer(await control.status())
-
-
-@router.get("/processes")
-async def ps(control: ControlOf, all: bool = False) -> Response:
-    return json_rows(await control.ps(all))
-
-
-@router.get("/process")
-async def inspect(control: ControlOf, target: Name) -> Response:
-    return json_answer(await control.inspect(target))
-
-
-@router.post("/spawn")
-async def spawn(control: ControlOf, op: OperatorOf, request: SpawnRequest) -> Response:
-    if faults := request.check():
-        return error_answer("invalid", "; ".join(faults))
-    return json_answer(await control.spawn(op, request))
-
-
-@router.post("/send")
-async def send(control: ControlOf, op: OperatorOf, body: SendBody) -> Response:
-    return json_answer(await control.send(op, body.target, body.text, body.session, body.wait_s))
-
-
-@router.post("/watch")
-async def watch(control: ControlOf, op: OperatorOf, streams: StreamsOf, body: WatchBody) -> Response:
-    return streams.answer(control.watch(op, body.target, body.text, body.session))
-
-
-@router.post("/cancel")
-async def cancel(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
-    return json_answer(await control.cancel(op, body.target))
-
-
-@router.post("/stop")
-async def stop(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
-    return json_answer(await control.stop(op, body.target))
-
-
-@router.post("/remove")
-async def remove(control: ControlOf, op: OperatorOf, body: RemoveBody) -> Response:
-    return json_answer(await control.remove(op, body.target, body.recursive))
-
-
-@router.post("/start")
-async def start(control: ControlOf, op: OperatorOf, body: TargetBody) -> Response:
-    return json_answer(await control.start(op, body.target))
-
-
-@router.post("/kill")
-async def kill(control: ControlOf, op: OperatorOf, body: KillBody) -> Response:
-    return json_answer(await control.kill(op, body.target, body.signal))
-
-
-@router.get("/deadletters")
-async def deadletters(control: ControlOf) -> Response:
-    return json_rows(await control.deadletters())
-
-
-@router.get("/deadletters/{id:path}")
-async def deadletter(control: ControlOf, id: str) -> Response:
-    return json_answer(await control.deadletter(id))
-
-
-@router.post("/deadletters/{id:path}/replay")
-async def replay(control: ControlOf, op: OperatorOf, id: str) -> Response:
-    return json_answer(await control.replay(op, id))
-
-
-@router.get("/doubts")
-async def doubts(control: ControlOf) -> Response:
-    return json_rows(await control.doubts())
-
-
-@router.post("/doubts/{id:path}/resolve")
-async def resolve(control: ControlOf, op: OperatorOf, id: str, body: ResolveBody) -> Response:
-    return json_answer(await control.resolve(op, id, body.resolution))
-
-
-@router.get("/log")
-async def log(control: ControlOf, pid: Pid = None, kind: str | None = None, limit: Limit = 50) -> Response:
-    return json_answer(await control.log(pid, kind, limit))
-
-
-@router.get("/events")
-async def events(control: ControlOf, streams: StreamsOf, follow: bool = False) -> Response:
-    return streams.answer(control.events(follow))
-
-
-@router.get("/logs")
-async def logs(control: ControlOf, target: Name, limit: Limit = 200) -> Response:
-    return json_rows(await control.logs(target, limit))
-
-
-@router.get("/config")
-async def config(control: ControlOf) -> Response:
-    return json_answer(await control.config())
-
-
-@router.post("/shutdown")
-async def shutdown(control: ControlOf, op: OperatorOf) -> Response:
-    await control.shutdown(op)
-    return json_answer({"stopping": True})
-
-
 def create_app(control: Control, streams: Streams) -> ASGIApp:
     """The API over ``control``. Whoever serves it puts the operator into the scope under ``OPERATOR``."""
-    app = FastAPI(title="weftos control API", docs_url=None, redoc_url=None)
-    app.state.control = control
-    app.state.streams = streams
-    app.include_router(router)
-    app.include_router(api_memory.router)
-    app.include_router(api_erasure.router)
-    app.include_router(api_cluster.router)
-    app.include_router(api_keys.router)
-    app.include_router(api_divergence.router)
-    app.include_router(api_archive.router)
-    app.add_exception_handler(KernelError, _kernel_error)
-    app.add_exception_handler(RequestValidationError, _invalid_request)
-    app.add_exception_handler(HTTPException, _no_such_operation)
-    app.add_exception_handler(Exception, _internal_error)
+    routes = [_route(row, _endpoint(row, control, streams)) for row in TABLE]
+    app = Starlette(
+        routes=[*routes, Route("/openapi.json", _openapi)],
+        exception_handlers={
+            KernelError: _kernel_error,
+            WrongRequest: _wrong_request,
+            HTTPException: _no_such_operation,
+            Exception: _internal_error,
+        },
+    )
     return BoundedBody(app, MAX_BODY_BYTES)
+
+
+def _route(row: AnyRow, endpoint: Endpoint) -> Route:
+    route = Route(f"/v1{row.path}", endpoint, methods=[row.method])
+    cast(set[str], route.methods).discard(
+        "HEAD"
+    )  # which Starlette adds: what asks shall be answered, or not done
+    return route
+
+
+def _endpoint(row: AnyRow, control: Control, streams: Streams) -> Endpoint:
+    """What answers an HTTP request with the answer of ``row``."""
+    reader = Reader(row)
+
+    async def answer(request: Request) -> Response:
+        found = await control.ask(request.scope[OPERATOR], row, await reader.read(request))
+        return json_rows(found) if isinstance(found, list) else json_answer(found)
+
+    async def stream(request: Request) -> Response:
+        return streams.answer(control.stream(request.scope[OPERATOR], row, await reader.read(request)))
+
+    return stream if row.streams else answer
+
+
+async def _openapi(request: Request) -> Response:
+    return json_answer(document())
 
 
 class BoundedBody:
@@ -274,14 +146,8 @@ async def _kernel_error(request: Request, error: Exception) -> Response:
     return error_answer(cast(KernelError, error).code, str(error))
 
 
-async def _invalid_request(request: Request, error: Exception) -> Response:
-    route = request.scope.get("route")
-    known = _field_names(route)
-    found = cast(RequestValidationError, error).errors()
-    faults = [_fault(item, known) for item in found[:_SHOWN_FAULTS]]
-    if len(found) > _SHOWN_FAULTS:
-        faults.append(f"and {len(found) - _SHOWN_FAULTS} more")
-    return error_answer("invalid", "; ".join(faults))
+async def _wrong_request(request: Request, error: Exception) -> Response:
+    return error_answer("invalid", str(error))
 
 
 async def _no_such_operation(request: Request, error: Exception) -> Response:
@@ -299,29 +165,3 @@ async def _internal_error(request: Request, error: Exception) -> Response:
     )
     answer.headers["connection"] = "close"  # uvicorn drops the connection on which an application failed
     return answer
-
-
-def _field_names(route: object) -> list[str]:
-    """Names a caller may have meant: the fields of the operation's body."""
-    body = getattr(getattr(route, "body_field", None), "field_info", None)
-    annotation = getattr(body, "annotation", None)
-    fields = (
-        getattr(annotation, "model_fields", None) or getattr(annotation, "__dataclass_fields__", None) or {}
-    )
-    return list(fields)
-
-
-def _fault(item: Json, known: list[str]) -> str:
-    """One validation error as a sentence: where, what was wrong with which value, what would be right."""
-    where = ".".join(str(part) for part in item["loc"][1:])[:_SHOWN_CHARS] or "the body"
-    if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        near = get_close_matches(where, known, n=1)
-        return f"{where}: no such field" + (
-            f", did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
-        )
-    if item["type"] == "missing":
-        return f"{where}: missing, and it is needed"
-    if item["type"] == "json_invalid":
-        return f"the body is not JSON: {item.get('ctx', {}).get('error', item['msg'])}"
-    given = repr(item.get("input"))
-    return f"{where}: {item['msg']}, not {given if len(given) <= 80 else given[:77] + '...'}"

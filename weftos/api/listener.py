@@ -24,11 +24,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from kernel.cells.cell_door import listen
 from kernel.helper.os_processes import read_process
+from kernel.operations.operation import Operator
 from weftos.api.api import Streams, create_app
 from weftos.api.connections import ConnectionLimits, Connections, caller_of
-from weftos.api.parts import OPERATOR, encode, error_answer
+from weftos.api.parts import OPERATOR, Control, encode, error_answer
 from weftos.errors import WeftosError
-from weftos.operations.control import Control, Operator
 
 
 class Listener:

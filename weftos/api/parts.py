@@ -1,45 +1,47 @@
-"""What every part of the control API is made of: who asks, what a body may hold, how an answer looks."""
+"""What every part of the control API is made of: who asks, how an answer and an error look."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, cast
+from typing import Protocol
 
-from fastapi import Depends, Request
-from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response, StreamingResponse
 
-from weftos.operations.control import CODES, Control, Json, Operator
+from kernel.operations.operation import Answer, Operator, P, Request, Row
 
 OPERATOR = "weftos.operator"  # key in the ASGI scope; set by the listener, from the socket's peer credentials
 _SLICE_ROWS = 100
 
+# code of an error -> HTTP status of its answer
+CODES = {
+    "not_found": 404,
+    "refused": 403,
+    "busy": 429,
+    "timeout": 504,
+    "unavailable": 503,
+    "invalid": 422,
+    "conflict": 409,
+    "too_large": 413,
+}
 
-async def _control(request: Request) -> Control:
-    return cast(Control, request.app.state.control)
 
+class Control(Protocol):
+    """What the API serves; ``kernel.control.control.Control`` is it. Errors are ``kernel.errors.KernelError``."""
 
-async def _operator(request: Request) -> Operator:
-    return cast(Operator, request.scope[OPERATOR])
+    async def ask(self, op: Operator, row: Row[P, Request, Answer], request: Request) -> Answer:
+        """Answer one request."""
 
-
-ControlOf = Annotated[Control, Depends(_control)]
-OperatorOf = Annotated[Operator, Depends(_operator)]
-
-
-class Body(BaseModel):
-    """A request's JSON. Unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid")
+    def stream(self, op: Operator, row: Row[P, Request, Answer], request: Request) -> AsyncIterator[Answer]:
+        """Answer it with objects as they come."""
 
 
 def encode(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def json_answer(value: Json, status_code: int = 200) -> Response:
+def json_answer(value: object, status_code: int = 200) -> Response:
     return Response(encode(value), status_code, media_type="application/json")
 
 
@@ -48,7 +50,7 @@ def error_answer(code: str, message: str, status_code: int | None = None) -> Res
     return json_answer({"error": {"code": code, "message": message}}, status_code or CODES.get(code, 500))
 
 
-def json_rows(rows: Sequence[Json]) -> Response:
+def json_rows(rows: Sequence[object]) -> Response:
     """Rows as a JSON array, encoded in slices, so that a long listing does not hold up the node's loop."""
 
     async def slices() -> AsyncIterator[str]:

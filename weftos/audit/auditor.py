@@ -23,7 +23,7 @@ from chain.state.history import History
 from chain.state.snapshot import read_snapshot
 from weftos.audit.select import Selection, Selector
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Json
 from weftos.paths import existing_data
 
 Progress = Callable[[int, int], None]  # done and total

@@ -17,7 +17,7 @@ from weftos.audit.auditor import Auditor
 from weftos.audit.select import Selection
 from weftos.audit.tree import LedgerTree
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Json
 
 ERASE = "erase"
 

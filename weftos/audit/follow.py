@@ -18,7 +18,7 @@ from chain.state.history import History
 from weftos.audit.auditor import Auditor, row
 from weftos.audit.select import Selection, Selector
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Json
 
 POLL_S = 0.25
 ATTEMPTS = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from chain.entry.reader import EntryRecord
 from weftos.audit.auditor import Auditor, row
-from weftos.operations.control import Json
+from weftos.json_object import Json
 
 _BEGINNINGS = ("message.accepted", "operator.command")
 

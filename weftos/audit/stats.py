@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from chain.entry.reader import EntryRecord
-from weftos.operations.control import Json
+from weftos.json_object import Json
 
 BARS = 24
 _BUCKETS = 20 * BARS

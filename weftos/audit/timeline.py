@@ -14,7 +14,7 @@ from typing import Any
 from chain.entry.reader import EntryRecord
 from weftos.audit.auditor import Auditor, gist, row
 from weftos.audit.select import Selection
-from weftos.operations.control import Json
+from weftos.json_object import Json
 
 BAR_CELLS = 24
 _CALL = ("turn", "ordinal")

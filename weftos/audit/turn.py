@@ -16,7 +16,7 @@ from kernel.state.state import rank
 from weftos.audit.auditor import Auditor, plain, row
 from weftos.audit.path import path_to, sender_of
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Json
 
 _STEP_KINDS = {"model": "model", "tool": "tool", "sys": "value"}
 

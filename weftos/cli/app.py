@@ -1,8 +1,9 @@
-"""The command tree: what ``weftos --help`` shows. Importing it imports typer and nothing heavier."""
+"""The command tree: what ``weftos --help`` shows, of the commands that each module names. Importing it imports typer
+and nothing heavier.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -31,14 +32,14 @@ def _root(
     """A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act."""
 
 
-_NODE: tuple[Callable[..., None], ...] = (nodes.init, nodes.up, nodes.down, nodes.status, doctor.doctor)
-_LOOK: tuple[Callable[..., None], ...] = (processes.spawn, processes.ps, processes.tree, processes.inspect)
-_TALK: tuple[Callable[..., None], ...] = (talk.send, talk.chat, talk.cancel, talk.logs, talk.events)
-_RULE: tuple[Callable[..., None], ...] = (processes.stop, processes.start, processes.kill, processes.rm)
-
-_MESH: tuple[Callable[..., None], ...] = (mesh.nodes, mesh.monitor)
-
-for _command in (*_NODE, *_LOOK, *_TALK, *_RULE, *_MESH):
+for _command in (
+    *nodes.COMMANDS,
+    *doctor.COMMANDS,
+    *processes.LOOK,
+    *talk.COMMANDS,
+    *processes.RULE,
+    *mesh.COMMANDS,
+):
     app.command()(_command)
 app.add_typer(mesh.node, name="node")
 app.add_typer(mesh.peer, name="peer")

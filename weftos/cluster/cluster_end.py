@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kernel.helper.os_session import end_old_session
 from weftos.cluster.cluster import node_places
+from weftos.json_object import Json
 from weftos.lifecycle.stopping import holder, stop_node
-from weftos.operations.control import Json
 
 
 def stop_cluster(place: Path, timeout_s: float) -> Json:

@@ -18,6 +18,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from kernel.operations.node import Setting
 from weftos.config.config_file import ConfigError, KeyPath, find_line, read_toml
 from weftos.config.settings import Settings
 from weftos.safe_text import safe_text
@@ -53,7 +54,7 @@ class Config:
     origins: Mapping[str, Origin]
     file: Path | None
 
-    def view(self) -> list[dict[str, Any]]:
+    def view(self) -> list[Setting]:
         """Every value as ``{"key", "value", "origin"}``, in the order of the sections."""
         values = _flatten(self.settings.model_dump(by_alias=True))
         return [

@@ -23,6 +23,7 @@ from pydantic import (
 
 from kernel.bounds import Bounds
 from kernel.bounds import check as check_bounds
+from kernel.operations.spawning import Isolation
 
 _BOUNDS = Bounds()
 LEXICAL = "lexical"
@@ -190,7 +191,7 @@ class BehaviourSettings(Section):
 
     import_: Annotated[ImportString, Field(alias="import")]
     python_path: list[Directory] = Field(default_factory=list, max_length=32)
-    isolation: Literal["shared", "dedicated"] = "dedicated"
+    isolation: Isolation = "dedicated"
 
 
 class LimitSettings(Section):

@@ -13,7 +13,7 @@ from chain.entry.reader import EntryRecord, read_records
 from kernel.helper.os_session import session_members
 from weftos.client.client import Client
 from weftos.demo.story import ClaimFailed, Story
-from weftos.operations.control import Json
+from weftos.json_object import Fields
 
 NOTES = (
     "weft: the threads that run across\n"
@@ -48,7 +48,7 @@ def boot(story: Story) -> None:
 
 
 def _peers(client: Client) -> set[str]:
-    return {row["state"] for row in client.nodes() if not row["self"]}
+    return {row["state"] for row in client.cluster.nodes() if not row["self"]}
 
 
 def team(story: Story) -> None:
@@ -72,7 +72,7 @@ def team(story: Story) -> None:
     story.weftos("spawn", "lib", "--tools", "file_read,calculator", *desk, on="n2")
     story.weftos("spawn", "abacus", "--on", "n3", "--tools", "calculator", on="n1")
     with story.client("n3") as client:
-        story.until(lambda: len(client.cluster_ps()) >= 7, "the adverts of all nodes")
+        story.until(lambda: len(client.cluster.ps()) >= 7, "the adverts of all nodes")
     story.weftos("ps", "--cluster", on="n3")
 
 
@@ -126,7 +126,7 @@ def crash(story: Story) -> None:
     story.proven(f"{pages} of 10 pages lie on the desk", holds=pages == 10)
 
 
-def _kill_in_turn(story: Story, client: Client, before: Json) -> tuple[str | None, str]:
+def _kill_in_turn(story: Story, client: Client, before: Fields) -> tuple[str | None, str]:
     """Send the ten calls, kill the cell at the fourth. The turn and its reply; no turn when it was too late."""
     story.console.print()
     story.typed("n1$", f'weftos send clerk "{TEN_SHORT}"')
@@ -180,7 +180,7 @@ def node_lost(story: Story) -> None:
     )
     for name in story.nodes:
         with story.client(name) as client:
-            counts = client.status()["messages"]
+            counts: Fields = client.status()["messages"]
         ways = ("acknowledged", "dead", "dropped", "in_flight")
         sum_of = " + ".join(f"{counts[way]} {way.replace('_', ' ')}" for way in ways)
         balanced = counts["accepted"] == sum(counts[way] for way in ways)
@@ -224,7 +224,7 @@ def stop(story: Story) -> dict[str, str]:
     with story.client("n1") as client:
         story.until(lambda: all(held == size for held, size in _heads(story, client)), "the newest heads")
         held = ", ".join(
-            f"{row['name']}'s up to entry {row['head']}" for row in client.nodes() if not row["self"]
+            f"{row['name']}'s up to entry {row['head']}" for row in client.cluster.nodes() if not row["self"]
         )
     story.proven(f"n1 holds the newest heads of its peers' ledgers: {held}", holds=True)
     leaders = []
@@ -243,7 +243,7 @@ def stop(story: Story) -> dict[str, str]:
 def _heads(story: Story, client: Client) -> list[tuple[int, int]]:
     """For each peer: how far n1 knows its ledger, and how far it goes under both signatures."""
     pairs = []
-    for row in client.nodes():
+    for row in client.cluster.nodes():
         if not row["self"]:
             with story.client(row["name"]) as peer:
                 pairs.append((row["head"], peer.status()["ledger"]["full_size"]))

@@ -13,7 +13,7 @@ from kernel.errors import LockedError
 from kernel.helper.os_session import end_old_session, lock, session_members
 from weftos.client.client import Client
 from weftos.errors import Impostor, WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Json
 from weftos.ownership import check_own_directory
 
 _POLL_S = 0.05

@@ -32,8 +32,8 @@ from kernel.cells.cells import Cells
 from kernel.cells.engine import Engine
 from kernel.cells.engine_ray import RayEngine
 from kernel.cells.launcher import BehaviourEntry
-from kernel.control.control import Control, NodeFacts
-from kernel.control.erasure_control import Erasures
+from kernel.control.control import Control
+from kernel.control.facts import NodeFacts, NodeServices
 from kernel.helper.helpers import HelperNotice, LinkedHelper, WorkerSeen
 from kernel.helper.nursery import Nursery
 from kernel.helper.os_session import DataLock, end_old_session, lock, read_boot, write_boot
@@ -398,8 +398,16 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
         mesh.rekey,
         kernel.env.log,
     )
-    facts = _facts(ground, archive, lag, stop, upkeep.erasures)
-    facts = replace(facts, rotate=rotation.rotate, clock_ahead_s=clock.ahead_s)
+    services = NodeServices(
+        config_view=ground.config.view,
+        read_logs=_logs_of(ground.logs),
+        archive=archive.ask,
+        shutdown=stop,
+        loop_lag=lag,
+        erasures=upkeep.erasures,
+        rotate=rotation.rotate,
+        clock_ahead_s=clock.ahead_s,
+    )
     _record_boot(ground, kernel.recorder, [view.peer for view in mesh.peers()])
     kernel.helpers.add("placer" if engine.name == "ray" else "cells", hosts)
     kernel.helpers.add("gateway", gateway)
@@ -410,7 +418,7 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     await ground.ledger.barrier()
     await open_mesh(mesh, kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
-    listener: Listener = doors.Listener(Control(kernel, facts), runtime / "control.sock")
+    listener: Listener = doors.Listener(Control(kernel, _facts(ground), services), runtime / "control.sock")
     node = Node(ground, kernel, mesh, listener, lag, clock, upkeep, Collector(), stop)
     await listener.start()
     node.collector.start()
@@ -470,10 +478,7 @@ async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, r
     return Registry([*builtin_declarations(), *described.declarations], sources)
 
 
-def _facts(
-    ground: Ground, archive: ArchiveLink, lag: LoopLag, shutdown: Report, erasures: Erasures
-) -> NodeFacts:
-    logs = (ground.logs / NODE_LOG, ground.logs / PROCESSES_LOG)
+def _facts(ground: Ground) -> NodeFacts:
     return NodeFacts(
         name=ground.name,
         origin=ground.keys.origin,
@@ -482,13 +487,13 @@ def _facts(
         data=ground.data,
         runtime=ground.runtime,
         providers=frozenset(ground.config.settings.providers),
-        config_view=ground.config.view,
-        read_logs=lambda address, limit: read_last_of(logs, limit, {"address": address}),
-        archive=archive.ask,
-        shutdown=shutdown,
-        loop_lag=lag,
-        erasures=erasures,
     )
+
+
+def _logs_of(logs: Path) -> Callable[[str, int], list[dict[str, Any]]]:
+    """What reads the newest lines of a process, by its address."""
+    files = (logs / NODE_LOG, logs / PROCESSES_LOG)
+    return lambda address, limit: read_last_of(files, limit, {"address": address})
 
 
 def _record_boot(ground: Ground, recorder: Recorder, peers: Sequence[Peer]) -> None:

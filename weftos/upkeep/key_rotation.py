@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from chain.disk import Disk
 from chain.errors import ChainError
@@ -18,6 +17,7 @@ from chain.journal.group import Group
 from chain.keys.key_change import adopt_keys, prepare_keys
 from chain.keys.keys import Keys
 from chain.keys.rotation import rotation_body
+from kernel.operations.keys import Rotated
 from kernel.state.recorder import Recorder
 
 
@@ -43,7 +43,7 @@ class KeyRotation:
         self._tasks: set[asyncio.Task[None]] = set()
         recorder.ledger.on_group(self._group)
 
-    async def rotate(self, reason: str) -> dict[str, Any]:
+    async def rotate(self, reason: str) -> Rotated:
         """Change both keys: origin, number, ed25519, ml_dsa_65, seq of the entry. Raises ChainError, OSError.
 
         When the disk refuses the entry, the change may still happen later; then it is finished then.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from kernel.control.erasure_control import Erasures
+from kernel.control.facts import Erasures
 from kernel.errors import Invalid, KernelError, NotFound, Refused, Unavailable
 from kernel.state.recorder import Recorder
 from kernel.upkeep.erasure import Plan, Selection, as_json

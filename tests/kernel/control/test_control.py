@@ -11,20 +11,34 @@ from typing import Any
 import pytest
 
 from kernel.bounds import Bounds
-from kernel.control.control import Control, NodeFacts
-from kernel.control.erasure_control import Erasures
-from kernel.errors import Busy, CapabilityError, Invalid, NotFound, Refused, TimedOut, Unavailable
+from kernel.control.asked import Asked
+from kernel.control.control import Control
+from kernel.control.facts import Erasures, NodeFacts, NodeServices, RotateKeys, no_rotation
+from kernel.errors import (
+    Busy,
+    CapabilityError,
+    Invalid,
+    KernelError,
+    NotFound,
+    Refused,
+    TimedOut,
+    Unavailable,
+)
 from kernel.helper.helper import HelperLost
+from kernel.operations.decisions import Divergences
+from kernel.operations.messages import Messages
+from kernel.operations.node import Node
+from kernel.operations.operation import Operation
+from kernel.operations.processes import Processes
+from kernel.operations.spawning import Spawning, SpawnRequest
 from kernel.upkeep.erasure import Plan, Selection, plan_erasure
 from kernel.upkeep.loop_lag import LoopLag
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import SlowDisk
+from tests.kernel.twins.doors import OP, Doors
 from tests.kernel.twins.journal_entries import JournalEntries
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin
 from tests.patience import HANG_S
-from weftos.operations.control import SpawnRequest
-
-OP = {"uid": 1000, "os_pid": 77}
 
 
 def erasures_of(twin: Twin) -> Erasures:
@@ -37,7 +51,12 @@ def erasures_of(twin: Twin) -> Erasures:
     return Erasures(plan, lambda: None, lambda: {"step": "", "fault": ""})
 
 
-def control_of(twin: Twin, archive: Callable[..., Any] | None = None) -> Control:
+def control_of(
+    twin: Twin,
+    archive: Callable[..., Any] | None = None,
+    rotate: RotateKeys = no_rotation,
+    erasures: Erasures | None = None,
+) -> Doors:
     async def lost(op: str, args: dict[str, Any]) -> Any:
         raise HelperLost("archive is not running")
 
@@ -49,17 +68,20 @@ def control_of(twin: Twin, archive: Callable[..., Any] | None = None) -> Control
         data=twin.directory,
         runtime=twin.directory / "run",
         providers=frozenset({"offline"}),
+    )
+    services = NodeServices(
         config_view=lambda: [{"key": "a", "value": 1, "origin": "default"}],
         read_logs=lambda address, limit: [{"address": address}],
         archive=archive or lost,
         shutdown=lambda why: None,
         loop_lag=LoopLag(),
-        erasures=erasures_of(twin),
+        erasures=erasures or erasures_of(twin),
+        rotate=rotate,
     )
-    return Control(twin.kernel, facts)
+    return Doors(Control(twin.kernel, facts, services))
 
 
-def on_control(tmp_path: Path, body: Callable[[Twin, Control], Awaitable[None]], **options: Any) -> None:
+def on_control(tmp_path: Path, body: Callable[[Twin, Doors], Awaitable[None]], **options: Any) -> None:
     async def run(twin: Twin) -> None:
         await body(twin, control_of(twin))
 
@@ -67,10 +89,10 @@ def on_control(tmp_path: Path, body: Callable[[Twin, Control], Awaitable[None]],
 
 
 def test_who_asked_for_what_is_recorded_before_it_is_done(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada", system_prompt="be secretive"))
-        await control.send(OP, "ada", "a private word", "", None)
-        await control.kill(OP, "ada", "kill")
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada", system_prompt="be secretive")
+        await control(Messages.send, "ada", "a private word")
+        await control(Processes.kill, "ada", signal="kill")
         commands = await twin.entries("operator.command")
         assert [record.body["operation"] for record in commands] == ["spawn", "send", "kill"]
         assert {(record.body["uid"], record.body["os_pid"]) for record in commands} == {(1000, 77)}
@@ -81,18 +103,30 @@ def test_who_asked_for_what_is_recorded_before_it_is_done(tmp_path: Path) -> Non
     on_control(tmp_path, body)
 
 
+def test_an_operation_that_is_to_be_recorded_and_was_not_is_a_fault(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        asked = Asked(OP, Processes.kill, twin.kernel.recorder)
+        with pytest.raises(KernelError, match=r"processes\.kill was done without a record of it"):
+            asked.check()
+        asked.record(target="ada")
+        asked.check()
+        Asked(OP, Processes.ps, twin.kernel.recorder).check()
+
+    on_twin(tmp_path, body)
+
+
 def test_a_message_counts_as_accepted_when_it_is_on_the_disk_and_not_before(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
         for number in range(5):
-            answer = await control.send(OP, "ada", f"number {number}", "", None)
+            answer = await control(Messages.send, "ada", f"number {number}")
             assert twin.ledger.size > int(answer["message"][1:])
 
     on_control(tmp_path, body)
 
 
 def test_a_stop_is_told_when_it_is_done_however_much_there_is_to_do_before(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         for name in ("ada", "bob"):
             await twin.spawn(name)
         recorder, barrier, states = twin.kernel.recorder, twin.kernel.recorder.barrier, []
@@ -105,26 +139,26 @@ def test_a_stop_is_told_when_it_is_done_however_much_there_is_to_do_before(tmp_p
         twin.kernel.processes.effects.at_once = 1
         twin.kernel.processes.kill("/user/bob", "kill")
         assert twin.kernel.processes.effects.unfinished
-        assert (await control.stop(OP, "ada"))["state"] == "stopped"
+        assert (await control(Processes.stop, "ada"))["state"] == "stopped"
         assert states == ["stopped"]  # what waits for the disk is all of it
 
     on_control(tmp_path, body)
 
 
-@pytest.mark.parametrize("asked", ["stop", "start", "cancel"])
-def test_what_is_told_to_be_done_is_on_the_disk(tmp_path: Path, asked: str) -> None:
+@pytest.mark.parametrize("asked", [Processes.stop, Processes.start, Processes.cancel], ids=repr)
+def test_what_is_told_to_be_done_is_on_the_disk(tmp_path: Path, asked: Operation[[str], Any, Any]) -> None:
     disk = SlowDisk()
 
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
-        if asked == "start":
+        if asked is Processes.start:
             twin.kernel.processes.stop("/user/ada")
-        if asked == "cancel":
+        if asked is Processes.cancel:
             await twin.send("ada")
             await twin.delivery()
         await twin.ledger.barrier()
         disk.ready.clear()
-        task = asyncio.ensure_future(getattr(control, asked)(OP, "ada"))
+        task = asyncio.ensure_future(control(asked, "ada"))
         try:
             for _ in range(100):  # rounds of the loop: whoever would tell without waiting has told by then
                 await asyncio.sleep(0)
@@ -138,9 +172,9 @@ def test_what_is_told_to_be_done_is_on_the_disk(tmp_path: Path, asked: str) -> N
 
 
 def test_an_agent_without_a_workspace_of_its_own_gets_one_below_the_data_directory(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
-        found = await control.inspect("ada")
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        found = await control(Processes.inspect, "ada")
         workspace = Path(found["spec"]["workspace"])
         assert workspace.is_dir()
         assert workspace.is_relative_to(tmp_path / "workspaces")
@@ -150,7 +184,7 @@ def test_an_agent_without_a_workspace_of_its_own_gets_one_below_the_data_directo
 
 
 def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         (tmp_path / "file").write_text("")
         other = tmp_path.parent / f"{tmp_path.name}-cluster" / "n2"
         (other / "workspaces" / "bob").mkdir(parents=True)
@@ -171,7 +205,7 @@ def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
             (NotFound, "no process at /user/x", {"under": "/user/x"}),
         ):
             with pytest.raises(error, match=words):
-                await control.spawn(OP, SpawnRequest(name="ada", **fields))
+                await control(Spawning.spawn, "ada", **fields)
         assert set(twin.kernel.state.slots) == {"/user"}
         assert not await twin.entries("operator.command")
 
@@ -179,25 +213,25 @@ def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
 
 
 def test_below_an_agent_nobody_is_given_a_tool_that_it_lacks(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="boss", tools=("calculator", "file_read")))
-        await control.spawn(OP, SpawnRequest(name="team", under="/user/boss", supervisor=True))
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "boss", tools=("calculator", "file_read"))
+        await control(Spawning.spawn, "team", under="/user/boss", supervisor=True)
         for under in ("/user/boss", "/user/boss/team"):
             greedy = SpawnRequest(name="kid", under=under, tools=("calculator", "file_write"))
             with pytest.raises(CapabilityError, match="does not have: file_write"):
-                await control.spawn(OP, greedy)
-            await control.spawn(OP, SpawnRequest(name="kid", under=under, tools=("calculator",)))
+                await control.ask(Spawning.spawn, greedy)
+            await control(Spawning.spawn, "kid", under=under, tools=("calculator",))
 
     on_control(tmp_path, body)
 
 
 def test_the_root_supervisor_is_not_for_people(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         for call in (
-            control.inspect("1"),
-            control.kill(OP, "1", "kill"),
-            control.stop(OP, "1"),
-            control.send(OP, "1", "hello", "", None),
+            control(Processes.inspect, "1"),
+            control(Processes.kill, "1", signal="kill"),
+            control(Processes.stop, "1"),
+            control(Messages.send, "1", "hello"),
         ):
             with pytest.raises(NotFound, match="no process 1 below /user"):
                 await call
@@ -206,15 +240,15 @@ def test_the_root_supervisor_is_not_for_people(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_reply_and_not_waiting_for_ever(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
-        asked = asyncio.ensure_future(control.send(OP, "ada", "hi", "", 10))
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        asked = asyncio.ensure_future(control(Messages.send, "ada", "hi", wait_s=10))
         twin.finish(await twin.delivery(), "good day")
         answer = await asked
         assert (answer["status"], answer["reply"]) == ("ok", "good day")
         with pytest.raises(TimedOut, match="has not answered"):
-            await control.send(OP, "ada", "hi", "", 0.05)
-        assert (await control.status())["messages"]["in_flight"] == 1
+            await control(Messages.send, "ada", "hi", wait_s=0.05)
+        assert (await control(Node.status))["messages"]["in_flight"] == 1
 
     on_control(tmp_path, body)
 
@@ -225,10 +259,12 @@ async def _collect(stream: AsyncIterator[dict[str, Any]], into: list[dict[str, A
 
 
 def test_a_watched_message_tells_its_story_from_the_start(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
         events: list[dict[str, Any]] = []
-        watching = asyncio.ensure_future(_collect(control.watch(OP, "ada", "hi", "s"), events))
+        watching = asyncio.ensure_future(
+            _collect(control.stream(Messages.watch, "ada", "hi", session="s"), events)
+        )
         at = await twin.delivery()
         await twin.call_tool(at, "calculator", {"expression": "1+1"})
         twin.crash(at)
@@ -245,17 +281,17 @@ def test_a_watched_message_tells_its_story_from_the_start(tmp_path: Path) -> Non
 
 
 def test_a_watched_message_that_dies_says_so(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
         first: list[dict[str, Any]] = []
         second: list[dict[str, Any]] = []
-        one = asyncio.ensure_future(_collect(control.watch(OP, "ada", "1", ""), first))
+        one = asyncio.ensure_future(_collect(control.stream(Messages.watch, "ada", "1"), first))
         at = await twin.delivery()
-        two = asyncio.ensure_future(_collect(control.watch(OP, "ada", "2", ""), second))
+        two = asyncio.ensure_future(_collect(control.stream(Messages.watch, "ada", "2"), second))
         async with asyncio.timeout(HANG_S):
             while not second:
                 await asyncio.sleep(0)
-        await control.stop(OP, "ada")
+        await control(Processes.stop, "ada")
         twin.finish(at)
         await asyncio.wait_for(asyncio.gather(one, two), HANG_S)
         assert first[-1]["event"] == "reply"
@@ -265,12 +301,12 @@ def test_a_watched_message_that_dies_says_so(tmp_path: Path) -> None:
 
 
 def test_there_are_only_so_many_watchers(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
-        stream = control.watch(OP, "ada", "1", "")
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        stream = control.stream(Messages.watch, "ada", "1")
         await anext(stream)
         with pytest.raises(Busy, match="1 messages are being watched"):
-            await anext(control.watch(OP, "ada", "2", ""))
+            await anext(control.stream(Messages.watch, "ada", "2"))
         await stream.aclose()  # type: ignore[attr-defined]
         assert twin.kernel.watchers.count == 0
 
@@ -278,23 +314,23 @@ def test_there_are_only_so_many_watchers(tmp_path: Path) -> None:
 
 
 def test_a_session_name_is_bounded_and_printable(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
         for session in ("x" * 65, "a\nb", "\x1b[31m"):
             with pytest.raises(Invalid, match="session"):
-                await control.send(OP, "ada", "hi", session, None)
+                await control(Messages.send, "ada", "hi", session=session)
 
     on_control(tmp_path, body)
 
 
 def test_a_refused_message_is_an_entry_and_no_dead_letter(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
-        await control.stop(OP, "ada")
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        await control(Processes.stop, "ada")
         with pytest.raises(Refused, match="stopped"):
-            await control.send(OP, "ada", "hi", "", None)
+            await control(Messages.send, "ada", "hi")
         assert [record.body["why"] for record in await twin.entries("message.refused")]
-        assert await control.deadletters() == []
+        assert await control(Messages.deadletters) == []
 
     on_control(tmp_path, body)
 
@@ -302,13 +338,13 @@ def test_a_refused_message_is_an_entry_and_no_dead_letter(tmp_path: Path) -> Non
 def test_no_archive_is_unavailable_and_an_archive_is_asked(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         with pytest.raises(Unavailable, match="archive"):
-            await control_of(twin).log(None, None, 5)
+            await control_of(twin)(Node.log, limit=5)
 
         async def archive(op: str, args: dict[str, Any]) -> Any:
             assert (op, args) == ("log", {"limit": 5, "pid": 3, "kind": "tool"})
             return {"rows": [{"seq": 1}], "loaded": 2}
 
-        assert await control_of(twin, archive).log(3, "tool", 5) == {
+        assert await control_of(twin, archive)(Node.log, pid=3, kind="tool", limit=5) == {
             "rows": [{"seq": 1}],
             "source": "archive",
         }
@@ -317,75 +353,76 @@ def test_no_archive_is_unavailable_and_an_archive_is_asked(tmp_path: Path) -> No
 
 
 def test_cancel_needs_an_open_turn(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
         with pytest.raises(NotFound, match="no open turn"):
-            await control.cancel(OP, "ada")
-        await control.send(OP, "ada", "hi", "", None)
+            await control(Processes.cancel, "ada")
+        await control(Messages.send, "ada", "hi")
         at = await twin.delivery()
-        assert (await control.cancel(OP, "ada"))["turn"] == at.turn
-        assert (await control.inspect("ada"))["turn"] is None
+        assert (await control(Processes.cancel, "ada"))["turn"] == at.turn
+        assert (await control(Processes.inspect, "ada"))["turn"] is None
 
     on_control(tmp_path, body)
 
 
 def test_a_parked_turn_is_shown_with_both_calls_and_decided_on_the_record(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
         await twin.send("ada")
         at = await twin.delivery()
         await twin.call_tool(at, "pay", {"amount": 5})
         twin.crash(at)
         twin.ask_tool(await twin.delivery(), "pay", {"amount": 6})
-        [row] = await control.divergences.list()
+        [row] = await control(Divergences.list)
         assert (row["id"], row["recorded"]["arguments"]) == (at.turn, '{"amount":5}')
-        assert (await control.status())["divergences"] == 1
-        assert (await control.inspect("ada"))["turn"]["diverged"]["ordinal"] == "0.0"
+        assert (await control(Node.status))["divergences"] == 1
+        turn = (await control(Processes.inspect, "ada"))["turn"]
+        assert turn is not None and turn["diverged"] is not None and turn["diverged"]["ordinal"] == "0.0"
         with pytest.raises(NotFound, match=f"parked; weftos divergences decide {at.turn} --dead"):
-            await control.cancel(OP, "ada")
-        decided = await control.divergences.decide(OP, at.turn, "again")
+            await control(Processes.cancel, "ada")
+        decided = await control(Divergences.decide, at.turn, "again")
         assert decided == {"id": at.turn, "address": "/user/ada", "decision": "again"}
         assert (await twin.delivery()).turn == at.turn
         [command] = [r for r in await twin.entries("operator.command") if r.body["operation"] == "decide"]
         [entry] = await twin.entries("turn.decided")
-        assert entry.body["by"] == f"operator:{OP['uid']}"
+        assert entry.body["by"] == "operator:1000"
         assert command.entry.seq < entry.entry.seq
 
     on_control(tmp_path, body)
 
 
 def test_dead_letters_are_bounded_and_the_oldest_is_dropped_on_the_record(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="ada"))
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
         for number in range(4):
-            await control.send(OP, "ada", f"{number}", "", None)
+            await control(Messages.send, "ada", f"{number}")
         at = await twin.delivery()
-        await control.stop(OP, "ada")
+        await control(Processes.stop, "ada")
         twin.finish(at)
-        letters = await control.deadletters()
+        letters = await control(Messages.deadletters)
         assert [letter["text"] for letter in letters] == ["2", "3"]
         assert len(await twin.entries("message.dropped")) == 1
-        counts = (await control.status())["messages"]
+        counts = (await control(Node.status))["messages"]
         assert counts["accepted"] == 4 == counts["acknowledged"] + counts["dead"] + counts["dropped"]
-        shown = await control.deadletter(letters[0]["id"])
+        shown = await control(Messages.deadletter, letters[0]["id"])
         assert shown["text"] == "2"
         with pytest.raises(NotFound, match="no dead letter m999"):
-            await control.replay(OP, "m999")
+            await control(Messages.replay, "m999")
 
     on_control(tmp_path, body, bounds=Bounds(dead_letters=2))
 
 
 def test_ps_shows_the_tree_and_the_helpers(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        await control.spawn(OP, SpawnRequest(name="team", supervisor=True, intensity=(3, 9.0)))
-        await control.spawn(OP, SpawnRequest(name="ada", under="/user/team"))
-        rows = {row["address"]: row for row in await control.ps(False)}
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "team", supervisor=True, intensity=(3, 9.0))
+        await control(Spawning.spawn, "ada", under="/user/team")
+        rows = {row["address"]: row for row in await control(Processes.ps)}
         assert list(rows) == ["/user", "/user/team", "/user/team/ada"]
         assert rows["/user/team"]["type"] == "supervisor"
         assert rows["/user/team/ada"]["cell"] == "c1"
-        every = [row["address"] for row in await control.ps(True)]
+        every = [row["address"] for row in await control(Processes.ps, all=True)]
         assert every[:2] == ["/", "/kernel"]
-        inspected = await control.inspect("team")
+        inspected = await control(Processes.inspect, "team")
         assert inspected["supervision"] == {"specs": 1, "active": 1, "supervisors": 0, "workers": 1}
 
     on_control(tmp_path, body)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from kernel.bounds import Bounds
+from kernel.operations.messages import Messages
+from kernel.operations.processes import Processes
 from kernel.peer.remote import LOST_AT_ONCE
 from mesh.errors import LinkFull
 from mesh.identity.peers import Peer
 from tests.kernel.twins.kernel_twin import Delivery
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
-
-OP = {"uid": 1000, "os_pid": 77}
 
 
 async def ada_asks(a: NodeTwin, to: str, **more: Any) -> Delivery:
@@ -80,7 +80,7 @@ def test_a_reply_survives_the_loss_of_its_link_and_of_its_node(tmp_path: Path) -
             async with node_twin(tmp_path / "b", "b", 2) as b:
                 befriend(a, b)
                 await b.twin.spawn("bob")
-                waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "what is it", "", 20.0))
+                waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=20.0))
                 got = await b.twin.delivery()
                 unlink(a.mesh, b.mesh)
                 b.twin.finish(got, "it is this")
@@ -118,7 +118,7 @@ def test_a_node_lost_while_its_answer_is_awaited_ends_the_ask_once(tmp_path: Pat
         link(a.mesh, b.mesh)
         b.twin.finish(got, "too late")
         await until(lambda: balance(b) == (2, 1, 1, 0, 0))
-        assert "nobody waits for this answer" in (await b.control.deadletters())[0]["why"]
+        assert "nobody waits for this answer" in (await b.control(Messages.deadletters))[0]["why"]
         a.twin.finish(at)
         assert len(await a.twin.entries("tool.outcome")) == 1
         assert a.twin.cells.results.empty()
@@ -139,7 +139,7 @@ def test_a_question_that_was_not_taken_is_withdrawn_when_its_node_is_lost(tmp_pa
         assert "maybe delivered" in outcome["text"]
         a.mesh.lose = lambda op: False
         link(a.mesh, b.mesh)
-        await a.control.send(OP, "bob@b", "another", "", None)
+        await a.control(Messages.send, "bob@b", "another")
         assert (await b.twin.delivery()).message["text"] == "another"
         assert balance(b) == (1, 0, 0, 0, 1)
 
@@ -213,7 +213,7 @@ def test_a_question_that_dies_there_is_answered_as_dead(tmp_path: Path) -> None:
         busy = await b.twin.delivery()
         await ada_asks(a, "bob@b")
         await until(lambda: balance(b)[0] == 2)
-        await b.control.stop(OP, "bob")
+        await b.control(Processes.stop, "bob")
         b.twin.finish(busy)
         outcome = await a.twin.result()
         assert outcome["status"] == "error"

@@ -12,19 +12,21 @@ from chain.merkle.head import parse_head
 from chain.merkle.proof import verify_consistency
 from chain.notes.note import parse
 from kernel.errors import Conflict, Invalid, Refused, TimedOut, Unavailable
+from kernel.operations.cluster import Cluster
+from kernel.operations.peers import Peers
+from kernel.operations.processes import Processes
+from kernel.operations.spawning import Spawning
 from mesh.gossip.heads import HeadConflict
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.mesh_twin import NodeTwin, link, on_pair, unlink, until
 from tests.mesh.gossip.test_heads import of_tree
-from weftos.operations.control import SpawnRequest
 
-OP = {"uid": 1000, "os_pid": 77}
 ALL = frozenset({"send", "ps", "spawn", "kill"})
 
 
 def test_a_granted_spawn_makes_a_slot_there_with_the_peer_as_its_principal(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
-        made = await a.control.spawn(OP, SpawnRequest(name="minion", on="b", tools=("calculator",)))
+        made = await a.control(Spawning.spawn, "minion", on="b", tools=("calculator",))
         assert made["address"] == "/user/minion@b"
         assert made["node"] == "b"
         assert "/user/minion" not in a.twin.kernel.state.slots
@@ -44,9 +46,9 @@ def test_a_granted_spawn_makes_a_slot_there_with_the_peer_as_its_principal(tmp_p
 def test_a_spawn_that_is_not_granted_says_so(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         with pytest.raises(Refused, match="b says: your node may not spawn here"):
-            await a.control.spawn(OP, SpawnRequest(name="minion", on="b"))
+            await a.control(Spawning.spawn, "minion", on="b")
         with pytest.raises(Refused, match="workspace"):
-            await a.control.spawn(OP, SpawnRequest(name="minion", on="b", workspace="/tmp"))
+            await a.control(Spawning.spawn, "minion", on="b", workspace="/tmp")
 
     on_pair(tmp_path, body)
 
@@ -54,7 +56,7 @@ def test_a_spawn_that_is_not_granted_says_so(tmp_path: Path) -> None:
 def test_a_kill_there_is_answered_and_its_supervisor_decides(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         pid = await b.twin.spawn("bob")
-        answer = await a.control.kill(OP, "bob@b", "kill")
+        answer = await a.control(Processes.kill, "bob@b", signal="kill")
         assert (answer["pid"], answer["node"]) == (pid, "b")
         assert b.twin.kernel.live.get(pid) is None
         successor = (await b.twin.cells.placements.get(), await b.twin.cells.placements.get())[1]
@@ -66,13 +68,13 @@ def test_a_kill_there_is_answered_and_its_supervisor_decides(tmp_path: Path) -> 
 def test_a_node_lost_during_a_call_is_said_so(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         a.mesh.lose = lambda op: op["op"] == "spawn"
-        call = asyncio.ensure_future(a.control.spawn(OP, SpawnRequest(name="minion", on="b")))
+        call = asyncio.ensure_future(a.control(Spawning.spawn, "minion", on="b"))
         await until(lambda: any(op["op"] == "spawn" for op in a.mesh.said))
         unlink(a.mesh, b.mesh)
         with pytest.raises(Unavailable, match="noconnection: b was lost"):
             await call
         with pytest.raises(Unavailable, match="noconnection: b: there is no link"):
-            await a.control.spawn(OP, SpawnRequest(name="minion", on="b"))
+            await a.control(Spawning.spawn, "minion", on="b")
 
     on_pair(tmp_path, body, may=ALL)
 
@@ -80,11 +82,11 @@ def test_a_node_lost_during_a_call_is_said_so(tmp_path: Path) -> None:
 def test_a_monitor_tells_the_end_once_and_why(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
-        watching = asyncio.ensure_future(a.control.cluster.monitor("bob@b", 20.0))
-        local = asyncio.ensure_future(b.control.cluster.monitor("bob", 20.0))
+        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=20.0))
+        local = asyncio.ensure_future(b.control(Cluster.monitor, "bob", wait_s=20.0))
         await until(lambda: any(op["op"] == "monitor" for op in a.mesh.said))
         await until(lambda: b.twin.kernel.remote.monitors.watched == 2)
-        await b.control.kill(OP, "bob", "kill")
+        await b.control(Processes.kill, "bob", signal="kill")
         assert (await watching)["reason"] == "killed"
         assert (await local)["reason"] == "killed"
 
@@ -95,7 +97,7 @@ def test_who_waits_no_longer_for_an_end_leaves_nothing_behind(tmp_path: Path) ->
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await a.twin.spawn("bob")
         with pytest.raises(TimedOut):
-            await a.control.cluster.monitor("bob", 0.01)
+            await a.control(Cluster.monitor, "bob", wait_s=0.01)
         assert a.twin.kernel.remote.monitors.watched == 0
 
     on_pair(tmp_path, body)
@@ -103,17 +105,17 @@ def test_who_waits_no_longer_for_an_end_leaves_nothing_behind(tmp_path: Path) ->
 
 def test_a_monitor_of_nothing_is_noproc_and_of_a_lost_node_noconnection(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
-        assert (await a.control.cluster.monitor("nobody@b", 20.0))["reason"] == "noproc"
-        assert (await a.control.cluster.monitor("nobody", 20.0))["reason"] == "noproc"
+        assert (await a.control(Cluster.monitor, "nobody@b", wait_s=20.0))["reason"] == "noproc"
+        assert (await a.control(Cluster.monitor, "nobody", wait_s=20.0))["reason"] == "noproc"
         await b.twin.spawn("bob")
-        watching = asyncio.ensure_future(a.control.cluster.monitor("bob@b", 20.0))
+        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=20.0))
         await until(lambda: any(op.get("target") == "bob" for op in a.mesh.said))
         unlink(a.mesh, b.mesh)
         assert (await watching)["reason"] == "noconnection"
-        assert (await a.control.cluster.monitor("bob@b", 20.0))["reason"] == "noconnection"
+        assert (await a.control(Cluster.monitor, "bob@b", wait_s=20.0))["reason"] == "noconnection"
         link(a.mesh, b.mesh)
         with pytest.raises(TimedOut):
-            await a.control.cluster.monitor("bob@b", 0.01)
+            await a.control(Cluster.monitor, "bob@b", wait_s=0.01)
         assert a.mesh.said[-1]["op"] == "demonitor"
 
     on_pair(tmp_path, body)
@@ -125,8 +127,8 @@ def test_what_was_asked_over_a_link_that_another_replaced_is_told_so(tmp_path: P
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
         a.mesh.lose = lambda op: op["op"] == "spawn"
-        call = asyncio.ensure_future(a.control.spawn(OP, SpawnRequest(name="minion", on="b")))
-        watching = asyncio.ensure_future(a.control.cluster.monitor("bob@b", 20.0))
+        call = asyncio.ensure_future(a.control(Spawning.spawn, "minion", on="b"))
+        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=20.0))
         await until(lambda: b.twin.kernel.remote.monitors.watched == 1)
         await until(lambda: any(op["op"] == "spawn" for op in a.mesh.said))
         link(a.mesh, b.mesh)
@@ -141,8 +143,8 @@ def test_what_was_asked_over_a_link_that_another_replaced_is_told_so(tmp_path: P
 def test_a_peer_that_may_not_see_processes_monitors_none(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
-        assert (await a.control.cluster.monitor("bob@b", 20.0))["reason"] == "refused"
-        assert {row["node"] for row in await a.control.cluster.ps()} == {"a"}
+        assert (await a.control(Cluster.monitor, "bob@b", wait_s=20.0))["reason"] == "refused"
+        assert {row["node"] for row in await a.control(Cluster.ps)} == {"a"}
 
     on_pair(tmp_path, body, may=frozenset({"send"}))
 
@@ -157,12 +159,12 @@ def test_ps_shows_the_processes_of_all_nodes_and_marks_those_of_a_lost_one(tmp_p
             return [] if advert is None else [{"state": p.state} for p in advert.processes if p.name == "bob"]
 
         await until(lambda: rows_of_b() == [{"state": "running"}])
-        row = next(row for row in await a.control.cluster.ps() if row["address"] == "/user/bob")
+        row = next(row for row in await a.control(Cluster.ps) if row["address"] == "/user/bob")
         assert (row["node"], row["origin"], row["stale"]) == ("b", b.origin, False)
         unlink(a.mesh, b.mesh, "it died")
-        row = next(row for row in await a.control.cluster.ps() if row["address"] == "/user/bob")
+        row = next(row for row in await a.control(Cluster.ps) if row["address"] == "/user/bob")
         assert row["stale"]
-        own, other = await a.control.cluster.nodes()
+        own, other = await a.control(Cluster.nodes)
         assert (own["name"], own["self"], own["state"]) == ("a", True, "up")
         assert (other["name"], other["state"], other["why"]) == ("b", "lost", "it died")
 
@@ -181,9 +183,9 @@ def test_the_newest_full_head_is_published(tmp_path: Path) -> None:
 def test_peers_come_and_go_in_the_ledger(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         unlink(a.mesh, b.mesh, "gone")
-        await a.control.cluster.peer_remove(OP, "b")
-        await a.control.cluster.peer_add(OP, "bee", b.origin, "", ["send"], ["calculator"])
-        rows = await a.control.cluster.peers()
+        await a.control(Peers.remove, "b")
+        await a.control(Peers.add, "bee", b.origin, may=["send"], tools=["calculator"])
+        rows = await a.control(Peers.list)
         assert rows == [
             {"name": "bee", "origin": b.origin, "address": "", "may": ["send"], "tools": ["calculator"]}
         ]
@@ -203,20 +205,21 @@ def test_two_heads_of_a_peer_stand_in_the_ledger_and_so_does_what_a_person_decid
         assert peer is not None
         conflict = HeadConflict(of_tree(9).decode(), of_tree(8).decode(), "smaller", 7)
         with pytest.raises(Conflict, match="nothing to decide"):
-            await a.control.cluster.head_decide(OP, "b", "kept", "why not")
+            await a.control(Peers.decide, "b", "kept", "why not")
         a.mesh.conflicts[b.origin] = conflict
         a.twin.kernel.remote.on_conflict(peer, conflict)
         entry = (await a.twin.entries("peer.conflict"))[0].body
         assert (entry["kept"], entry["shown"]) == (conflict.kept, conflict.shown)
         assert (entry["kept_size"], entry["shown_size"], entry["why"]) == (9, 8, "smaller")
-        (row,) = await a.control.cluster.heads()
+        (row,) = await a.control(Peers.heads)
+        assert row["conflict"] is not None
         assert (row["conflict"]["size"], row["conflict"]["shown"]) == (8, conflict.shown)
-        assert "weftos peer heads" in (await a.control.cluster.nodes())[1]["why"]
+        assert "weftos peer heads" in (await a.control(Cluster.nodes))[1]["why"]
         for counts, reason in (("newer", "x"), ("kept", " "), ("kept", "x" * 501)):
             with pytest.raises(Invalid):
-                await a.control.cluster.head_decide(OP, "b", counts, reason)
+                await a.control(Peers.decide, "b", counts, reason)
         assert a.mesh.conflicts
-        answer = await a.control.cluster.head_decide(OP, "b", "shown", "it was restored")
+        answer = await a.control(Peers.decide, "b", "shown", "it was restored")
         assert (answer["size"], a.mesh.conflicts) == (8, {})
         decided = (await a.twin.entries("peer.decided"))[0]
         command = (await a.twin.entries("operator.command"))[-1]
@@ -243,9 +246,9 @@ def test_what_a_person_decides_of_two_heads_counts_when_the_disk_takes_it_late(t
         await a.twin.ledger.barrier()
         disk.full = True
         with pytest.raises(Unavailable):
-            await a.control.cluster.head_decide(OP, "b", "shown", "it was restored")
+            await a.control(Peers.decide, "b", "shown", "it was restored")
         with pytest.raises((Conflict, Unavailable)):
-            await a.control.cluster.head_decide(OP, "b", "kept", "or not")
+            await a.control(Peers.decide, "b", "kept", "or not")
         assert a.mesh.conflicts
         disk.full = False
         await until(lambda: not a.mesh.conflicts)

@@ -11,13 +11,13 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.message.letters import Letter, channel_rights, read_letter
+from kernel.operations.messages import Messages
 from mesh.delivery.delivery import MAX_OPEN
 from mesh.identity.peers import RIGHTS, AllowList, Peer
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, node_twin, on_pair, unlink, until
 
-OP = {"uid": 1000, "os_pid": 77}
 LETTER: dict[str, Any] = {
     "to": "bob",
     "sender": "/user/eve",
@@ -301,7 +301,7 @@ def test_only_the_node_that_was_asked_can_answer(tmp_path: Path) -> None:
             befriend(a, b)
             befriend(a, eve)
             await b.twin.spawn("bob")
-            waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "what is it", "", 20.0))
+            waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=20.0))
             got = await b.twin.delivery()
             question = next(iter(a.twin.kernel.state.crossings.questions))
             a.op(eve, message(text="a lie", answers=question, status="ok"))

@@ -11,12 +11,13 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound
+from kernel.operations.messages import Messages
+from kernel.operations.peers import Peers
 from kernel.peer.outboxes import EFFECTS_AT_ONCE
 from mesh.identity.peers import Peer
 from tests.kernel.twins.kernel_twin import LIMIT_S
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
 
-OP = {"uid": 1000, "os_pid": 77}
 SOON = Bounds(carriage_s=0.05)
 
 
@@ -63,7 +64,7 @@ def test_a_process_of_another_node_is_named_like_one_of_this(tmp_path: Path, for
             "address": "/user/bob@b",
             "origin": f"bob@{b.origin}",
         }[form]
-        await a.control.send(OP, target, "hi", "", None)
+        await a.control(Messages.send, target, "hi")
         assert (await b.twin.delivery()).pid == pid
 
     on_pair(tmp_path, body)
@@ -73,7 +74,7 @@ def test_a_target_on_this_very_node_stays_on_it(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await a.twin.spawn("ada")
         for node in ("a", a.origin):
-            answer = await a.control.send(OP, f"ada@{node}", "hi", "", None)
+            answer = await a.control(Messages.send, f"ada@{node}", "hi")
             assert answer["address"] == "/user/ada"
         assert a.mesh.said == []
 
@@ -93,7 +94,7 @@ def test_what_cannot_be_a_target_is_refused_at_once(
 ) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         with pytest.raises(error, match=words):
-            await a.control.send(OP, target, "hi", "", None)
+            await a.control(Messages.send, target, "hi")
         assert balance(a) == (0, 0, 0, 0, 0)
 
     on_pair(tmp_path, body)
@@ -103,7 +104,7 @@ def test_order_is_kept_over_a_link_that_breaks_again_and_again(tmp_path: Path) -
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
         for number in range(60):
-            await a.control.send(OP, "bob@b", str(number), "", None)
+            await a.control(Messages.send, "bob@b", str(number))
             if number % 7 == 3:
                 unlink(a.mesh, b.mesh)
                 link(a.mesh, b.mesh)
@@ -123,7 +124,7 @@ def test_a_message_waits_for_the_link(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
         unlink(a.mesh, b.mesh)
-        await a.control.send(OP, "bob@b", "later", "", None)
+        await a.control(Messages.send, "bob@b", "later")
         assert balance(a) == (1, 0, 0, 0, 1)
         link(a.mesh, b.mesh)
         assert (await b.twin.delivery()).message["text"] == "later"
@@ -136,7 +137,7 @@ def test_a_lost_answer_does_not_double_the_message(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
         b.mesh.lose = lambda op: op["op"] == "ack"
-        await a.control.send(OP, "bob@b", "once", "", None)
+        await a.control(Messages.send, "bob@b", "once")
         await b.twin.delivery()
         assert balance(a) == (1, 0, 0, 0, 1)
         b.mesh.lose = lambda op: False
@@ -155,7 +156,7 @@ def test_a_receiver_that_reboots_before_its_answer_arrives_accepts_once(tmp_path
                 befriend(a, b)
                 await b.twin.spawn("bob")
                 b.mesh.lose = lambda op: op["op"] == "ack"
-                await a.control.send(OP, "bob@b", "once", "", None)
+                await a.control(Messages.send, "bob@b", "once")
                 await b.twin.delivery()
                 unlink(a.mesh, b.mesh)
             async with node_twin(tmp_path / "b", "b", 2) as b:
@@ -178,7 +179,7 @@ def test_a_sender_that_reboots_sends_again_and_the_receiver_knows_it(tmp_path: P
                 befriend(a, b)
                 await b.twin.spawn("bob")
                 b.mesh.lose = lambda op: op["op"] == "ack"
-                await a.control.send(OP, "bob@b", "once", "", None)
+                await a.control(Messages.send, "bob@b", "once")
                 await b.twin.delivery()
                 unlink(a.mesh, b.mesh)
             b.mesh.lose = lambda op: False
@@ -187,7 +188,7 @@ def test_a_sender_that_reboots_sends_again_and_the_receiver_knows_it(tmp_path: P
                 a.mesh.add_peer(Peer("b", b.origin))
                 link(a.mesh, b.mesh)
                 await until(lambda: balance(a) == (1, 1, 0, 0, 0))
-                await a.control.send(OP, "bob@b", "twice", "", None)
+                await a.control(Messages.send, "bob@b", "twice")
                 await until(lambda: balance(a) == (2, 2, 0, 0, 0))
             assert balance(b)[0] == 2
 
@@ -203,18 +204,18 @@ def test_what_is_not_taken_within_the_deadline_is_a_dead_letter_that_can_be_repl
         a.mesh.lose = lambda op: op["op"] == "message"
         if not went_out:
             unlink(a.mesh, b.mesh)
-        answer = await a.control.send(OP, "bob@b", "hello", "", None)
+        answer = await a.control(Messages.send, "bob@b", "hello")
         await until(lambda: bool(a.twin.kernel.state.dead))
-        letter = (await a.control.deadletters())[0]
+        letter = (await a.control(Messages.deadletters))[0]
         assert letter["id"] == answer["message"]
         assert letter["why"] == ("deadline passed (maybe delivered)" if went_out else "deadline passed")
         assert balance(a) == (1, 0, 1, 0, 0)
         a.mesh.lose = lambda op: False
         if not went_out:
             link(a.mesh, b.mesh)
-        await a.control.replay(OP, letter["id"])
+        await a.control(Messages.replay, letter["id"])
         assert (await b.twin.delivery()).message["text"] == "hello"
-        assert await a.control.deadletters() == []
+        assert await a.control(Messages.deadletters) == []
 
     on_pair(tmp_path, body, bounds=SOON)
 
@@ -222,7 +223,7 @@ def test_what_is_not_taken_within_the_deadline_is_a_dead_letter_that_can_be_repl
 def test_what_the_other_node_refuses_is_a_dead_letter_with_its_words(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         for target in ("nobody@b", "/user@b", "/kernel@b"):
-            answer = await a.control.send(OP, target, "hi", "", 10.0)
+            answer = await a.control(Messages.send, target, "hi", wait_s=10.0)
             assert answer["status"] == "dead"
             assert answer["reply"].startswith("refused by b: ")
             assert "maybe" not in answer["reply"]
@@ -237,12 +238,12 @@ def test_what_the_other_node_refuses_is_a_dead_letter_with_its_words(tmp_path: P
 def test_a_removed_peer_leaves_dead_letters(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         unlink(a.mesh, b.mesh)
-        await a.control.send(OP, "bob@b", "hi", "", None)
-        await a.control.cluster.peer_remove(OP, "b")
-        assert (await a.control.deadletters())[0]["why"] == "b is no longer a peer"
+        await a.control(Messages.send, "bob@b", "hi")
+        await a.control(Peers.remove, "b")
+        assert (await a.control(Messages.deadletters))[0]["why"] == "b is no longer a peer"
         assert balance(a) == (1, 0, 1, 0, 0)
         with pytest.raises(NotFound, match="no peer 'b'"):
-            await a.control.send(OP, "bob@b", "hi", "", None)
+            await a.control(Messages.send, "bob@b", "hi")
 
     on_pair(tmp_path, body)
 
@@ -251,8 +252,7 @@ def test_a_full_outbox_is_given_up_in_its_order_and_the_loop_goes_round_meanwhil
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         unlink(a.mesh, b.mesh)
         sent = [
-            (await a.control.send(OP, "bob@b", "hi", "", None))["message"]
-            for _ in range(2 * EFFECTS_AT_ONCE + 1)
+            (await a.control(Messages.send, "bob@b", "hi"))["message"] for _ in range(2 * EFFECTS_AT_ONCE + 1)
         ]
         left = a.twin.kernel.state.crossings
         a.twin.kernel.remote.outboxes.clear(b.origin, "the test said so")
@@ -267,9 +267,9 @@ def test_the_outbox_is_bounded(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         unlink(a.mesh, b.mesh)
         for _ in range(3):
-            await a.control.send(OP, "bob@b", "hi", "", None)
+            await a.control(Messages.send, "bob@b", "hi")
         with pytest.raises(Busy, match="3 messages wait for b"):
-            await a.control.send(OP, "bob@b", "hi", "", None)
+            await a.control(Messages.send, "bob@b", "hi")
 
     on_pair(tmp_path, body, bounds=Bounds(outbox_messages=3))
 
@@ -277,7 +277,7 @@ def test_the_outbox_is_bounded(tmp_path: Path) -> None:
 def test_a_person_waits_for_the_reply_of_another_node(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
-        waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "what is it", "", LIMIT_S))
+        waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=LIMIT_S))
         got = await b.twin.delivery()
         assert got.message["sender"] == f"operator@{a.origin}"
         assert got.message["session"] == f"main@{a.origin}"
@@ -296,8 +296,8 @@ def test_sessions_of_a_peer_are_apart_and_bounded(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
         for session in ("one", "two", "one"):
-            await a.control.send(OP, "bob@b", "hi", session, None)
-        answer = await a.control.send(OP, "bob@b", "hi", "three", 10.0)
+            await a.control(Messages.send, "bob@b", "hi", session=session)
+        answer = await a.control(Messages.send, "bob@b", "hi", session="three", wait_s=10.0)
         assert answer["status"] == "dead"
         assert "2 sessions" in answer["reply"]
 
@@ -308,12 +308,16 @@ def test_sessions_that_are_gone_take_no_place_of_a_peers(tmp_path: Path) -> None
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
         for session in ("one", "two"):
-            waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "hi", session, LIMIT_S))
+            waiting = asyncio.ensure_future(
+                a.control(Messages.send, "bob@b", "hi", session=session, wait_s=LIMIT_S)
+            )
             b.twin.finish(await b.twin.delivery(), "hello")
             assert (await waiting)["status"] == "ok"
         for key in list(b.twin.kernel.state.sessions):
             b.twin.kernel.state.sessions.forget(key)  # as erasure and eviction do
-        waiting = asyncio.ensure_future(a.control.send(OP, "bob@b", "hi", "three", LIMIT_S))
+        waiting = asyncio.ensure_future(
+            a.control(Messages.send, "bob@b", "hi", session="three", wait_s=LIMIT_S)
+        )
         b.twin.finish(await b.twin.delivery(), "hello again")
         assert (await waiting)["reply"] == "hello again"
 

@@ -8,14 +8,22 @@ from typing import Any
 import pytest
 
 from kernel.bounds import Bounds
-from kernel.control.peer_services import PeerServices
 from kernel.errors import Busy, KernelError, Refused
+from kernel.operations.messages import Messages
+from kernel.operations.processes import Processes
+from kernel.operations.spawning import Spawning
+from kernel.peer.remote_calls import Served
 from mesh.identity.peers import Peer
-from tests.kernel.control.test_control import OP, control_of
+from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Delivery, Twin
 from tests.mesh.twins.core_nodes import ALICE, BOB
-from weftos.operations.control import SpawnRequest
+
+
+def peers_spawn(twin: Twin) -> Served:
+    """What answers a peer that wants a process here."""
+    control_of(twin)
+    return twin.kernel.remote.calls.services["spawn"].serve
 
 
 async def turn_of(twin: Twin, name: str) -> Delivery:
@@ -124,7 +132,7 @@ def test_agents_that_fill_the_node_leave_room_for_its_operator_also_after_a_rest
         answers = await made(twin, await turn_of(twin, "boss"), 6)
         assert statuses(answers) == ["ok"] * 4 + ["error"] * 2
         assert "the node has 6 slots; the last 4 of 10 are for its operator" in answers[-1]["text"]
-        await control_of(twin).spawn(OP, SpawnRequest(name="mine"))
+        await control_of(twin)(Spawning.spawn, "mine")
         await twin.ledger.barrier()
 
     async def after(twin: Twin) -> None:
@@ -133,13 +141,13 @@ def test_agents_that_fill_the_node_leave_room_for_its_operator_also_after_a_rest
         with pytest.raises(Busy, match="for its operator"):
             twin.kernel.processes.quotas.check("/user/boss", "agent")
         for number in range(3):
-            await control.spawn(OP, SpawnRequest(name=f"p{number}"))
+            await control(Spawning.spawn, f"p{number}")
         with pytest.raises(Busy, match="the node has 10 slots, the limit; weftos rm"):
-            await control.spawn(OP, SpawnRequest(name="too-many"))
+            await control(Spawning.spawn, "too-many")
         twin.finish(await twin.delivery())
-        await control.stop(OP, "boss")
-        assert (await control.remove(OP, "boss", True))["removed"] == 5
-        await control.spawn(OP, SpawnRequest(name="fits-again"))
+        await control(Processes.stop, "boss")
+        assert (await control(Processes.remove, "boss", recursive=True))["removed"] == 5
+        await control(Spawning.spawn, "fits-again")
 
     on_twin(tmp_path, before, bounds=bounds)
     on_twin(tmp_path, after, bounds=bounds)
@@ -148,14 +156,14 @@ def test_agents_that_fill_the_node_leave_room_for_its_operator_also_after_a_rest
 def test_a_peer_is_no_operator(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         control = control_of(twin)
-        services = PeerServices(twin.kernel, control._spawn)
+        spawn = peers_spawn(twin)
         peer = Peer("n2", BOB.origin, "", frozenset({"spawn"}))
         for number in range(2):
-            await services.spawn(peer, {"request": {"name": f"theirs{number}"}})
+            await spawn(peer, {"request": {"name": f"theirs{number}"}})
         with pytest.raises(Busy, match="/user has 2 children; the last 2 of 4 are for its operator"):
-            await services.spawn(peer, {"request": {"name": "theirs2"}})
+            await spawn(peer, {"request": {"name": "theirs2"}})
         for number in range(2):
-            await control.spawn(OP, SpawnRequest(name=f"mine{number}"))
+            await control(Spawning.spawn, f"mine{number}")
 
     on_twin(tmp_path, body, bounds=Bounds(children=4, operator_reserve=2))
 
@@ -164,17 +172,14 @@ def test_what_a_peer_makes_counts_to_that_peer_with_all_below_it_also_after_a_re
     bounds = Bounds(peer_processes=2)
     theirs = f"peer:{BOB.origin}"
 
-    def services_of(twin: Twin) -> PeerServices:
-        return PeerServices(twin.kernel, control_of(twin)._spawn)
-
     peer = Peer("n2", BOB.origin, "", frozenset({"spawn"}), tools=frozenset({"spawn_agent"}))
     other = Peer("n3", ALICE.origin, "", frozenset({"spawn"}))
 
     async def before(twin: Twin) -> None:
-        services = services_of(twin)
+        spawn = peers_spawn(twin)
         await twin.spawn("mine")
         tools = {"tools": ["spawn_agent"]}
-        await services.spawn(peer, {"request": {"name": "theirs", **tools}})
+        await spawn(peer, {"request": {"name": "theirs", **tools}})
         answers = await made(twin, await turn_of(twin, "theirs"), 2)
         assert statuses(answers) == ["ok", "error"]
         assert f"2 processes here count to {theirs}, the limit for one peer" in answers[1]["text"]
@@ -185,15 +190,15 @@ def test_what_a_peer_makes_counts_to_that_peer_with_all_below_it_also_after_a_re
         await twin.ledger.barrier()
 
     async def after(twin: Twin) -> None:
-        services = services_of(twin)
+        spawn = peers_spawn(twin)
         await twin.kernel.processes.when_started("/user/theirs/k0")
         with pytest.raises(Busy, match="the limit for one peer"):
-            await services.spawn(peer, {"request": {"name": "more"}})
-        await services.spawn(other, {"request": {"name": "others"}})
+            await spawn(peer, {"request": {"name": "more"}})
+        await spawn(other, {"request": {"name": "others"}})
         assert twin.kernel.state.maker("/user/theirs/k0") == theirs
-        await control_of(twin).stop(OP, "/user/theirs/k0")
-        await control_of(twin).remove(OP, "/user/theirs/k0", False)
-        await services.spawn(peer, {"request": {"name": "more"}})
+        await control_of(twin)(Processes.stop, "/user/theirs/k0")
+        await control_of(twin)(Processes.remove, "/user/theirs/k0")
+        await spawn(peer, {"request": {"name": "more"}})
 
     on_twin(tmp_path, before, bounds=bounds)
     on_twin(tmp_path, after, bounds=bounds)
@@ -242,15 +247,15 @@ def test_what_changes_something_takes_no_beginning_of_a_name(tmp_path: Path) -> 
     async def body(twin: Twin) -> None:
         control = control_of(twin)
         await twin.spawn("bank")
-        assert (await control.inspect("ban"))["address"] == "/user/bank"
-        assert await control.logs("ban", 5) == [{"address": "/user/bank"}]
+        assert (await control(Processes.inspect, "ban"))["address"] == "/user/bank"
+        assert await control(Processes.logs, "ban", limit=5) == [{"address": "/user/bank"}]
         for call in (
-            control.stop(OP, "ban"),
-            control.start(OP, "ban"),
-            control.kill(OP, "ban", "kill"),
-            control.cancel(OP, "ban"),
-            control.remove(OP, "ban", True),
-            control.send(OP, "ban", "hi", "", None),
+            control(Processes.stop, "ban"),
+            control(Processes.start, "ban"),
+            control(Processes.kill, "ban", signal="kill"),
+            control(Processes.cancel, "ban"),
+            control(Processes.remove, "ban", recursive=True),
+            control(Messages.send, "ban", "hi"),
         ):
             with pytest.raises(KernelError, match="no process named ban"):
                 await call

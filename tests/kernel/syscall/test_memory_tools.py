@@ -16,8 +16,9 @@ from chain.entry.reader import StateRecord, read_records
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
 from kernel.memory.memory import document_text, hits_text
+from kernel.operations.memory import Memory
 from kernel.state.documents import Documents
-from tests.kernel.control.test_control import OP, control_of
+from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
 from tests.patience import HANG_S
@@ -176,7 +177,7 @@ def test_a_resumed_turn_gets_the_search_it_got_before(tmp_path: Path) -> None:
         ada = await at_work(twin, "ada")
         await twin.call_tool(ada, "memory_write", {"text": "green one"})
         before = await twin.call_tool(ada, "memory_search", {"query": "green"}, 1)
-        await control_of(twin).memory.add(OP, "green two", "", "shared")
+        await control_of(twin)(Memory.add, "green two")
         twin.crash(ada)
         again = await twin.delivery()
         await twin.call_tool(again, "memory_write", {"text": "green one"})
@@ -242,18 +243,18 @@ def test_what_is_too_large_or_empty_is_refused_by_name(
 def test_an_owner_and_the_node_have_a_bound(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         control = control_of(twin)
-        first = await control.memory.add(OP, "text 1", "", "shared")
-        second = await control.memory.add(OP, "text 2", "", "shared")
+        first = await control(Memory.add, "text 1")
+        second = await control(Memory.add, "text 2")
         with pytest.raises(Busy, match="3 documents of operator, limit 2; forget some first"):
-            await control.memory.add(OP, "text 3", "", "shared")
-        await control.memory.add(OP, "text 3", "", "own", "/user/ada")
+            await control(Memory.add, "text 3")
+        await control(Memory.add, "text 3", scope="own", owner="/user/ada")
         with pytest.raises(Busy, match="documents of this node, limit 3"):
-            await control.memory.add(OP, "text 4", "", "own", "/user/ada")
-        await control.memory.forget(OP, first["id"])
-        await control.memory.add(OP, "text 4", "", "own", "/user/ada")
-        await control.memory.forget(OP, second["id"])
+            await control(Memory.add, "text 4", scope="own", owner="/user/ada")
+        await control(Memory.forget, first["id"])
+        await control(Memory.add, "text 4", scope="own", owner="/user/ada")
+        await control(Memory.forget, second["id"])
         with pytest.raises(Busy, match="bytes of all documents"):
-            await control.memory.add(OP, "x" * 90, "", "own", "/user/bob")
+            await control(Memory.add, "x" * 90, scope="own", owner="/user/bob")
 
     bounds = replace(Bounds(), documents_per_owner=2, documents=3, documents_bytes=100)
     on_twin(tmp_path, body, bounds=bounds)
@@ -282,9 +283,9 @@ def test_what_agents_remember_leaves_room_for_what_a_person_adds(
         outcome = await twin.call_tool(ada, "memory_write", {"text": "y" * 10}, 18)
         assert outcome["status"] == "error" and said in outcome["text"]
         for text in ("a person's", "and one mor"[:10]):
-            await control_of(twin).memory.add(OP, text, "", "shared")
+            await control_of(twin)(Memory.add, text)
         with pytest.raises(Busy, match="limit"):
-            await control_of(twin).memory.add(OP, "too many..", "", "shared")
+            await control_of(twin)(Memory.add, "too many..")
 
     on_twin(tmp_path, fill, bounds=bounds)
     on_twin(tmp_path, body, bounds=bounds)
@@ -292,8 +293,8 @@ def test_what_agents_remember_leaves_room_for_what_a_person_adds(
 
 def test_a_person_adds_finds_shows_and_forgets(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
-        memory = control_of(twin).memory
-        added = await memory.add(OP, "the ferry leaves at nine", "Ferry", "shared")
+        memory = control_of(twin)
+        added = await memory(Memory.add, "the ferry leaves at nine", title="Ferry")
         ident = added["id"]
         assert added == {
             "id": ident,
@@ -302,31 +303,31 @@ def test_a_person_adds_finds_shows_and_forgets(tmp_path: Path) -> None:
             "scope": "shared",
             "bytes": 24,
         }
-        found = await memory.search("ferry", 5, "hybrid")
+        found = await memory(Memory.search, "ferry", k=5, mode="hybrid")
         assert [hit["id"] for hit in found["results"]] == [ident]
-        assert (await memory.show(ident))["title"] == "Ferry"
-        stats = await memory.stats()
+        assert (await memory(Memory.show, ident))["title"] == "Ferry"
+        stats = await memory(Memory.stats)
         assert (stats["documents"], stats["bytes"], stats["index"]) == (1, 24, {"documents": 1})
         assert stats["owners"] == [{"owner": "operator", "documents": 1, "bytes": 24}]
         ada = await at_work(twin, "ada")
         assert await search(twin, ada, "ferry", 0) == ["the ferry leaves at nine"]
-        assert (await memory.forget(OP, ident))["id"] == ident
+        assert (await memory(Memory.forget, ident))["id"] == ident
         assert await search(twin, ada, "ferry", 1) == []
         with pytest.raises(NotFound, match=ident):
-            await memory.show(ident)
+            await memory(Memory.show, ident)
         with pytest.raises(NotFound, match=ident):
-            await memory.forget(OP, ident)
-        assert await memory.reindex(OP) == {"documents": 0}
+            await memory(Memory.forget, ident)
+        assert await memory(Memory.reindex) == {"documents": 0}
 
     on_twin(tmp_path, body)
 
 
 def test_who_typed_what_is_recorded_and_the_text_is_not_in_the_command(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
-        memory = control_of(twin).memory
-        ident = (await memory.add(OP, "a private word", "", "own", "/user/ada"))["id"]
-        await memory.forget(OP, ident)
-        await memory.reindex(OP)
+        memory = control_of(twin)
+        ident = (await memory(Memory.add, "a private word", scope="own", owner="/user/ada"))["id"]
+        await memory(Memory.forget, ident)
+        await memory(Memory.reindex)
         commands = await twin.entries("operator.command")
         assert [record.body["operation"] for record in commands] == [
             "memory_add",
@@ -344,13 +345,13 @@ def test_who_typed_what_is_recorded_and_the_text_is_not_in_the_command(tmp_path:
 
 def test_a_person_is_refused_in_words_and_nothing_is_recorded(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
-        memory = control_of(twin).memory
+        memory = control_of(twin)
         wrong: tuple[tuple[str, Callable[[], Awaitable[object]]], ...] = (
-            ("262145 bytes, limit 262144", lambda: memory.add(OP, "x" * 262_145, "", "shared")),
-            ("without text", lambda: memory.add(OP, "\n", "", "shared")),
-            ("scope is 'mine'", lambda: memory.add(OP, "x", "", "mine")),
-            ("does not begin with '/'", lambda: memory.add(OP, "x", "", "own", "ada")),
-            ("k is 0", lambda: memory.search("x", 0, "hybrid")),
+            ("262145 bytes, limit 262144", lambda: memory(Memory.add, "x" * 262_145)),
+            ("without text", lambda: memory(Memory.add, "\n")),
+            ("scope is 'mine'", lambda: memory(Memory.add, "x", scope="mine")),
+            ("does not begin with '/'", lambda: memory(Memory.add, "x", scope="own", owner="ada")),
+            ("k is 0", lambda: memory(Memory.search, "x", k=0, mode="hybrid")),
         )
         for words, call in wrong:
             with pytest.raises(Invalid, match=words):
@@ -362,24 +363,24 @@ def test_a_person_is_refused_in_words_and_nothing_is_recorded(tmp_path: Path) ->
 
 def test_without_an_archive_a_person_hears_it_and_still_sees_the_counts(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
-        memory = control_of(twin).memory
-        ident = (await memory.add(OP, "still here", "", "shared"))["id"]
+        memory = control_of(twin)
+        ident = (await memory(Memory.add, "still here"))["id"]
         twin.archive.down = True
         calls: list[Callable[[], Awaitable[Any]]] = [
-            lambda: memory.search("x", 1, "bm25"),
-            lambda: memory.show(ident),
-            lambda: memory.reindex(OP),
+            lambda: memory(Memory.search, "x", k=1, mode="bm25"),
+            lambda: memory(Memory.show, ident),
+            lambda: memory(Memory.reindex),
         ]
         for call in calls:
             with pytest.raises(Unavailable, match="memory cannot be searched now"):
                 await call()
-        stats = await memory.stats()
+        stats = await memory(Memory.stats)
         assert stats["documents"] == 1
         assert "archive is not running" in stats["index"]["fault"]
         twin.archive.down = False
         twin.archive.hold.clear()
         with pytest.raises(TimedOut, match=r"within 0\.05 s"):
-            await memory.search("x", 1, "bm25")
+            await memory(Memory.search, "x", k=1, mode="bm25")
 
     on_twin(tmp_path, body, bounds=QUICK)
 
@@ -396,10 +397,10 @@ def test_every_agent_is_told_what_it_may_recall_unless_its_spawn_says_otherwise(
 
 def test_the_facts_come_back_with_the_journal(tmp_path: Path) -> None:
     async def before(twin: Twin) -> None:
-        memory = control_of(twin).memory
-        ident = (await memory.add(OP, "forgotten", "", "shared"))["id"]
-        await memory.add(OP, "kept", "", "own", "/user/ada")
-        await memory.forget(OP, ident)
+        memory = control_of(twin)
+        ident = (await memory(Memory.add, "forgotten"))["id"]
+        await memory(Memory.add, "kept", scope="own", owner="/user/ada")
+        await memory(Memory.forget, ident)
 
     async def after(twin: Twin) -> None:
         documents = twin.kernel.state.documents

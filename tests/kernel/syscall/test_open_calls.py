@@ -12,7 +12,7 @@ import pytest
 from chain.errors import LedgerUnavailable
 from kernel.abi import Effects
 from kernel.bounds import Bounds
-from kernel.control.erasure_control import check_unused
+from kernel.control.erasure import check_unused
 from kernel.errors import NotFound, Refused
 from kernel.upkeep.erasure import Plan
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable

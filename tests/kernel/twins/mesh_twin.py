@@ -15,7 +15,6 @@ from chain.disk import Disk
 from chain.keys.keys import Keys
 from chain.merkle.head import TreeHead
 from kernel.bounds import Bounds
-from kernel.control.control import Control
 from kernel.peer.mesh_port import NoMesh
 from kernel.peer.remote import Remote
 from mesh.errors import LinkDown, PeersError
@@ -26,6 +25,7 @@ from mesh.identity.peers import DEFAULT_MAY, AllowList, Peer
 from mesh.membership.membership import Member, PeerEvent, advance
 from mesh.mesh import PeerView
 from tests.kernel.control.test_control import control_of
+from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin, kernel_twin
 
 Op = dict[str, Any]
@@ -156,7 +156,7 @@ class NodeTwin:
 
     twin: Twin
     mesh: TwinMesh
-    control: Control
+    control: Doors
     log: list[str] = field(default_factory=list)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,24 @@ from chain.entry.reader import EntryRecord, read_records
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellCrashed
-from kernel.control.control import Control
-from kernel.control.erasure_control import ERASED_REASON, check_unused
+from kernel.control.erasure import ERASED_REASON, check_unused
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused
 from kernel.message.mail import Outgoing
+from kernel.operations.erasure import Erased, Erasure
+from kernel.operations.memory import Memory
+from kernel.operations.messages import Messages
+from kernel.operations.spawning import Spawning, SpawnRequest
 from kernel.state.crossings import decision_record
 from kernel.state.documents import NewDocument, draft_document
 from kernel.state.recorder import replay_into
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state
 from kernel.upkeep.erasure import PROTECTED, Plan, Selection, as_json, plan_erasure, ranges_of
-from tests.kernel.control.test_control import OP, erasures_of, on_control
+from tests.kernel.control.test_control import control_of, erasures_of, on_control
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.journal_entries import JournalEntries
 from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
-from weftos.operations.control import SpawnRequest
 
 SECRET = "the heron nests at noon"
 ORIGIN = "weftos-" + "a" * 26
@@ -69,7 +74,7 @@ def seqs_of(ranges: list[list[int]]) -> set[int]:
 
 
 def test_a_session_goes_with_all_that_its_turns_said_and_caused(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         for name in ("ada", "bob"):
             await twin.spawn(name, tools=TOOLS)
         await talk(twin, "ada", SECRET)
@@ -78,7 +83,7 @@ def test_a_session_goes_with_all_that_its_turns_said_and_caused(tmp_path: Path) 
         assert {"message.accepted", "tool.proposed", "memory.written", "model.asked", "turn.ended"} <= set(
             before.values()
         )
-        answer = await control.erasure.erase(OP, [], None, "ada", "main", "a person asked for it")
+        answer = await control(Erasure.erase, "a person asked for it", target="ada", session="main")
         erased = seqs_of(answer["ranges"])
         rest = saying(twin.directory, SECRET, erased)
         assert set(rest.values()) == {"turn.ended"}  # what bob said of it, in a turn of his own
@@ -100,7 +105,7 @@ def test_a_session_goes_with_all_that_its_turns_said_and_caused(tmp_path: Path) 
             "reason": "a person asked for it",
         }
         assert SECRET.encode() not in encode_state(state)
-        assert (await control.erasure.status())["erasing"] == [answer["seq"]]
+        assert (await control(Erasure.status))["erasing"] == [answer["seq"]]
 
     on_control(tmp_path, body)
 
@@ -108,11 +113,11 @@ def test_a_session_goes_with_all_that_its_turns_said_and_caused(tmp_path: Path) 
 def test_what_is_replayed_with_erased_bodies_missing_is_the_same_state(tmp_path: Path) -> None:
     """Nothing replays an erased entry; were it so, the state would still be readable."""
 
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         for name in ("ada", "bob"):
             await twin.spawn(name, tools=TOOLS)
         await talk(twin, "ada", SECRET)
-        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        await control(Erasure.erase, "why", target="ada", session="main")
 
     on_control(tmp_path, body)
     records = list(read_records(tmp_path / "journal", Disk()))
@@ -132,12 +137,12 @@ def test_what_is_replayed_with_erased_bodies_missing_is_the_same_state(tmp_path:
 
 
 def test_a_single_entry_leaves_the_rest_of_its_turn_and_says_so(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         for name in ("ada", "bob"):
             await twin.spawn(name, tools=TOOLS)
         ident = await talk(twin, "ada", SECRET)
         seq = int(ident[1:])
-        answer = await control.erasure.erase(OP, [seq], None, "", "", "why")
+        answer = await control(Erasure.erase, "why", seqs=[seq])
         assert answer["ranges"] == [[seq, seq]]
         assert answer["sessions"] == [["/user/ada", "main"]]
         rest = saying(twin.directory, SECRET, {seq})
@@ -152,25 +157,25 @@ def test_a_single_entry_leaves_the_rest_of_its_turn_and_says_so(tmp_path: Path) 
 
 
 def test_a_document_goes_with_its_entry(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        added = await control.memory.add(OP, SECRET, "", "shared")
-        answer = await control.erasure.erase(OP, [added["seq"]], None, "", "", "why")
+    async def body(twin: Twin, control: Doors) -> None:
+        added = await control(Memory.add, SECRET)
+        answer = await control(Erasure.erase, "why", seqs=[added["seq"]])
         assert answer["documents"] == [added["id"]] and len(twin.kernel.state.documents) == 0
         [forgotten] = await twin.entries("memory.forgotten")
         assert forgotten.body == {"id": added["id"], "by": "operator:1000"}
-        again = await control.memory.add(OP, SECRET, "", "shared")
-        await control.memory.forget(OP, again["id"])
-        answer = await control.erasure.erase(OP, [again["seq"]], None, "", "", "why")
+        again = await control(Memory.add, SECRET)
+        await control(Memory.forget, again["id"])
+        answer = await control(Erasure.erase, "why", seqs=[again["seq"]])
         assert len(await twin.entries("memory.forgotten")) == 2  # not a third time
 
     on_control(tmp_path, body)
 
 
 def test_a_turn_that_was_given_the_document_is_named_and_its_session_goes(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada", tools=TOOLS)
-        added = await control.memory.add(OP, SECRET, "", "shared")
-        await control.memory.add(OP, "something else", "", "shared")
+        added = await control(Memory.add, SECRET)
+        await control(Memory.add, "something else")
         for session, query in (("one", "heron"), ("two", "something"), ("three", "heron")):
             await twin.send("ada", "recall", session=session)
             at = await twin.delivery()
@@ -182,18 +187,18 @@ def test_a_turn_that_was_given_the_document_is_named_and_its_session_goes(tmp_pa
         plan = await erasures_of(twin).plan(Selection(seqs=(added["seq"],)))
         assert plan.sessions == [("/user/ada", "one"), ("/user/ada", "three")]
         assert set(saying(twin.directory, SECRET, {added["seq"]})) <= {seq for seq, _ in plan.left}
-        await control.erasure.erase(OP, [added["seq"]], None, "", "", "why")
+        await control(Erasure.erase, "why", seqs=[added["seq"]])
         assert set(twin.kernel.state.sessions) == {("/user/ada", "two")}
 
     on_control(tmp_path, body)
 
 
 def test_all_of_a_process_is_its_entries_and_its_turns_whole(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         pid = await twin.spawn("ada", tools=TOOLS)
         await twin.spawn("bob")
         ident = await talk(twin, "ada", SECRET)
-        answer = await control.erasure.erase(OP, [], pid, "", "", "why")
+        answer = await control(Erasure.erase, "why", pid=pid)
         erased = seqs_of(answer["ranges"])
         assert int(ident[1:]) in erased
         kinds = {record.entry.kind for record in await twin.entries() if record.entry.seq in erased}
@@ -204,12 +209,12 @@ def test_all_of_a_process_is_its_entries_and_its_turns_whole(tmp_path: Path) -> 
 
 
 def test_a_dead_letter_goes_with_its_message(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
         mail = await twin.send("ada", SECRET)
         twin.kernel.post.bury(mail.id, "the test said so")
         before = twin.kernel.state.tally.dead
-        answer = await control.erasure.erase(OP, [mail.seq], None, "", "", "why")
+        answer = await control(Erasure.erase, "why", seqs=[mail.seq])
         state = twin.kernel.state
         assert not state.dead and (state.tally.dead, state.tally.dropped) == (before - 1, 1)
         assert answer["left"][-1][1] == "message.dead"
@@ -219,29 +224,29 @@ def test_a_dead_letter_goes_with_its_message(tmp_path: Path) -> None:
 
 
 def test_what_is_in_use_is_not_erased_and_the_answer_names_the_process(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         pid = await twin.spawn("ada", tools=TOOLS)
         first = await twin.send("ada", SECRET)
         at = await twin.delivery()
         waiting = await twin.send("ada", "the next one")
         with pytest.raises(Refused, match=rf"turn t{first.seq} of /user/ada \(PID {pid}\) is open"):
-            await control.erasure.erase(OP, [first.seq], None, "", "", "why")
+            await control(Erasure.erase, "why", seqs=[first.seq])
         with pytest.raises(
             Refused, match=rf"message {waiting.id} is still in the mailbox of /user/ada \(PID {pid}\)"
         ):
             check_unused(Plan(messages=[waiting.id]), twin.kernel.state)
         with pytest.raises(Refused, match="is open"):
-            await control.erasure.erase(OP, [], None, "ada", "main", "why")
+            await control(Erasure.erase, "why", target="ada", session="main")
         await answer(twin, at, "done")
         await answer(twin, await twin.delivery(), "done")
         assert not await twin.entries("erase")
-        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        await control(Erasure.erase, "why", target="ada", session="main")
 
     on_control(tmp_path, body)
 
 
 def test_an_asker_that_still_has_the_answer_is_waited_for(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         for name in ("ada", "bob"):
             await twin.spawn(name, tools=TOOLS)
         await twin.send("ada", "ask bob")
@@ -252,9 +257,9 @@ def test_an_asker_that_still_has_the_answer_is_waited_for(tmp_path: Path) -> Non
         assert (await twin.result())["status"] == "ok"
         message = int(asked.message["id"][1:])
         with pytest.raises(Refused, match=f"turn {asker.turn} of /user/ada"):
-            await control.erasure.erase(OP, [message], None, "", "", "why")
+            await control(Erasure.erase, "why", seqs=[message])
         await answer(twin, asker, "thanks")
-        found = await control.erasure.erase(OP, [message], None, "", "", "why")
+        found = await control(Erasure.erase, "why", seqs=[message])
         assert ["/user/ada", "main"] in found["sessions"]
         assert {kind for _, kind in found["left"]} >= {"tool.outcome", "tool.proposed", "turn.ended"}
 
@@ -262,7 +267,7 @@ def test_an_asker_that_still_has_the_answer_is_waited_for(tmp_path: Path) -> Non
 
 
 def test_a_session_read_while_the_plan_is_made_makes_another_plan(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin) -> None:
         await twin.spawn("ada", tools=TOOLS)
         mail = await twin.send("ada", SECRET)
         await answer(twin, await twin.delivery(), "done")
@@ -279,8 +284,8 @@ def test_a_session_read_while_the_plan_is_made_makes_another_plan(tmp_path: Path
                 await answer(twin, await twin.delivery(), SECRET)
             return plans[-1]
 
-        control.erasure._erasures = type(made)(plan, made.begun, made.progress)
-        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        control = control_of(twin, erasures=replace(made, plan=plan))
+        await control(Erasure.erase, "why", target="ada", session="main")
         assert len(plans) == 2 and plans[1].entries > plans[0].entries
         assert plans[0].ranges[0][0] == mail.seq
 
@@ -289,15 +294,15 @@ def test_a_session_read_while_the_plan_is_made_makes_another_plan(tmp_path: Path
             await answer(twin, await twin.delivery(), SECRET)
             return await made.plan(selection)
 
-        control.erasure._erasures = type(made)(busy, made.begun, made.progress)
+        control = control_of(twin, erasures=replace(made, plan=busy))
         with pytest.raises(Busy, match="in use all the time"):
-            await control.erasure.erase(OP, [], None, "ada", "main", "why")
+            await control(Erasure.erase, "why", target="ada", session="main")
 
-    on_control(tmp_path, body)
+    on_twin(tmp_path, body)
 
 
 def test_some_entries_are_never_erased_and_the_refusal_names_them(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
         [spawned] = [
             record
@@ -306,12 +311,12 @@ def test_some_entries_are_never_erased_and_the_refusal_names_them(tmp_path: Path
         ]
         words = f"entry {spawned.entry.seq} is process.spawned: it says who made which process"
         with pytest.raises(Refused, match=words):
-            await control.erasure.erase(OP, [spawned.entry.seq], None, "", "", "why")
+            await control(Erasure.erase, "why", seqs=[spawned.entry.seq])
         mail = await twin.send("ada", "x")
         await answer(twin, await twin.delivery(), "done")
-        answered = await control.erasure.erase(OP, [mail.seq], None, "", "", "why")
+        answered = await control(Erasure.erase, "why", seqs=[mail.seq])
         with pytest.raises(Refused, match=f"entry {answered['seq']} is erase"):
-            await control.erasure.erase(OP, [answered["seq"]], None, "", "", "why")
+            await control(Erasure.erase, "why", seqs=[answered["seq"]])
 
     on_control(tmp_path, body)
 
@@ -336,17 +341,18 @@ WRONG: list[tuple[Any, type[KernelError], str]] = [
 def test_what_makes_no_sense_is_refused(
     tmp_path: Path, arguments: Any, kind: type[KernelError], words: str
 ) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
+        seqs, pid, target, session, reason = arguments
         with pytest.raises(kind, match=words):
-            await control.erasure.erase(OP, *arguments)
+            await control(Erasure.erase, reason, seqs=seqs, pid=pid, target=target, session=session)
         assert not await twin.entries("erase") and not twin.kernel.state.erasing
 
     on_control(tmp_path, body)
 
 
 def test_a_plan_and_a_selection_survive_the_way_to_another_process(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada", tools=TOOLS)
         await twin.spawn("bob")
         await talk(twin, "ada", SECRET)
@@ -368,7 +374,7 @@ def test_ranges() -> None:
 def test_a_message_of_a_peer_is_erased_whatever_its_id(tmp_path: Path, ident: str) -> None:
     """Ledgers hold such ids: they were taken once."""
 
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
         sender = f"/user/eve@{ORIGIN}"
         out = Outgoing(
@@ -383,7 +389,7 @@ def test_a_message_of_a_peer_is_erased_whatever_its_id(tmp_path: Path, ident: st
         )
         twin.kernel.router.accept(out)
         await answer(twin, await twin.delivery(), f"said {SECRET}")
-        erased = await control.erasure.erase(OP, [], None, "ada", f"s@{ORIGIN}", "why")
+        erased = await control(Erasure.erase, "why", target="ada", session=f"s@{ORIGIN}")
         rest = saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
         assert not rest
         assert SECRET.encode() not in encode_state(twin.kernel.state)
@@ -391,7 +397,7 @@ def test_a_message_of_a_peer_is_erased_whatever_its_id(tmp_path: Path, ident: st
     on_control(tmp_path, body)
 
 
-def unsaid(twin: Twin, answer: dict[str, Any]) -> dict[int, str]:
+def unsaid(twin: Twin, answer: Erased) -> dict[int, str]:
     """Entries that still say it, and are neither erased nor listed."""
     listed = {seq for seq, _ in answer["left"]}
     return {
@@ -402,7 +408,7 @@ def unsaid(twin: Twin, answer: dict[str, Any]) -> dict[int, str]:
 
 
 def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
         await twin.send("ada", SECRET)
         at = await twin.delivery()
@@ -411,7 +417,7 @@ def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Pa
         await twin.ledger.barrier()
         assert "process.exited" in saying(twin.directory, SECRET).values()
         assert SECRET in twin.kernel.state.slots["/user/ada"].last_exit
-        erased = await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        erased = await control(Erasure.erase, "why", target="ada", session="main")
         assert not saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
         assert SECRET.encode() not in encode_state(twin.kernel.state)
         assert not any(SECRET in str(fields) for _, fields in twin.log)
@@ -420,7 +426,7 @@ def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Pa
 
 
 def test_the_prompt_of_a_child_is_listed_with_what_its_turns_say(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada", tools=("spawn_agent",))
         await twin.send("ada", "start one")
         at = await twin.delivery()
@@ -432,8 +438,8 @@ def test_the_prompt_of_a_child_is_listed_with_what_its_turns_say(tmp_path: Path)
         twin.ask_model(kid, [{"role": "system", "content": SECRET}, {"role": "user", "content": "hello"}])
         await twin.result()
         await answer(twin, kid, f"I am told: {SECRET}")
-        erased = await control.erasure.erase(OP, [], None, "ada", "main", "why")
-        assert "process.spawned" in dict(map(reversed, erased["left"]))
+        erased = await control(Erasure.erase, "why", target="ada", session="main")
+        assert "process.spawned" in {kind for _, kind in erased["left"]}
         assert {"model.asked", "turn.ended"} <= {kind for _, kind in erased["left"]}
         assert ["/user/ada/kid", "other"] in erased["sessions"]
         assert not unsaid(twin, erased)
@@ -442,16 +448,16 @@ def test_the_prompt_of_a_child_is_listed_with_what_its_turns_say(tmp_path: Path)
 
 
 def test_a_persons_prompt_and_title_stand_in_no_command_and_the_prompt_is_listed(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         request = SpawnRequest(name="ada", system_prompt=SECRET)
-        pid = (await control.spawn(OP, request))["pid"]
-        await control.memory.add(OP, "a text", SECRET, "shared")
+        pid = (await control.ask(Spawning.spawn, request))["pid"]
+        await control(Memory.add, "a text", title=SECRET)
         await twin.ledger.barrier()
         assert set(saying(twin.directory, SECRET).values()) == {"process.spawned", "memory.written"}
-        erased = await control.erasure.erase(OP, [], pid, "", "", "why")
+        erased = await control(Erasure.erase, "why", pid=pid)
         assert [kind for _, kind in erased["left"]] == ["process.spawned"]
         document = (await twin.entries("memory.written"))[0].entry.seq
-        erased = await control.erasure.erase(OP, [document], None, "", "", "why")
+        erased = await control(Erasure.erase, "why", seqs=[document])
         assert erased["left"] == []
         assert set(saying(twin.directory, SECRET, seqs_of(erased["ranges"])).values()) == {"process.spawned"}
 
@@ -459,14 +465,14 @@ def test_a_persons_prompt_and_title_stand_in_no_command_and_the_prompt_is_listed
 
 
 def test_commands_of_older_nodes_that_hold_a_prompt_or_a_title_are_listed(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         add = {"uid": 1, "os_pid": 1, "operation": "memory_add", "arguments": json.dumps({"title": SECRET})}
         command = twin.kernel.recorder.commit([Draft("operator.command", add)]).entries[0].entry.seq
         new = NewDocument("operator", "shared", SECRET, "a text", 1, b"", command)
         seq = twin.ledger.next_seq
         _, records = draft_document(new, twin.kernel.state.documents, Bounds(), seq)
         twin.kernel.recorder.commit(records)
-        erased = await control.erasure.erase(OP, [seq], None, "", "", "why")
+        erased = await control(Erasure.erase, "why", seqs=[seq])
         assert erased["left"] == [[command, "operator.command"]]
         assert not unsaid(twin, erased)
 
@@ -474,23 +480,23 @@ def test_commands_of_older_nodes_that_hold_a_prompt_or_a_title_are_listed(tmp_pa
 
 
 def test_the_turn_that_gave_a_text_is_named_when_only_its_receiver_is_erased(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         for name in ("ada", "bob"):
             await twin.spawn(name, tools=TOOLS)
         await talk(twin, "ada", SECRET)
-        erased = await control.erasure.erase(OP, [], None, "bob", "/user/ada", "why")
+        erased = await control(Erasure.erase, "why", target="bob", session="/user/ada")
         assert ["/user/ada", "main"] in erased["sessions"]
         assert "tool.proposed" in {kind for _, kind in erased["left"]}
         assert not unsaid(twin, erased)
         document = (await twin.entries("memory.written"))[0].entry.seq
-        erased = await control.erasure.erase(OP, [document], None, "", "", "why")
+        erased = await control(Erasure.erase, "why", seqs=[document])
         assert "tool.proposed" in {kind for _, kind in erased["left"]}
 
     on_control(tmp_path, body)
 
 
 def test_how_another_process_ended_is_not_forgotten(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         for name in ("ada", "bob"):
             await twin.spawn(name)
             await twin.send(name, "hello")
@@ -498,7 +504,7 @@ def test_how_another_process_ended_is_not_forgotten(tmp_path: Path) -> None:
             twin.say(CellCrashed(at.pid, at.turn, f"ValueError: of {name}"))
             await answer(twin, await twin.delivery(), "done")
         await twin.ledger.barrier()
-        await control.erasure.erase(OP, [], None, "ada", "main", "why")
+        await control(Erasure.erase, "why", target="ada", session="main")
         slots = twin.kernel.state.slots
         assert slots["/user/ada"].last_exit == ""
         assert slots["/user/bob"].last_exit.endswith("ValueError: of bob")
@@ -509,13 +515,13 @@ def test_how_another_process_ended_is_not_forgotten(tmp_path: Path) -> None:
 def test_a_refusal_of_a_peers_message_goes_from_what_is_kept_for_it(tmp_path: Path) -> None:
     """The decision is kept until the peer has settled it, which may be never; the reason says what the peer wrote."""
 
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         why = f"no process named {SECRET}"
         refused = {"to": "", "sender": f"@{ORIGIN}", "why": why}
         recorder = twin.kernel.recorder
         kept = [decision_record(ORIGIN, 1, "m1", why), decision_record(ORIGIN, 2, "m2", "another reason")]
         seq = recorder.commit([Draft("message.refused", refused), *kept]).entries[0].entry.seq
-        await control.erasure.erase(OP, [seq], None, "", "", "why")
+        await control(Erasure.erase, "why", seqs=[seq])
         assert SECRET.encode() not in encode_state(twin.kernel.state)
         assert twin.kernel.state.crossings.inbox[ORIGIN] == {
             1: ("m1", ERASED_REASON),
@@ -526,11 +532,11 @@ def test_a_refusal_of_a_peers_message_goes_from_what_is_kept_for_it(tmp_path: Pa
 
 
 def test_what_a_session_was_called_is_listed_and_not_said_again(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
-        await control.send(OP, "ada", "hello", SECRET, None)
+        await control(Messages.send, "ada", "hello", session=SECRET)
         await answer(twin, await twin.delivery(), "done")
-        erased = await control.erasure.erase(OP, [], None, "ada", SECRET, "why")
+        erased = await control(Erasure.erase, "why", target="ada", session=SECRET)
         assert not unsaid(twin, erased)
         assert [kind for _, kind in erased["left"]] == ["operator.command"]
 

@@ -17,12 +17,13 @@ import pytest
 
 from kernel.errors import Invalid, KernelError, MailboxFull, NotFound, TimedOut, Unavailable
 from kernel.helper.os_session import directory_mark
+from kernel.operations.spawning import SpawnRequest
 from tests.patience import HANG_S
 from tests.weftos.twins.control_twin import BOOTED, Twin, served
 from weftos import Client, WeftosError
 from weftos.api.api import MAX_BODY_BYTES
 from weftos.api.listener import Listener
-from weftos.operations.control import SpawnRequest
+from weftos.api.openapi import document
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def test_spawn_carries_every_field_and_the_operator(node: Client, twin: Twin) ->
 
 
 def test_a_supervisor_has_an_intensity(node: Client, twin: Twin) -> None:
-    node.spawn_supervisor("team", intensity=(3, 10))
+    node.spawn("team", supervisor=True, intensity=(3, 10))
     assert twin.calls[-1][2] == SpawnRequest(name="team", supervisor=True, intensity=(3, 10))
 
 
@@ -119,7 +120,7 @@ def test_targets_texts_and_ids_arrive_as_they_were_given(node: Client, twin: Twi
     hostile = "line\n\x1b[31m‮ [link=x]é"
     node.send("/user/a b?&/ü", hostile, session="s")
     assert twin.calls[-1][2:] == ("/user/a b?&/ü", hostile, "s", None)
-    assert node.inspect("/user/a b?&/ü") == {"pid": 5}
+    assert node.inspect("/user/a b?&/ü")["pid"] == 5
     node.deadletter("../d/1?x")
     assert twin.calls[-1] == ("deadletter", "../d/1?x")
     node.replay("d/1")
@@ -134,7 +135,7 @@ def test_process_commands_reach_the_kernel(node: Client, twin: Twin) -> None:
     node.remove("42")
     node.remove("/user/x", recursive=True)
     node.start("/user/x")
-    node.resolve("q", "done")
+    node.doubts.resolve("q", "done")
     node.logs(42, limit=3)
     node.log(pid=42, kind="tool.intent", limit=5)
     assert [(call[0], *call[2:]) if isinstance(call[1], dict) else call for call in twin.calls] == [
@@ -278,6 +279,32 @@ def test_other_wrong_requests_say_what_is_wrong(data: Path, twin: Twin) -> None:
         unknown = http.get("/v1/nothing")
         assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_found")
     assert twin.calls == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "the body: missing, and it is needed"),
+        (b"null", "the body: missing, and it is needed"),
+        (b"{", "the body is not JSON: Expecting property name"),
+        (b"[]", "the body: Input should be a valid dictionary"),
+        (b'{"target":"\xff"}', "the body cannot be read: it is not UTF-8 text (byte 11)"),
+        (b"[" * 100_000, "the body cannot be read: it is nested too deeply"),
+        (b'{"wait_s":' + b"9" * 5_000 + b"}", "the body cannot be read: a number in it has too many digits"),
+    ],
+    ids=["none", "null", "cut", "list", "latin-1", "deep", "long number"],
+)
+def test_a_body_that_cannot_be_read_is_told_why(data: Path, twin: Twin, body: bytes, words: str) -> None:
+    with raw(data) as http:
+        answer = http.post("/v1/send", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid")
+    assert words in answer.json()["error"]["message"]
+    assert twin.calls == []
+
+
+def test_the_node_serves_the_document_of_its_operations(data: Path) -> None:
+    with raw(data) as http:
+        assert http.get("/openapi.json").json() == json.loads(json.dumps(document()))
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -50,12 +50,12 @@ def shell(
 
 def test_every_operation_arrives_as_it_was_asked(node: Client, twin: Twin) -> None:
     op = {"uid": os.getuid(), "os_pid": os.getpid()}
-    assert node.memory_add("a text", title="T", scope="own", owner="/user/ada")["id"] == "d8"
-    assert node.memory_search("ferry?", k=3, mode="bm25")["results"][0]["id"] == "d7"
-    assert node.memory_show("d7")["text"] == "the ferry leaves\nat nine"
-    assert node.memory_forget("d7")["id"] == "d7"
-    assert node.memory_stats()["documents"] == 1
-    assert node.memory_reindex() == {"documents": 1}
+    assert node.memory.add("a text", title="T", scope="own", owner="/user/ada")["id"] == "d8"
+    assert node.memory.search("ferry?", k=3, mode="bm25")["results"][0]["id"] == "d7"
+    assert node.memory.show("d7")["text"] == "the ferry leaves\nat nine"
+    assert node.memory.forget("d7")["id"] == "d7"
+    assert node.memory.stats()["documents"] == 1
+    assert node.memory.reindex() == {"documents": 1}
     assert twin.calls == [
         ("memory_add", op, "a text", "T", "own", "/user/ada"),
         ("memory_search", "ferry?", 3, "bm25"),
@@ -66,18 +66,18 @@ def test_every_operation_arrives_as_it_was_asked(node: Client, twin: Twin) -> No
 
 def test_refusals_come_with_their_code(node: Client, twin: Twin) -> None:
     with pytest.raises(WeftosError, match="no document 'd9'") as missing:
-        node.memory_show("d9")
+        node.memory.show("d9")
     assert missing.value.code == "not_found"
     for failure, code in ((Busy("memory is full"), "busy"), (TimedOut("no answer"), "timeout")):
         twin.failure = failure
         with pytest.raises(WeftosError) as refused:
-            node.memory_search("x")
+            node.memory.search("x")
         assert refused.value.code == code
 
 
 def test_a_document_of_fifty_megabytes_is_refused_before_anything_reads_it(node: Client, twin: Twin) -> None:
     with pytest.raises(WeftosError, match="longer than 1048576 bytes") as refused:
-        node.memory_add("x" * 50 * 2**20)
+        node.memory.add("x" * 50 * 2**20)
     assert refused.value.code == "too_large"
     assert twin.calls == []
 

@@ -82,7 +82,7 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("events") == [BOOTED]
     assert shell.json("deadletters", "list") == [{"id": "d/1", "why": "expired"}]
     assert shell.json("deadletters", "show", "d/1") == {"id": "d/1"}
-    assert shell.json("deadletters", "replay", "d/1")["as"] == "m9"
+    assert shell.json("deadletters", "replay", "d/1")["message"] == "m9"
     assert shell.json("doubts", "list") == []
     assert shell.json("doubts", "resolve", "t1:0.0", "--done")["resolution"] == "done"
     assert [row["id"] for row in shell.json("divergences", "list")] == ["t3"]

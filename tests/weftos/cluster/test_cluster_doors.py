@@ -47,16 +47,16 @@ def shell(
 
 def test_every_operation_arrives_as_it_was_asked(node: Client, twin: Twin) -> None:
     op = {"uid": os.getuid(), "os_pid": os.getpid()}
-    assert node.node_id()["origin"] == ORIGIN
-    assert [row["state"] for row in node.nodes()] == ["up", "lost"]
-    assert [row["stale"] for row in node.cluster_ps()] == [False, True]
-    assert node.monitor("bob@n2", wait_s=5.0)["reason"] == "noconnection"
-    assert node.peer_add("n2", OTHER, address="tcp://h:1", may=["send"])["may"] == ["send"]
-    assert node.peer_remove("n2")["origin"] == OTHER
-    assert node.peers()[0]["name"] == "n2"
-    assert node.token_create(lifetime_s=60)["token"] == SECRET
-    assert node.tokens()[0]["status"] == "used"
-    assert node.token_revoke("0123456789abcdef")["status"] == "revoked"
+    assert node.cluster.identity()["origin"] == ORIGIN
+    assert [row["state"] for row in node.cluster.nodes()] == ["up", "lost"]
+    assert [row["stale"] for row in node.cluster.ps()] == [False, True]
+    assert node.cluster.monitor("bob@n2", wait_s=5.0)["reason"] == "noconnection"
+    assert node.peers.add("n2", OTHER, address="tcp://h:1", may=["send"])["may"] == ["send"]
+    assert node.peers.remove("n2")["origin"] == OTHER
+    assert node.peers.list()[0]["name"] == "n2"
+    assert node.tokens.create(lifetime_s=60)["token"] == SECRET
+    assert node.tokens.list()[0]["status"] == "used"
+    assert node.tokens.revoke("0123456789abcdef")["status"] == "revoked"
     assert twin.calls == [
         ("monitor", "bob@n2", 5.0),
         ("peer_add", op, "n2", OTHER, "tcp://h:1", ["send"], None),
@@ -68,16 +68,16 @@ def test_every_operation_arrives_as_it_was_asked(node: Client, twin: Twin) -> No
 
 def test_a_spawn_says_on_which_node(node: Client, twin: Twin) -> None:
     node.spawn("minion", on="n2")
-    node.spawn_supervisor("team", on="n2")
+    node.spawn("team", supervisor=True, on="n2")
     assert [call[2].on for call in twin.calls if call[0] == "spawn"] == ["n2", "n2"]
 
 
 def test_refusals_keep_their_words(node: Client) -> None:
     with pytest.raises(WeftosError, match="no peer 'n9'") as error:
-        node.peer_remove("n9")
+        node.peers.remove("n9")
     assert error.value.code == "not_found"
     with pytest.raises(WeftosError, match="lifetime_s"):
-        node.token_create(lifetime_s=0)
+        node.tokens.create(lifetime_s=0)
 
 
 def test_nodes_and_processes_are_shown_with_what_is_lost(shell: Shell) -> None:

@@ -45,7 +45,14 @@ class TwinCluster:
         self._note("monitor", target, wait_s)
         return {"target": target, "reason": "noconnection"}
 
-    async def peer_add(self, op: Any, name: str, origin: str, address: str, may: Any, tools: Any) -> Any:
+
+class TwinPeers:
+    """The allow list: one peer, which has shown two heads."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    async def add(self, op: Any, name: str, origin: str, address: str, may: Any, tools: Any) -> Any:
         self._note("peer_add", op, name, origin, address, may, tools)
         return {
             "name": name,
@@ -55,13 +62,13 @@ class TwinCluster:
             "tools": tools,
         }
 
-    async def peer_remove(self, op: Any, name: str) -> Any:
+    async def remove(self, op: Any, name: str) -> Any:
         self._note("peer_remove", op, name)
         if name != "n2":
             raise NotFound(f"no peer {name!r}; weftos peer list shows them")
         return {"name": name, "origin": OTHER, "address": "", "may": ["send"]}
 
-    async def peers(self) -> Any:
+    async def list(self) -> Any:
         return [{"name": "n2", "origin": OTHER, "address": "", "may": ["send"], "tools": None}]
 
     async def heads(self) -> Any:
@@ -76,19 +83,26 @@ class TwinCluster:
         row = {"name": "n2", "origin": OTHER, "size": 7, "root": "aa", "conflict": other}
         return [row, {**row, "name": "n3", "conflict": None}]
 
-    async def head_decide(self, op: Any, name: str, counts: str, reason: str) -> Any:
+    async def decide(self, op: Any, name: str, counts: str, reason: str) -> Any:
         self._note("head_decide", op, name, counts, reason)
         return {"name": name, "counts": counts, "size": 9, "root": "bb", "reason": reason}
 
-    async def token_create(self, op: Any, lifetime_s: int) -> Any:
+
+class TwinTokens:
+    """Join tokens: one is used."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    async def create(self, op: Any, lifetime_s: int) -> Any:
         self._note("token_create", op, lifetime_s)
         return {"id": "0123456789abcdef", "token": SECRET, "lifetime_s": lifetime_s}
 
-    async def tokens(self) -> Any:
+    async def list(self) -> Any:
         row = {"id": "0123456789abcdef", "status": "used", "created_us": 1, "expires_us": 2, "used_by": OTHER}
         return [row]
 
-    async def token_revoke(self, op: Any, ident: str) -> Any:
+    async def revoke(self, op: Any, ident: str) -> Any:
         self._note("token_revoke", op, ident)
         if ident != "0123456789abcdef":
             raise Refused("no such token")

@@ -8,16 +8,18 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kernel.errors import Conflict, NotFound, TimedOut, Unavailable
 from kernel.helper.os_session import directory_mark
+from kernel.operations.operation import Answer, Operator, P, Request, Row
+from kernel.operations.spawning import SpawnRequest
 from tests.patience import HANG_S
-from tests.weftos.twins.cluster_twin import TwinCluster
+from tests.weftos.twins.cluster_twin import TwinCluster, TwinPeers, TwinTokens
 from weftos.api.connections import ConnectionLimits
 from weftos.api.listener import Listener
-from weftos.operations.control import SpawnRequest
 
 BOOTED = {"seq": 0, "time_us": 1, "pid": 0, "kind": "node.booted", "subject": "", "cause": -1}
 
@@ -99,7 +101,7 @@ class TwinErasure:
         self.looks = 2
 
     async def erase(
-        self, op: Any, seqs: list[int], pid: int | None, target: str, session: str, reason: str
+        self, op: Any, reason: str, seqs: list[int], pid: int | None, target: str, session: str
     ) -> Any:
         self._note("erase", op, seqs, pid, target, session, reason)
         return {
@@ -113,6 +115,20 @@ class TwinErasure:
         self.looks -= 1
         fault = "archive: not running" if self.looks else ""
         return {"erasing": [9] if self.looks >= 0 else [], "step": "archive", "fault": fault}
+
+
+class TwinDoubts:
+    """The part of control about calls in doubt: there are none."""
+
+    def __init__(self, note: Any) -> None:
+        self._note = note
+
+    async def list(self) -> Any:
+        return []
+
+    async def resolve(self, op: Any, id: str, resolution: str) -> Any:
+        self._note("resolve", op, id, resolution)
+        return {"id": id, "resolution": resolution}
 
 
 class TwinDivergences:
@@ -163,7 +179,10 @@ class TwinKeys:
 
 
 class Twin:
-    """Control, in memory. ``calls`` holds what was asked, with the operator where the operation has one."""
+    """Control, in memory. ``calls`` holds what was asked, with the operator where the operation is recorded.
+
+    A row ``noun.verb`` is answered by the method ``verb`` of ``noun``, or of the twin itself.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -176,9 +195,26 @@ class Twin:
         self.memory = TwinMemory(self._note)
         self.erasure = TwinErasure(self._note)
         self.keys = TwinKeys(self._note)
+        self.doubts = TwinDoubts(self._note)
         self.divergences = TwinDivergences(self._note)
         self.archive = TwinArchive(self._note)
         self.cluster = TwinCluster(self._note)
+        self.peers = TwinPeers(self._note)
+        self.tokens = TwinTokens(self._note)
+
+    async def ask(self, op: Operator, row: Row[P, Request, Answer], request: Request) -> Answer:
+        return cast(Answer, await self._call(op, row, request))
+
+    def stream(self, op: Operator, row: Row[P, Request, Answer], request: Request) -> AsyncIterator[Answer]:
+        return cast(AsyncIterator[Answer], self._call(op, row, request))
+
+    def _call(self, op: Operator, row: Row[..., Any, Any], request: object) -> Any:
+        noun, _, verb = row.name.partition(".")
+        answer = getattr(getattr(self, noun, self), verb)
+        whose = [op] if row.recorded else []
+        if isinstance(request, SpawnRequest):
+            return answer(op, request)
+        return answer(*whose, *(getattr(request, field.name) for field in fields(cast(Any, request))))
 
     def _note(self, *call: Any) -> None:
         self.calls.append(call)
@@ -262,14 +298,7 @@ class Twin:
 
     async def replay(self, op: Any, id: str) -> Any:
         self._note("replay", op, id)
-        return {"id": id, "as": "m9"}
-
-    async def doubts(self) -> Any:
-        return []
-
-    async def resolve(self, op: Any, id: str, resolution: str) -> Any:
-        self._note("resolve", op, id, resolution)
-        return {"id": id, "resolution": resolution}
+        return {"message": "m9", "address": "/user/ada", "seq": 9}
 
     async def log(self, pid: int | None, kind: str | None, limit: int) -> Any:
         self._note("log", pid, kind, limit)
@@ -290,9 +319,10 @@ class Twin:
     async def config(self) -> Any:
         return {"values": [{"key": "node.name", "value": "twin", "origin": "--name"}]}
 
-    async def shutdown(self, op: Any) -> None:
+    async def shutdown(self, op: Any) -> Any:
         self._note("shutdown", op)
         self.stopping.set()
+        return {"stopping": True}
 
 
 @contextmanager

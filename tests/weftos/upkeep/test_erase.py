@@ -75,7 +75,7 @@ def test_a_refusal_comes_with_the_node_s_words(shell: Shell, service: tuple[Twin
     status, out, err = shell.run("chain", "erase", "7", "--reason", "r")
     assert (status, out) == (1, "") and "turn t7 of /user/ada (PID 5) is open" in err
     with Client(service[1]) as node, pytest.raises(WeftosError) as refused:
-        node.erase("r", seqs=[7])
+        node.erasure.erase("r", seqs=[7])
     assert refused.value.code == "refused"
 
 
@@ -84,9 +84,9 @@ def test_a_field_that_makes_no_sense_is_refused_at_the_door(service: tuple[Twin,
     with Client(service[1]) as node:
         for wrong in ({"seqs": ["x"]}, {"pid": -1}):
             with pytest.raises(WeftosError) as refused:
-                node.erase("r", **wrong)
+                node.erasure.erase("r", **wrong)
             assert refused.value.code == "invalid"
         with pytest.raises(WeftosError) as refused:
-            node.erase("", seqs=[7])
+            node.erasure.erase("", seqs=[7])
         assert refused.value.code == "invalid"
     assert asked(service) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ from chain.disk import Disk
 from chain.errors import LedgerUnavailable
 from chain.keys.keys import Keys, load_keys
 from chain.notes.note import parse
-from kernel.control.control import Control
 from kernel.errors import Invalid, Unavailable
-from tests.kernel.control.test_control import OP, control_of
+from kernel.operations.keys import Keys as KeyOperations
+from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.kernel_twin import Twin, kernel_twin
 from tests.patience import HANG_S
 from weftos.upkeep.key_rotation import KeyRotation
@@ -120,18 +120,16 @@ def test_a_change_that_the_disk_refused_is_finished_when_it_takes_it(tmp_path: P
     asyncio.run(run())
 
 
-def on_control(tmp_path: Path, body: Callable[[Twin, Control], Awaitable[None]]) -> None:
+def on_control(tmp_path: Path, body: Callable[[Twin, Doors], Awaitable[None]]) -> None:
     async def run(twin: Twin) -> None:
-        control = control_of(twin)
-        facts = replace(control._facts, rotate=Told(twin).rotation().rotate)
-        await body(twin, Control(twin.kernel, facts))
+        await body(twin, control_of(twin, rotate=Told(twin).rotation().rotate))
 
     on_twin(tmp_path, run)
 
 
 def test_who_asked_for_it_is_recorded_first(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
-        answer = await control.keys.rotate(OP, " yearly ")
+    async def body(twin: Twin, control: Doors) -> None:
+        answer = await control(KeyOperations.rotate, " yearly ")
         (command,) = await twin.entries("operator.command")
         assert command.body["operation"] == "rotate" and json.loads(command.body["arguments"]) == {
             "reason": "yearly"
@@ -143,21 +141,21 @@ def test_who_asked_for_it_is_recorded_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 201, "two\nlines"])
 def test_a_reason_that_is_none_changes_nothing(tmp_path: Path, reason: str) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         old = twin.ledger.keys
         with pytest.raises(Invalid, match="one line of 1 to 200 characters"):
-            await control.keys.rotate(OP, reason)
+            await control(KeyOperations.rotate, reason)
         assert twin.ledger.keys is old and await twin.entries("operator.command") == []
 
     on_control(tmp_path, body)
 
 
 def test_keys_that_cannot_be_written_are_not_changed(tmp_path: Path) -> None:
-    async def body(twin: Twin, control: Control) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
         (tmp_path / "keys.next").write_text("in the way")
         old = twin.ledger.keys
         with pytest.raises(Unavailable, match=r"keys.next exists"):
-            await control.keys.rotate(OP, "yearly")
+            await control(KeyOperations.rotate, "yearly")
         assert twin.ledger.keys is old
 
     on_control(tmp_path, body)

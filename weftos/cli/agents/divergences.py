@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from kernel.operations.decisions import Decision
 from weftos.cli.terminal.options import AsJson, Data, chosen, client, group, listed
 from weftos.cli.terminal.output import Output, moment
 from weftos.errors import WeftosError
-from weftos.operations.control import Decision, Json
+from weftos.json_object import Fields
 
 divergences = group("Resumed turns that asked something else than before, and are parked.")
 
@@ -21,7 +22,7 @@ def list_divergences(data: Data = None, as_json: AsJson = False) -> None:
     """List turns that are parked until somebody decides."""
     out = Output(as_json)
     with client(data) as node:
-        rows = node.divergences()
+        rows = node.divergences.list()
     listed(
         out,
         rows,
@@ -41,7 +42,7 @@ def show_divergence(turn: TurnId, data: Data = None, as_json: AsJson = False) ->
     """Show both calls whole: what is recorded, and what was asked instead."""
     out = Output(as_json)
     with client(data) as node:
-        row = next((row for row in node.divergences() if row["id"] == turn), None)
+        row = next((row for row in node.divergences.list() if row["id"] == turn), None)
     if row is None:
         raise WeftosError(f"no turn {turn} is parked; weftos divergences list shows them", "not_found")
     out.document(row)
@@ -73,15 +74,15 @@ def decide_divergence(
     word = chosen(choices)
     out = Output(as_json)
     with client(data) as node:
-        answer = node.decide(turn, word)
+        answer = node.divergences.decide(turn, word)
     out.document(answer)
     out.say(f"{turn} is decided: {word}")
 
 
-def _both(row: Json) -> tuple[Json, Json]:
+def _both(row: Fields) -> tuple[Fields, Fields]:
     return row["recorded"], row["asked"]
 
 
-def _brief(call: Json) -> str:
+def _brief(call: Fields) -> str:
     text = f"{call['op']} {call['name']} {call['arguments']}"
     return text if len(text) <= 60 else text[:57] + "..."

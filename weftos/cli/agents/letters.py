@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from kernel.operations.decisions import Resolution
 from weftos.cli.terminal.options import AsJson, Data, chosen, client, group, listed
 from weftos.cli.terminal.output import Output, moment
-from weftos.operations.control import Resolution
 
 deadletters = group("Messages that could not be delivered.")
 doubts = group("Tool calls with unknown effect.")
@@ -51,7 +51,7 @@ def replay_letter(id: LetterId, data: Data = None, as_json: AsJson = False) -> N
     with client(data) as node:
         answer = node.replay(id)
     out.document(answer)
-    out.say(f"replayed {id}" + (f" as {answer['as']}" if "as" in answer else ""))
+    out.say(f"replayed {id}" + f" as {answer['message']}")
 
 
 @doubts.command("list")
@@ -59,7 +59,7 @@ def list_doubts(data: Data = None, as_json: AsJson = False) -> None:
     """List tool calls in doubt."""
     out = Output(as_json)
     with client(data) as node:
-        rows = node.doubts()
+        rows = node.doubts.list()
     fields = list(rows[0]) if rows else []
     columns = [field.upper() for field in fields]
     listed(out, rows, columns, lambda row: [row.get(field) for field in fields], "nothing in doubt")
@@ -79,6 +79,6 @@ def resolve_doubt(
     word = chosen(choices)
     out = Output(as_json)
     with client(data) as node:
-        answer = node.resolve(id, word)
+        answer = node.doubts.resolve(id, word)
     out.document(answer)
     out.say(f"{id} is resolved: {word}")

@@ -8,10 +8,11 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from kernel.operations.memory import SearchMode
 from weftos.cli.terminal.options import AsJson, Data, client, group
 from weftos.cli.terminal.output import Output, moment
 from weftos.errors import WeftosError
-from weftos.operations.control import Json, SearchMode
+from weftos.json_object import Fields
 
 MAX_TEXT_BYTES = 256 * 2**10
 _EXCERPT = 160
@@ -49,7 +50,7 @@ def add(
         whole = text
     out = Output(as_json)
     with client(data) as node:
-        answer = node.memory_add(whole, title=title, scope="own" if own else "shared", owner=owner)
+        answer = node.memory.add(whole, title=title, scope="own" if own else "shared", owner=owner)
     out.document(answer)
     out.line(f"remembered as {answer['id']} ({answer['bytes']} bytes, {answer['scope']})")
 
@@ -78,7 +79,7 @@ def search(
     """Search all documents, best first."""
     out = Output(as_json)
     with client(data) as node:
-        answer = node.memory_search(" ".join(query), k=k, mode=mode)
+        answer = node.memory.search(" ".join(query), k=k, mode=mode)
     out.document(answer)
     if answer["results"]:
         out.table(("ID", "SCORE", "BY", "OWNER", "TITLE", "TEXT"), map(_hit_row, answer["results"]))
@@ -88,7 +89,7 @@ def search(
         out.say(f"note: {answer['degraded']}")
 
 
-def _hit_row(hit: Json) -> list[object]:
+def _hit_row(hit: Fields) -> list[object]:
     """One result in a line; BY says which rank each part of the search gave it."""
     parts = " ".join(f"{name} {part.get('rank', '')}" for name, part in sorted(hit["parts"].items()))
     text = " ".join(hit["text"].split())
@@ -96,7 +97,7 @@ def _hit_row(hit: Json) -> list[object]:
     return [hit["id"], f"{hit['score']:.4f}", parts, _whose(hit), hit["title"], short]
 
 
-def _whose(document: Json) -> str:
+def _whose(document: Fields) -> str:
     owner = str(document["owner"])
     return f"{owner}, shared" if document["scope"] == "shared" else owner
 
@@ -106,7 +107,7 @@ def show(id: DocumentId, data: Data = None, as_json: AsJson = False) -> None:
     """Show one document whole."""
     out = Output(as_json)
     with client(data) as node:
-        document = node.memory_show(id)
+        document = node.memory.show(id)
     out.document(document)
     out.line(f"{document['id']}  {document['title']}")
     seen = moment(document.get("time_us"))
@@ -120,7 +121,7 @@ def forget(id: DocumentId, data: Data = None, as_json: AsJson = False) -> None:
     """Take a document out of memory."""
     out = Output(as_json)
     with client(data) as node:
-        answer = node.memory_forget(id)
+        answer = node.memory.forget(id)
     out.document(answer)
     out.line(f"forgotten: {answer['id']}")
 
@@ -130,7 +131,7 @@ def stats(data: Data = None, as_json: AsJson = False) -> None:
     """Show how much is remembered, by whom, and how the index stands."""
     out = Output(as_json)
     with client(data) as node:
-        answer = node.memory_stats()
+        answer = node.memory.stats()
     out.document(answer)
     out.say(f"{answer['documents']} documents, {answer['bytes']} bytes")
     if answer["owners"]:
@@ -145,6 +146,6 @@ def reindex(data: Data = None, as_json: AsJson = False) -> None:
     """Build the index anew from the journal, in the background."""
     out = Output(as_json)
     with client(data) as node:
-        answer = node.memory_reindex()
+        answer = node.memory.reindex()
     out.document(answer)
     out.say("the index is being built anew; weftos memory stats shows how it stands")

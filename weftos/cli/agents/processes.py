@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
+from kernel.operations.processes import Signal
+from kernel.operations.spawning import Isolation, Restart
 from weftos.cli.node.mesh import show_cluster
 from weftos.cli.terminal.branches import Branch
-from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client
+from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, client
 from weftos.cli.terminal.output import Output, duration, moment, shown
 from weftos.cli.terminal.styles import Text, joined, styled
-from weftos.operations.control import Isolation, Json, Restart, Signal
+from weftos.json_object import Fields, Json
 from weftos.paths import absolute
 
 
@@ -79,12 +82,18 @@ def spawn(
         _refuse_behaviour(wanted, tools)
     if allowed is not None and not supervisor:
         raise typer.BadParameter("--intensity belongs to a supervisor: add --supervisor, or leave it out")
+    names = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
     with client(data) as node, out.waiting(f"starting {name}"):
-        if supervisor:
-            made = node.spawn_supervisor(name, under=under, on=on, restart=restart, intensity=allowed)
-        else:
-            names = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
-            made = node.spawn(name, under=under, on=on, restart=restart, tools=names, **wanted)
+        made = node.spawn(
+            name,
+            under=under,
+            on=on,
+            tools=names,
+            restart=restart,
+            supervisor=supervisor,
+            intensity=allowed,
+            **wanted,
+        )
     out.document(made)
     out.say(f"{made['name']} is PID {made['pid']} at {made['address']}")
 
@@ -122,7 +131,7 @@ def ps(
     out.table(columns, (_ps_row(row) for row in rows), keys=2)
 
 
-def _ps_row(row: Json) -> list[object]:
+def _ps_row(row: Fields) -> list[object]:
     held = [row.get(name) for name in ("pid", "address", "type", "behaviour")]
     numbers = [row.get(name) for name in ("restarts", "mailbox")]
     return [
@@ -135,7 +144,7 @@ def _ps_row(row: Json) -> list[object]:
     ]
 
 
-def _state(row: Json) -> str:
+def _state(row: Fields) -> str:
     """The slot's state says more than the process's, unless the slot simply runs."""
     slot = row.get("slot")
     return str(slot if slot and slot != "running" else row.get("state") or slot or "")
@@ -157,7 +166,7 @@ def tree(
             out.tree(_drawn(root))
 
 
-def nest(rows: list[Json]) -> list[Json]:
+def nest(rows: Sequence[Fields]) -> list[Json]:
     """The rows of ``ps`` as a forest: each with its ``children`` as rows, found by address."""
     nodes: dict[str, Json] = {row["address"]: {**row, "children": []} for row in rows}
     roots: list[Json] = []
@@ -199,7 +208,7 @@ def inspect(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
     out.table(("FIELD", "VALUE"), _fields(found))
 
 
-def _fields(value: Json, above: str = "") -> list[tuple[str, Any]]:
+def _fields(value: Fields, above: str = "") -> list[tuple[str, Any]]:
     fields: list[tuple[str, Any]] = []
     for name, inner in value.items():
         dotted = f"{above}{name}"
@@ -277,3 +286,7 @@ def kill(
         answer = node.kill(target, signal=signal)
     out.document(answer)
     out.say(f"{signal} sent to {answer.get('address', target)}")
+
+
+LOOK: tuple[Command, ...] = (spawn, ps, tree, inspect)
+RULE: tuple[Command, ...] = (stop, start, kill, rm)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client
+from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, client
 from weftos.cli.terminal.output import Output, complain, moment
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Fields
 from weftos.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _closing(out: Output, reply: str, streamed: str, status: str) -> None:
         out.say(f"[{status}]")
 
 
-def _note(event: Json) -> str:
+def _note(event: Fields) -> str:
     """A line for whatever is neither token nor reply; nothing for what a person need not see."""
     match event.get("event"):
         case "tool":
@@ -172,7 +172,7 @@ def logs(
         out.line(_log_line(row))
 
 
-def _log_line(row: Json) -> str:
+def _log_line(row: Fields) -> str:
     """When, how bad, what; then whatever else the line holds."""
     known = ("time", "level", "event")
     rest = " ".join(f"{name}={value}" for name, value in row.items() if name not in known)
@@ -198,9 +198,12 @@ def events(
         out.document(rows)
 
 
-def event_line(row: Json) -> str:
+def event_line(row: Fields) -> str:
     """One ledger entry in one line."""
     cause = row["cause"]
     because = f"<- {cause}" if cause >= 0 else ""
     where = f"{row['seq']:>7} {because:>10}  {moment(row['time_us'])}  pid {row['pid']:<6}"
     return f"{where} {row['kind']:<17} {row['subject']}".rstrip()
+
+
+COMMANDS: tuple[Command, ...] = (send, chat, cancel, logs, events)

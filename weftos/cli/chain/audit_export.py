@@ -14,7 +14,7 @@ from weftos.cli.chain.audit_options import Address, Kind, Process, Since, Tool, 
 from weftos.cli.chain.ledger import chain
 from weftos.cli.terminal.options import AsJson, Data
 from weftos.cli.terminal.output import Output
-from weftos.operations.control import Json
+from weftos.json_object import Json
 from weftos.paths import data_directory
 
 if TYPE_CHECKING:

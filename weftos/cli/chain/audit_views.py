@@ -12,7 +12,7 @@ from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Data
 from weftos.cli.terminal.output import Output, draws, duration, moment
 from weftos.cli.terminal.styles import joined, styled
-from weftos.operations.control import Json
+from weftos.json_object import Json
 from weftos.paths import data_directory
 
 _SAID_CHARACTERS = 400

@@ -10,7 +10,7 @@ import typer
 from weftos.cli.chain.ledger import chain
 from weftos.cli.terminal.options import AsJson, Data, client
 from weftos.cli.terminal.output import Output
-from weftos.operations.control import Json
+from weftos.json_object import Fields
 from weftos.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def erase(
     """
     out = Output(as_json)
     with client(data) as node:
-        answer = node.erase(reason, seqs=seqs or (), pid=pid, target=of, session=session)
+        answer = node.erasure.erase(reason, seqs=seqs or (), pid=pid, target=of, session=session)
         with out.waiting("erasing"):
             _wait(node, answer["seq"])
     out.document(answer)
@@ -57,7 +57,7 @@ def erase(
 def _wait(node: Client, seq: int) -> None:
     """Until nothing is left of it; why it does not go on, when it does not, goes to standard error."""
     told = ""
-    while seq in (now := node.erasures())["erasing"]:
+    while seq in (now := node.erasure.status())["erasing"]:
         if now["fault"] != told:
             told = now["fault"]
             typer.echo(safe_text(f"tried again: {told}") if told else "it goes on", err=True)
@@ -68,7 +68,7 @@ def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"
 
 
-def _say_more(out: Output, answer: Json) -> None:
+def _say_more(out: Output, answer: Fields) -> None:
     """What went with them, and what did not."""
     for address, session in answer["sessions"]:
         out.line(f"forgotten: session {session} of {address}")

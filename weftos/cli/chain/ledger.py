@@ -14,7 +14,7 @@ from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Data, client, group
 from weftos.cli.terminal.output import Output, moment
 from weftos.cli.terminal.styles import joined, styled
-from weftos.operations.control import Json
+from weftos.json_object import Json
 from weftos.paths import data_directory
 
 chain = group("The ledger: read, explained, verified.")

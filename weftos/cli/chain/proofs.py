@@ -14,7 +14,7 @@ from weftos.cli.chain.vkeys import given_keys
 from weftos.cli.terminal.options import AsJson, Data
 from weftos.cli.terminal.output import Output, moment
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Json
 from weftos.paths import data_directory
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ def rotate(
     """
     out = Output(as_json)
     with client(data) as node:
-        answer = node.rotate_keys(reason)
+        answer = node.keys.rotate(reason)
     out.document(answer)
     out.say(f"change {answer['number']} of the keys of {answer['origin']}, entry {answer['seq']}")
     out.line(answer["ed25519"])

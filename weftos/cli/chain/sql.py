@@ -16,6 +16,7 @@ from weftos.paths import data_directory
 from weftos.safe_text import safe_text
 
 if TYPE_CHECKING:
+    from kernel.operations.archive import ArchiveState
     from weftos.client.client import Client
 
 LOOK_S = 0.2
@@ -34,7 +35,7 @@ def sql(
     """
     out = Output(as_json)
     with client(data) as node, out.waiting("asking the archive"):
-        answer = node.sql(statement, limit=limit)
+        answer = node.archive.sql(statement, limit=limit)
     out.document(answer)
     out.table([name for name, _ in answer["columns"]], answer["rows"], keys=0)
     if answer["cut"] and not as_json:
@@ -51,7 +52,7 @@ def rebuild(data: Data = None, as_json: AsJson = False) -> None:
     place = data_directory(data)
     try:
         with client(place) as node, out.progress("building the archive") as progress:
-            size = node.archive_rebuild()["size"]
+            size = node.archive.rebuild()["size"]
             answer = _wait(node, size, progress)
     except WeftosError as error:
         if error.code != "not_running":
@@ -65,10 +66,10 @@ def rebuild(data: Data = None, as_json: AsJson = False) -> None:
     out.line(f"the archive is built: {answer['entries']} entries")
 
 
-def _wait(node: Client, size: int, progress: Callable[[int, int], None]) -> dict[str, object]:
+def _wait(node: Client, size: int, progress: Callable[[int, int], None]) -> ArchiveState:
     """Until ``size`` entries are loaded; why it does not go on, when it does not, goes to standard error."""
     told = None
-    while (now := node.archive_status())["entries"] < size:
+    while (now := node.archive.status())["entries"] < size:
         progress(now["entries"], size)
         if now["fault"] != told:
             told = now["fault"]

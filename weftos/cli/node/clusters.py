@@ -12,7 +12,7 @@ import typer
 from weftos.cli.terminal.options import AsJson, group
 from weftos.cli.terminal.output import Output
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Json
 
 if TYPE_CHECKING:
     from weftos.cluster.cluster import Plan, PlannedNode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from weftos.cli.terminal.options import AsJson, Data, client, group
 from weftos.cli.terminal.output import Output
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Fields
 from weftos.paths import data_directory
 
 config = group("The configuration and its origins.")
@@ -37,7 +38,7 @@ def view(
     out.table(("KEY", "VALUE", "ORIGIN"), ([item["key"], item["value"], item["origin"]] for item in values))
 
 
-def _values(place: Path, file: Path | None) -> tuple[bool, list[Json]]:
+def _values(place: Path, file: Path | None) -> tuple[bool, Sequence[Fields]]:
     """What the running node uses; without one, or for another file, what a node started now would use."""
     if file is None:
         try:

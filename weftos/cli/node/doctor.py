@@ -15,7 +15,7 @@ from typing import Literal
 
 import typer
 
-from weftos.cli.terminal.options import AsJson, Data
+from weftos.cli.terminal.options import AsJson, Command, Data
 from weftos.cli.terminal.output import Output
 from weftos.node.runtime import MAX_SOCKET_PATH, longest_socket
 from weftos.paths import data_directory, has_data, runtime_home
@@ -228,3 +228,6 @@ CHECKS: tuple[Callable[[Path], Check], ...] = (
     _last_run,
     _configuration,
 )
+
+
+COMMANDS: tuple[Command, ...] = (doctor,)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from weftos.cli.terminal.options import AsJson, Data, client, group
+from weftos.cli.terminal.options import AsJson, Command, Data, client, group
 from weftos.cli.terminal.output import Output, duration, moment
 from weftos.errors import WeftosError, reason
-from weftos.operations.control import Json
+from weftos.json_object import Fields
 from weftos.paths import data_directory
 
 RIGHTS = ("send", "ps", "spawn", "kill")
@@ -50,7 +50,7 @@ def where(data: Data = None, as_json: AsJson = False) -> None:
     """Show where the running node listens for peers."""
     out = Output(as_json)
     with client(data) as running:
-        found = running.node_id()
+        found = running.cluster.identity()
     out.document(found)
     out.line(
         f"{found['name']} ({found['origin']}) {found['address'] or 'does not listen: it dials its peers'}"
@@ -61,13 +61,13 @@ def nodes(data: Data = None, as_json: AsJson = False) -> None:
     """Show this node and its peers: who is up, what each may, and how far its ledger is known here."""
     out = Output(as_json)
     with client(data) as running, out.waiting("asking the node"):
-        rows = running.nodes()
+        rows = running.cluster.nodes()
     out.document(rows)
     columns = ("NODE", "ORIGIN", "STATE", "SINCE", "PROCESSES", "HEAD", "WAITING", "MAY", "ADDRESS", "WHY")
     out.table(columns, map(_node_row, rows), keys=2)
 
 
-def _node_row(row: Json) -> list[object]:
+def _node_row(row: Fields) -> list[object]:
     since = "" if row["state"] in ("up", "known") else duration(row["age_s"])
     name = f"{row['name']} *" if row["self"] else row["name"]
     counts = [row["processes"], row["head"], row["outbox"]]
@@ -77,12 +77,12 @@ def _node_row(row: Json) -> list[object]:
 def show_cluster(out: Output, data: Path | None) -> None:
     """``weftos ps --cluster``."""
     with client(data) as running, out.waiting("asking the node"):
-        rows = running.cluster_ps()
+        rows = running.cluster.ps()
     out.document(rows)
     out.table(("NODE", "PID", "ADDRESS", "BEHAVIOUR", "STATE", "STALE"), map(_process_row, rows), keys=3)
 
 
-def _process_row(row: Json) -> list[object]:
+def _process_row(row: Fields) -> list[object]:
     stale = f"for {duration(row['age_s'])}" if row["stale"] else ""
     return [row["node"], row["pid"], row["address"], row["behaviour"], row["state"], stale]
 
@@ -98,7 +98,7 @@ def monitor(
     """Wait until a process ends, and say why: noconnection when its node is lost."""
     out = Output(as_json)
     with client(data) as running, out.waiting(f"watching {target}"):
-        answer = running.monitor(target, wait_s=timeout)
+        answer = running.cluster.monitor(target, wait_s=timeout)
     out.document(answer)
     out.line(f"{answer['target']} ended: {answer['reason']}")
 
@@ -131,7 +131,7 @@ def peer_add(
         raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(RIGHTS)}", param_hint="'--may'")
     place = f"tcp://{address.removeprefix('tcp://')}" if address else ""
     with client(data) as running:
-        answer = running.peer_add(name, origin, address=place, may=rights, tools=ceiling)
+        answer = running.peers.add(name, origin, address=place, may=rights, tools=ceiling)
     out.document(answer)
     out.line(f"{answer['name']} is a peer now, and may: {', '.join(answer['may']) or 'nothing'}")
     out.line(f"tools that are used for it: {_ceiling(answer)}")
@@ -141,7 +141,7 @@ def _words(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _ceiling(row: Json) -> str:
+def _ceiling(row: Fields) -> str:
     """A peer's tools in words."""
     tools = row["tools"]
     if tools is None:
@@ -157,7 +157,7 @@ def peer_remove(name: NodeName, data: Data = None, as_json: AsJson = False) -> N
     """
     out = Output(as_json)
     with client(data) as running:
-        answer = running.peer_remove(name)
+        answer = running.peers.remove(name)
     out.document(answer)
     out.line(f"{answer['name']} is no longer a peer")
 
@@ -167,7 +167,7 @@ def peer_list(data: Data = None, as_json: AsJson = False) -> None:
     """List the allowed nodes."""
     out = Output(as_json)
     with client(data) as running:
-        rows = running.peers()
+        rows = running.peers.list()
     out.document(rows)
     if not rows:
         out.say("no peers; weftos peer add allows one, and so does a join token")
@@ -187,7 +187,7 @@ def peer_heads(data: Data = None, as_json: AsJson = False) -> None:
     """
     out = Output(as_json)
     with client(data) as running:
-        rows = running.peer_heads()
+        rows = running.peers.heads()
     out.document(rows)
     if not rows:
         out.say("no head of a peer is kept yet")
@@ -223,7 +223,7 @@ def peer_decide(
         raise typer.BadParameter(f"{counts} is neither kept nor shown", param_hint="'kept|shown'")
     out = Output(as_json)
     with client(data) as running:
-        answer = running.head_decide(name, counts, reason)
+        answer = running.peers.decide(name, counts, reason)
     out.document(answer)
     out.line(f"the head {counts} of {answer['name']} counts, with {answer['size']} entries")
 
@@ -242,13 +242,13 @@ def token_create(
     """Make a join token. It lets one node in, once."""
     out = Output(as_json)
     with client(data) as running:
-        made = running.token_create(lifetime_s=max(1, int(hours * 3600)))
+        made = running.tokens.create(lifetime_s=max(1, int(hours * 3600)))
     if file is None:
         out.document(made)
         out.say(made["token"])
         return
-    _write_secret(file, made.pop("token") + "\n")
-    out.document({**made, "file": str(file)})
+    _write_secret(file, made["token"] + "\n")
+    out.document({**{name: value for name, value in made.items() if name != "token"}, "file": str(file)})
     out.say(
         f"token {made['id']} is in {file}: the other node joins with weftos up --join ADDR --token {file}"
     )
@@ -271,7 +271,7 @@ def token_list(data: Data = None, as_json: AsJson = False) -> None:
     """List join tokens; never their secrets."""
     out = Output(as_json)
     with client(data) as running:
-        rows = running.tokens()
+        rows = running.tokens.list()
     out.document(rows)
     columns = ("ID", "STATUS", "EXPIRES", "USED BY")
     out.table(columns, ([r["id"], r["status"], moment(r["expires_us"]), r["used_by"]] for r in rows))
@@ -282,6 +282,9 @@ def token_revoke(id: TokenId, data: Data = None, as_json: AsJson = False) -> Non
     """Let nobody in by a token any more."""
     out = Output(as_json)
     with client(data) as running:
-        answer = running.token_revoke(id)
+        answer = running.tokens.revoke(id)
     out.document(answer)
     out.line(f"token {answer['id']} is revoked")
+
+
+COMMANDS: tuple[Command, ...] = (nodes, monitor)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from weftos.cli.terminal.options import AsJson, Data, client
+from weftos.cli.terminal.options import AsJson, Command, Data, client
 from weftos.cli.terminal.output import Output, duration
 from weftos.errors import WeftosError
-from weftos.operations.control import Json
+from weftos.json_object import Fields, Json
 from weftos.paths import data_directory, existing_data, has_data
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
         )
 
 
-def _facts(found: Json) -> list[tuple[str, object]]:
+def _facts(found: Fields) -> list[tuple[str, object]]:
     facts: list[tuple[str, object]] = []
     for name, value in found.items():
         if name in ("helpers", "faults"):
@@ -199,3 +199,6 @@ def _facts(found: Json) -> list[tuple[str, object]]:
         else:
             facts.append((name.replace("_", " "), value))
     return facts
+
+
+COMMANDS: tuple[Command, ...] = (init, up, down, status)

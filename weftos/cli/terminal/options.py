@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from weftos.cli.terminal.output import Output
-from weftos.operations.control import Json
+from weftos.json_object import Fields
 from weftos.paths import data_directory
 
 if TYPE_CHECKING:
     from weftos.client.client import Client
 
 Choice = TypeVar("Choice", bound=str)
+Command = Callable[..., None]
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -46,9 +47,9 @@ def chosen(choices: Mapping[Choice, bool]) -> Choice:
 
 def listed(
     out: Output,
-    rows: list[Json],
+    rows: Sequence[Fields],
     columns: Sequence[str],
-    cells: Callable[[Json], Sequence[object]],
+    cells: Callable[[Any], Sequence[object]],
     none: str,
     keys: int = 1,
 ) -> None:

@@ -8,17 +8,18 @@ what is to be erased, and ``state.erasing`` says that files still hold it. Takin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import msgpack
 
 from chain.ledger.ledger import Draft, StateChange
 from chain.vectors.document import TABLE as DOCUMENT
+from kernel.control.asked import Asked
+from kernel.control.facts import Erasures
 from kernel.errors import Busy, Invalid, NotFound, Refused
 from kernel.kernel import Kernel
 from kernel.model.address import validate_address
+from kernel.operations.erasure import Erase, Erased, Erasing, Erasure
+from kernel.operations.operation import Handler, Nothing
 from kernel.state.crossings import decision_record
 from kernel.state.record_forms import ERASING, EXIT
 from kernel.state.recorder import ledger_errors
@@ -31,48 +32,31 @@ MAX_REASON = 500
 ATTEMPTS = 3
 ERASED_REASON = "refused; the reason was erased"
 
-Command = Callable[..., tuple[int, bytes]]
-
-
-@dataclass(frozen=True, slots=True)
-class Erasures:
-    """What does the rest. ``plan`` reads the ledger (raises KernelError); ``begun()`` says there is something to do;
-    ``progress()`` says of what is under way which step it is at, and why it does not go on.
-    """
-
-    plan: Callable[[Selection], Awaitable[Plan]]
-    begun: Callable[[], None]
-    progress: Callable[[], dict[str, str]]
-
 
 class ErasureControl:
-    """The part of the control facade that is about erasing. One at a time."""
+    """Erasing, one at a time."""
 
-    def __init__(self, kernel: Kernel, command: Command, erasures: Erasures) -> None:
+    def __init__(self, kernel: Kernel, erasures: Erasures) -> None:
         self._kernel = kernel
         self._state = kernel.state
-        self._command = command
         self._erasures = erasures
         self._one = asyncio.Lock()
 
-    async def erase(
-        self,
-        op: Mapping[str, object],
-        seqs: list[int],
-        pid: int | None,
-        target: str,
-        session: str,
-        reason: str,
-    ) -> dict[str, Any]:
-        """Erase entries: those of ``seqs``, of the process ``pid``, or of the ``session`` of ``target``.
+    def handlers(self) -> tuple[Handler, ...]:
+        """What this answers."""
+        return (Erasure.status.by(self.status), Erasure.erase.by(self.erase))
 
-        The answer comes when it is on the disk that they are to go; :meth:`status` says when they are gone. Raises
+    async def erase(self, asked: Asked, request: Erase) -> Erased:
+        """The answer comes when it is on the disk that they are to go; :meth:`status` says when they are gone. Raises
         Refused, NotFound, Invalid, Busy, Unavailable.
         """
-        reason = " ".join(clean(reason).split())
+        target, session = str(request.target), request.session
+        reason = " ".join(clean(request.reason).split())
         if not reason or len(reason) > MAX_REASON:
             raise Invalid(f"say why, in at most {MAX_REASON} characters: the ledger keeps it")
-        chosen = Selection(tuple(dict.fromkeys(seqs)), pid, self._address(target) if target else "", session)
+        chosen = Selection(
+            tuple(dict.fromkeys(request.seqs)), request.pid, self._address(target) if target else "", session
+        )
         chosen.check()
         if self._one.locked():
             raise Busy("another erasure is being prepared")
@@ -80,9 +64,9 @@ class ErasureControl:
             shown = {key: value for key, value in as_json(chosen).items() if value not in ("", (), None)}
             if session:  # what was said of it shall not come back by this
                 shown["session"] = measured(session)
-            seq, trace = self._command(op, "erase", **shown, reason=reason)
+            seq, trace = asked.record(**shown, reason=reason)
             plan = await self._plan(chosen)
-            begun = await self._begin(plan, f"operator:{op['uid']}", reason, seq, trace)
+            begun = await self._begin(plan, asked.by, reason, seq, trace)
         self._erasures.begun()
         return {
             "seq": begun,
@@ -96,9 +80,14 @@ class ErasureControl:
             "logs": [list(pair) for pair in plan.logs],
         }
 
-    async def status(self) -> dict[str, Any]:
-        """The erasures that are under way, by the seq of their entry; ``step`` and ``fault`` of the work on them."""
-        return {"erasing": sorted(map(int, self._state.erasing)), **self._erasures.progress()}
+    async def status(self, asked: Asked, request: Nothing) -> Erasing:
+        """The erasures that are under way, by the seq of their entry."""
+        progress = self._erasures.progress()
+        return {
+            "erasing": sorted(map(int, self._state.erasing)),
+            "step": progress["step"],
+            "fault": progress["fault"],
+        }
 
     def _address(self, target: str) -> str:
         """That of a process, also of one that is gone."""

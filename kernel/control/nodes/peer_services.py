@@ -3,74 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast, get_args
 
 from chain.ledger.ledger import Draft
+from kernel.control.asked import Record
 from kernel.errors import CapabilityError, Invalid, Refused
 from kernel.kernel import Kernel
 from kernel.model.makers import MadeBy, peer_maker
-from kernel.model.spec import DEFAULT_TOOLS, Isolation, Restart
+from kernel.model.spec import DEFAULT_TOOLS
+from kernel.operations.spawning import (
+    MAX_PROMPT_CHARS,
+    MAX_TOOL_CHARS,
+    MAX_TOOLS,
+    Isolation,
+    Restart,
+    Spawned,
+    SpawnRequest,
+)
 from kernel.peer.remote_calls import Service
 from kernel.process.processes import USER
 from kernel.state.recorder import ledger_errors
 from kernel.values import canonical, clean
 from mesh.identity.peers import Peer
 
-MAX_NAMES = 100
-MAX_PROMPT_CHARS = 64 * 1024
-RESTARTS = ("permanent", "transient", "temporary")
-
-Recorded = Callable[[str, dict[str, Any]], tuple[int, bytes]]
-Spawn = Callable[["PeerSpawn", Recorded, MadeBy], Awaitable[dict[str, Any]]]
+Spawn = Callable[[SpawnRequest, Record, MadeBy], Awaitable[Spawned]]
 
 
-@dataclass(frozen=True, slots=True)
-class PeerSpawn:
-    """What a peer may say of a process that it has started here: a workspace of its own choice is not among it."""
-
-    name: str
-    behaviour: str = "agent"
-    under: str = USER
-    tools: tuple[str, ...] | None = None
-    restart: Restart = "permanent"
-    isolation: Isolation | None = None
-    provider: str = ""
-    model: str = ""
-    system_prompt: str = ""
-    supervisor: bool = False
-    intensity: tuple[int, float] | None = None
-
-    @property
-    def workspace(self) -> str:
-        return ""
-
-
-def read_spawn(value: object) -> PeerSpawn:
+def read_spawn(value: object) -> SpawnRequest:
     """The request in a peer's op. Raises Invalid, naming the field."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise Invalid("a spawn without a request")
-    unknown = sorted(value.keys() - set(PeerSpawn.__dataclass_fields__))
-    if unknown:
+    if unknown := sorted(value.keys() - READERS.keys()):
         raise Invalid(f"{unknown[0][:40]}: not for another node to say")
-    texts = {
-        name: _text(name, value.get(name, "")) for name in ("name", "provider", "model", "system_prompt")
-    }
-    restart, isolation = value.get("restart", "permanent"), value.get("isolation")
-    if restart not in RESTARTS or isolation not in (None, "shared", "dedicated"):
-        raise Invalid("restart or isolation is none that there is")
-    if type(value.get("supervisor", False)) is not bool:
-        raise Invalid("supervisor is yes or no")
-    return PeerSpawn(
-        **texts,
-        behaviour=_text("behaviour", value.get("behaviour", "agent")),
-        under=_text("under", value.get("under", USER)),
-        tools=_names(value.get("tools")),
-        restart=restart,
-        isolation=isolation,
-        supervisor=value.get("supervisor", False),
-        intensity=_intensity(value.get("intensity")),
-    )
+    read = {name: READERS[name](name, given) for name, given in sorted(value.items())}
+    return SpawnRequest(read.pop("name", ""), **read)
 
 
 def _text(name: str, value: object) -> str:
@@ -79,19 +47,32 @@ def _text(name: str, value: object) -> str:
     return clean(value)
 
 
-def _names(value: object) -> tuple[str, ...] | None:
+def _choice(name: str, value: object) -> str | None:
+    choices = (*get_args(Restart),) if name == "restart" else (None, *get_args(Isolation))
+    if value not in choices:
+        raise Invalid("restart or isolation is none that there is")
+    return cast(str | None, value)
+
+
+def _truth(name: str, value: object) -> bool:
+    if type(value) is not bool:
+        raise Invalid("supervisor is yes or no")
+    return value
+
+
+def _names(name: str, value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if (
         not isinstance(value, list)
-        or len(value) > MAX_NAMES
-        or not all(isinstance(name, str) for name in value)
+        or len(value) > MAX_TOOLS
+        or not all(isinstance(each, str) for each in value)
     ):
-        raise Invalid(f"tools is not a list of at most {MAX_NAMES} names")
-    return tuple(clean(name)[:64] for name in value)
+        raise Invalid(f"tools is not a list of at most {MAX_TOOLS} names")
+    return tuple(clean(each)[:MAX_TOOL_CHARS] for each in value)
 
 
-def _intensity(value: object) -> tuple[int, float] | None:
+def _intensity(name: str, value: object) -> tuple[int, float] | None:
     if value is None:
         return None
     match value:
@@ -102,7 +83,17 @@ def _intensity(value: object) -> tuple[int, float] | None:
     raise Invalid("intensity is not [restarts, seconds]")
 
 
-def within(request: PeerSpawn, ceiling: frozenset[str], peer: str) -> PeerSpawn:
+READERS: Mapping[str, Callable[[str, object], Any]] = {
+    **dict.fromkeys(("name", "behaviour", "under", "provider", "model", "system_prompt"), _text),
+    **dict.fromkeys(("restart", "isolation"), _choice),
+    "supervisor": _truth,
+    "tools": _names,
+    "intensity": _intensity,
+}
+"""What reads each field of a spawn that a peer may say: all but :data:`kernel.operations.spawning.NOT_FOR_PEERS`."""
+
+
+def within(request: SpawnRequest, ceiling: frozenset[str], peer: str) -> SpawnRequest:
     """The request, with the default tools as far as ``ceiling`` has them. Raises CapabilityError for tools over it."""
     if request.tools is None:
         return replace(request, tools=tuple(name for name in DEFAULT_TOOLS if name in ceiling))
@@ -130,9 +121,8 @@ class PeerServices:
         request = within(
             read_spawn(op.get("request")), peer.ceiling(self._kernel.registry.effects), peer.name
         )
-        return await self._spawn(
-            request, lambda operation, told: self._record(peer, operation, told), peer_maker(peer.origin)
-        )
+        record = partial(self._record, peer, "spawn")
+        return {**await self._spawn(request, record, peer_maker(peer.origin))}
 
     async def kill(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
         """An exit signal; the supervisor here does what the restart type says."""
@@ -142,12 +132,12 @@ class PeerServices:
         address = self._kernel.post.resolve(clean(target)[:1_100])
         if address == USER:
             raise Refused(f"{USER} is not for another node to end")
-        self._record(peer, "kill", {"target": target, "address": address, "signal": signal})
+        self._record(peer, "kill", target=target, address=address, signal=signal)
         pid = self._kernel.state.slots[address].pid
         self._kernel.processes.kill(address, signal)
         return {"address": address, "pid": pid, "signal": signal}
 
-    def _record(self, peer: Peer, operation: str, told: dict[str, Any]) -> tuple[int, bytes]:
+    def _record(self, peer: Peer, operation: str, **told: Any) -> tuple[int, bytes]:
         body = {
             "principal": peer_maker(peer.origin),
             "name": peer.name,

@@ -1,0 +1,61 @@
+"""What the node hands to its operations beside the kernel: what it is, and what reaches out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel.errors import Unavailable
+from kernel.memory.memory import Ask
+from kernel.operations.keys import Rotated
+from kernel.operations.node import Setting
+from kernel.upkeep.erasure import Plan, Selection
+from kernel.upkeep.loop_lag import LoopLag
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What the node is."""
+
+    name: str
+    origin: str
+    version: str
+    engine: str
+    data: Path
+    runtime: Path
+    providers: frozenset[str]
+
+
+RotateKeys = Callable[[str], Awaitable[Rotated]]
+
+
+async def no_rotation(reason: str) -> Rotated:
+    """For a node that keeps its keys."""
+    raise Unavailable("the keys of this node cannot be changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Erasures:
+    """What does the rest. ``plan`` reads the ledger (raises KernelError); ``begun()`` says there is something to do;
+    ``progress()`` says of what is under way which step it is at, and why it does not go on.
+    """
+
+    plan: Callable[[Selection], Awaitable[Plan]]
+    begun: Callable[[], None]
+    progress: Callable[[], dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeServices:
+    """What the operations may have done outside the kernel. ``shutdown(why)`` begins a clean stop."""
+
+    config_view: Callable[[], list[Setting]]
+    read_logs: Callable[[str, int], list[dict[str, Any]]]
+    archive: Ask
+    shutdown: Callable[[str], None]
+    loop_lag: LoopLag
+    erasures: Erasures
+    rotate: RotateKeys = no_rotation
+    clock_ahead_s: Callable[[], float] = lambda: 0.0

@@ -1,0 +1,140 @@
+"""What people may ask of the node itself: how it is, what it wrote, how it is configured, and to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+from kernel.control.asked import Asked
+from kernel.control.facts import NodeFacts, NodeServices
+from kernel.control.totals import log_bytes, totals
+from kernel.errors import Unavailable
+from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.kernel import Kernel
+from kernel.operations.node import (
+    Configuration,
+    Event,
+    Follow,
+    HelperRow,
+    LedgerState,
+    Log,
+    LogAnswer,
+    MessageCounts,
+    Node,
+    Status,
+    Stopping,
+)
+from kernel.operations.operation import Handler, Nothing
+
+
+class NodeControl:
+    """``since_s``: when the node began, on the monotonic clock."""
+
+    def __init__(self, kernel: Kernel, facts: NodeFacts, services: NodeServices, since_s: float) -> None:
+        self._kernel = kernel
+        self._facts = facts
+        self._services = services
+        self._since_s = since_s
+
+    def handlers(self) -> tuple[Handler, ...]:
+        """What this answers."""
+        return (
+            Node.status.by(self.status),
+            Node.log.by(self.log),
+            Node.events.by(self.events),
+            Node.config.by(self.config),
+            Node.shutdown.by(self.shutdown),
+        )
+
+    async def status(self, asked: Asked, request: Nothing) -> Status:
+        kernel, ledger, facts, lag = (
+            self._kernel,
+            self._kernel.recorder.ledger,
+            self._facts,
+            self._services.loop_lag,
+        )
+        helpers = kernel.helpers.rows()
+        return {
+            "name": facts.name,
+            "origin": facts.origin,
+            "boot": f"{kernel.env.boot:016x}",
+            "version": facts.version,
+            "engine": facts.engine,
+            "uptime_s": round(time.monotonic() - self._since_s, 3),
+            "read_only": ledger.read_only,
+            "processes": len(kernel.live) + len(helpers) + 1,
+            "cells": sum(1 for view in kernel.cells.list() if view.os_pid),
+            "messages": self._messages(),
+            "doubts": len(kernel.state.doubts()),
+            "divergences": len(kernel.state.parked()),
+            "ledger": self._ledger(),
+            "faults": [
+                *(f"{part}: {why}" for part, why in ledger.faults.items()),
+                *kernel.helpers.faults(),
+            ],
+            "kept": {**totals(kernel), "logs_bytes": await asyncio.to_thread(self._log_bytes)},
+            "clock_ahead_s": self._services.clock_ahead_s(),
+            "helpers": [
+                cast(HelperRow, {key: row[key] for key in ("name", "pid", "os_pid", "state")})
+                for row in helpers
+            ],
+            "loop_lag_p99_ms": lag.p99_ms(),
+            "loop_lag_max_ms": lag.max_ms(),
+            "loop_lag_longest_ms": lag.longest_ms(),
+            "runtime": str(facts.runtime),
+            "data": str(facts.data),
+            "os_pid": os.getpid(),
+        }
+
+    def _messages(self) -> MessageCounts:
+        tally = self._kernel.state.tally
+        return {
+            "accepted": tally.accepted,
+            "acknowledged": tally.acknowledged,
+            "dead": tally.dead,
+            "dropped": tally.dropped,
+            "in_flight": self._kernel.state.in_flight,
+        }
+
+    def _ledger(self) -> LedgerState:
+        recorder, ledger = self._kernel.recorder, self._kernel.recorder.ledger
+        return {
+            "size": ledger.size,
+            "full_size": ledger.full_size,
+            "provisional": ledger.size - ledger.full_size,
+            "waiting": recorder.waiting,
+            "unrecorded": recorder.unrecorded,
+        }
+
+    def _log_bytes(self) -> int:
+        try:
+            return log_bytes(self._facts.data / "logs")
+        except FileNotFoundError:
+            return 0
+
+    async def log(self, asked: Asked, request: Log) -> LogAnswer:
+        await self._kernel.recorder.ledger.barrier()
+        arguments: dict[str, Any] = {"limit": request.limit}
+        arguments |= {} if request.pid is None else {"pid": request.pid}
+        arguments |= {} if request.kind is None else {"kind": request.kind}
+        try:
+            answer = await self._services.archive("log", arguments)
+        except (HelperLost, HelperRefused) as error:
+            raise Unavailable(f"the archive cannot answer: {error}") from error
+        return {"rows": answer["rows"], "source": "archive"}
+
+    def events(self, asked: Asked, request: Follow) -> AsyncIterator[Event]:
+        return cast(AsyncIterator[Event], self._kernel.events.stream(request.follow))
+
+    async def config(self, asked: Asked, request: Nothing) -> Configuration:
+        return {"values": self._services.config_view()}
+
+    async def shutdown(self, asked: Asked, request: Nothing) -> Stopping:
+        with contextlib.suppress(Unavailable):
+            asked.record()
+        self._services.shutdown("asked for by an operator")
+        return {"stopping": True}

@@ -1,0 +1,1 @@
+"""The operations on other nodes, and what those may have done here."""

@@ -1,0 +1,229 @@
+"""What people may ask of processes that are there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from kernel.control.asked import Asked
+from kernel.control.facts import NodeServices
+from kernel.control.spawning import started_pid
+from kernel.errors import NotFound
+from kernel.helper.helpers import KERNEL
+from kernel.kernel import Kernel
+from kernel.operations.operation import Handler, OfTarget
+from kernel.operations.processes import (
+    Cancelled,
+    Inspected,
+    Kill,
+    Listing,
+    LogLines,
+    MailRow,
+    OpenTurn,
+    Processes,
+    ProcessRow,
+    Removal,
+    Removed,
+    Signalled,
+    Started,
+    Stopped,
+)
+from kernel.process.live import LiveProcess
+from kernel.state.recorder import ledger_errors
+from kernel.state.state import Mail, Turn
+from mesh.identity.peers import Peer
+
+MOST_MAIL = 20
+SHOWN_CHARS = 200
+RemoteKill = Callable[[Asked, str, Peer, str], Awaitable[Signalled]]
+
+
+class ProcessControl:
+    """``remote_kill`` has a peer send the signal; ``since_s``: when the node began, on the monotonic clock."""
+
+    def __init__(
+        self, kernel: Kernel, services: NodeServices, remote_kill: RemoteKill, since_s: float
+    ) -> None:
+        self._kernel = kernel
+        self._state = kernel.state
+        self._read_logs = services.read_logs
+        self._remote_kill = remote_kill
+        self._since_s = since_s
+
+    def handlers(self) -> tuple[Handler, ...]:
+        """What this answers."""
+        return (
+            Processes.ps.by(self.ps),
+            Processes.inspect.by(self.inspect),
+            Processes.stop.by(self.stop),
+            Processes.start.by(self.start),
+            Processes.remove.by(self.remove),
+            Processes.kill.by(self.kill),
+            Processes.cancel.by(self.cancel),
+            Processes.logs.by(self.logs),
+        )
+
+    async def ps(self, asked: Asked, request: Listing) -> list[ProcessRow]:
+        rows = [cast(ProcessRow, self._placed(row)) async for row in self._kernel.processes.listing.rows()]
+        if not request.all:
+            return rows
+        uptime_s = time.monotonic() - self._since_s
+        helpers = cast(list[ProcessRow], self._kernel.helpers.rows())
+        return [
+            _node_row(1, "/", "root", uptime_s),
+            _node_row(0, KERNEL, "kernel", uptime_s),
+            *helpers,
+            *rows,
+        ]
+
+    def _placed(self, row: dict[str, Any]) -> dict[str, Any]:
+        """``row`` with where the process is."""
+        cells, pid = self._kernel.cells, row["pid"]
+        own = os.getpid() if row["type"] == "supervisor" else 0
+        return {**row, "cell": cells.cell_of(pid), "os_pid": cells.os_pid_of(pid) or own}
+
+    async def inspect(self, asked: Asked, request: OfTarget) -> Inspected:
+        address = self._kernel.post.resolve(request.named, beginning=True)
+        slot = self._state.slots[address]
+        turn = self._state.turn_of(address)
+        supervisor = self._kernel.processes.supervisor(address)
+        found = {
+            **self._placed(self._kernel.processes.listing.row(slot)),
+            "spec": json.loads(slot.spec.to_json()),
+            "tools": list(slot.spec.tools) if slot.spec.type == "worker" else [],
+            "why": slot.why,
+            "spawned_seq": slot.spawned_seq,
+            "turn": None if turn is None else _open_turn(turn),
+            "mail": [
+                _mail_row(mail) for mail in list(self._state.mail.get(address, {}).values())[:MOST_MAIL]
+            ],
+            "sessions": {
+                session: kept.records
+                for (owner, session), kept in self._state.sessions.items()
+                if owner == address
+            },
+            "supervision": None if supervisor is None else supervisor.counts(),
+        }
+        return cast(Inspected, found)
+
+    async def stop(self, asked: Asked, request: OfTarget) -> Stopped:
+        address = self._kernel.post.resolve(request.named)
+        asked.record(target=request.named, address=address)
+        self._kernel.processes.stop(address)
+        await self._on_disk()
+        return {"address": address, "state": self._slot_state(address)}
+
+    async def start(self, asked: Asked, request: OfTarget) -> Started:
+        address = self._kernel.post.resolve(request.named)
+        asked.record(address=address)
+        self._kernel.processes.start(address)
+        pid = await started_pid(address, self._kernel.processes.when_started(address))
+        await self._on_disk()
+        return {"address": address, "pid": pid, "state": self._slot_state(address)}
+
+    async def remove(self, asked: Asked, request: Removal) -> Removed:
+        address = self._kernel.post.resolve(request.named)
+        self._kernel.processes.removal(address, request.recursive)
+        asked.record(target=request.named, address=address, recursive=request.recursive)
+        with ledger_errors():
+            removed = await self._kernel.processes.remove(address, request.recursive)
+        await self._on_disk()
+        return {"address": address, "removed": removed}
+
+    async def kill(self, asked: Asked, request: Kill) -> Signalled:
+        target, signal = request.named, request.signal
+        if "@" in target:
+            target, peer = self._kernel.remote.split(target)
+            if peer is not None:
+                return await self._remote_kill(asked, target, peer, signal)
+        address = self._kernel.post.resolve(target)
+        asked.record(target=target, address=address, signal=signal)
+        pid = self._state.slots[address].pid
+        self._kernel.processes.kill(address, signal)
+        return {"address": address, "pid": pid, "signal": signal}
+
+    async def cancel(self, asked: Asked, request: OfTarget) -> Cancelled:
+        process = self._running(request.named)
+        asked.record(target=request.named, address=process.address)
+        turn = process.turn
+        with ledger_errors():
+            if not self._kernel.turns.cut_short(process, "cancelled", "cancelled by an operator"):
+                raise NotFound(self._no_turn(process.address))
+        await self._on_disk()
+        return {"address": process.address, "turn": turn}
+
+    async def logs(self, asked: Asked, request: LogLines) -> list[dict[str, Any]]:
+        address = self._kernel.post.resolve(request.named, beginning=True)
+        return await asyncio.to_thread(self._read_logs, address, request.limit)
+
+    async def _on_disk(self) -> None:
+        """What is told to have been done holds after a crash too."""
+        await self._kernel.processes.effects.settled()
+        with ledger_errors():
+            await self._kernel.recorder.barrier()
+
+    def _no_turn(self, address: str) -> str:
+        turn = self._state.turn_of(address)
+        if turn is not None and turn.id in self._kernel.ends:
+            return f"{turn.id} of {address} has ended already; that is told when the disk takes it"
+        if turn is None or not turn.diverged:
+            return f"{address} has no open turn"
+        return f"{turn.id} of {address} is parked; weftos divergences decide {turn.id} --dead gives it up"
+
+    def _running(self, target: str) -> LiveProcess:
+        address = self._kernel.post.resolve(target)
+        process = self._kernel.live.at(address)
+        if process is None:
+            raise NotFound(f"{address} has no process just now; weftos ps shows why")
+        return process
+
+    def _slot_state(self, address: str) -> str:
+        slot = self._state.slots.get(address)
+        return slot.state if slot is not None else "removed"
+
+
+def _open_turn(turn: Turn) -> OpenTurn:
+    calls = list(turn.calls.values())
+    return {
+        "id": turn.id,
+        "message": turn.mail.id,
+        "attempt": turn.attempt,
+        "crashes": turn.crashes,
+        "calls": len(calls),
+        "recorded": sum(call.outcome is not None for call in calls),
+        "doubts": [call.ordinal for call in calls if call.doubt],
+        "diverged": json.loads(turn.diverged) if turn.diverged else None,
+    }
+
+
+def _mail_row(mail: Mail) -> MailRow:
+    return {
+        "id": mail.id,
+        "sender": mail.sender,
+        "session": mail.session,
+        "text": mail.text[:SHOWN_CHARS],
+        "seq": mail.seq,
+    }
+
+
+def _node_row(pid: int, address: str, name: str, uptime_s: float) -> ProcessRow:
+    return {
+        "pid": pid,
+        "address": address,
+        "name": name,
+        "type": "supervisor",
+        "state": "running",
+        "slot": "running",
+        "behaviour": "",
+        "restarts": 0,
+        "mailbox": 0,
+        "uptime_s": round(uptime_s, 3),
+        "cell": "",
+        "os_pid": os.getpid(),
+        "isolation": "",
+        "children": 0,
+    }

@@ -1,0 +1,157 @@
+"""What people, and peers, may have made: processes and supervisors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from kernel.control.asked import Asked, Record
+from kernel.control.facts import NodeFacts
+from kernel.errors import Invalid, Refused, TimedOut
+from kernel.kernel import Kernel
+from kernel.message.mail import OPERATOR
+from kernel.model.address import join, validate_address
+from kernel.model.makers import MadeBy
+from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
+from kernel.operations.operation import START_S, Handler
+from kernel.operations.spawning import Spawned, Spawning, SpawnRequest
+from kernel.state.recorder import ledger_errors
+from kernel.toolbox.data_mark import shows_ours
+from kernel.values import clean, measured
+from mesh.identity.peers import Peer
+
+RemoteSpawn = Callable[[Asked, SpawnRequest, Peer], Awaitable[Spawned]]
+
+
+class SpawnControl:
+    """``remote_spawn`` has a peer make the process."""
+
+    def __init__(self, kernel: Kernel, facts: NodeFacts, remote_spawn: RemoteSpawn) -> None:
+        self._kernel = kernel
+        self._providers = facts.providers
+        self._data = facts.data
+        self._runtime = facts.runtime
+        self._remote_spawn = remote_spawn
+
+    def handlers(self) -> tuple[Handler, ...]:
+        """What this answers."""
+        return (Spawning.spawn.by(self.spawn),)
+
+    async def spawn(self, asked: Asked, request: SpawnRequest) -> Spawned:
+        peer = self._kernel.remote.split(f"@{request.on}")[1] if request.on else None
+        if peer is not None:
+            return await self._remote_spawn(asked, request, peer)
+        return await self.make(request, asked.record, OPERATOR)
+
+    async def make(self, request: SpawnRequest, record: Record, asker: MadeBy) -> Spawned:
+        """Make a child of this node, and wait until it runs. ``record`` says who asked for it."""
+        parent = self._address(request.under)
+        spec = self._spec(request, parent)
+        self._kernel.processes.check_spawn(spec, parent, asker)
+        self._make_workspace(spec)
+        config = {
+            key: value if key != "system_prompt" else measured(value) for key, value in spec.config.items()
+        }
+        told = replace(spec, config=config).to_json()
+        seq, trace = record(name=spec.name, under=parent, spec=told)
+        processes = self._kernel.processes
+        with ledger_errors():
+            draft = processes.draft_spawn(spec, parent, 0, trace, seq, asker)
+            ticket = self._kernel.recorder.commit([draft], durable=True)
+        address = draft.body["address"]
+        started = processes.when_started(address)
+        processes.begin(address)
+        with ledger_errors():
+            await ticket.durable()
+        return {"address": address, "pid": await started_pid(address, started), "name": spec.name}
+
+    def _address(self, target: str) -> str:
+        if target.startswith("/"):
+            return validate_address(target)
+        return self._kernel.post.resolve(target)
+
+    def _spec(self, request: SpawnRequest, parent: str) -> ProcessSpec:
+        if request.supervisor:
+            return ProcessSpec(
+                request.name,
+                type="supervisor",
+                restart=request.restart,
+                tools=(),
+                intensity=request.intensity or (5, 60.0),
+            )
+        entry = self._kernel.env.behaviours.get(request.behaviour)
+        if entry is None:
+            known = ", ".join(sorted(self._kernel.env.behaviours))
+            raise Invalid(f"behaviour {request.behaviour!r} is not configured; there are: {known}")
+        if request.provider and request.provider not in self._providers:
+            known = ", ".join(sorted(self._providers))
+            raise Invalid(f"provider {request.provider!r} is not configured; there are: {known}")
+        tools = DEFAULT_TOOLS if request.tools is None else tuple(dict.fromkeys(request.tools))
+        unknown = [name for name in tools if name not in self._kernel.registry]
+        if unknown:
+            known = ", ".join(sorted(self._kernel.registry))
+            raise Invalid(f"no tool {', '.join(unknown)}; there are: {known}")
+        if request.isolation == "shared" and entry.isolation == "dedicated":
+            raise Refused(
+                f"behaviour {entry.name} is configured for cells of its own; see [behaviours.{entry.name}]"
+            )
+        config = {
+            "provider": request.provider,
+            "model": request.model,
+            "system_prompt": request.system_prompt,
+        }
+        return ProcessSpec(
+            name=request.name,
+            behaviour=request.behaviour,
+            restart=request.restart,
+            isolation=request.isolation or entry.isolation,
+            tools=tools,
+            workspace=self._workspace(request, parent),
+            config={key: clean(value) for key, value in config.items() if value},
+        )
+
+    def _workspace(self, request: SpawnRequest, parent: str) -> str:
+        if not request.workspace:
+            return str(self._own_workspace(join(parent, request.name)))
+        try:
+            wanted = Path(request.workspace).resolve()
+            is_directory = wanted.is_dir()
+        except (OSError, ValueError) as error:
+            raise Invalid(f"workspace {request.workspace[:200]!r} is no path: {error}") from error
+        if not Path(request.workspace).is_absolute():
+            raise Invalid(f"workspace {request.workspace!r} is not an absolute path")
+        inside = self._data.resolve() / "workspaces"
+        for own in (self._data.resolve(), self._runtime.resolve()):
+            overlaps = wanted == own or own in wanted.parents or wanted in own.parents
+            if overlaps and inside not in wanted.parents:
+                raise Refused(
+                    f"workspace {wanted} would show the node's own files; choose a directory outside {own}"
+                )
+        if not is_directory:
+            raise Invalid(f"workspace {wanted} is not a directory; make it first")
+        if inside not in wanted.parents and shows_ours(wanted):
+            raise Refused(
+                f"workspace {wanted} would show files of a weftos node; choose a directory outside its data directory"
+            )
+        return str(wanted)
+
+    def _own_workspace(self, address: str) -> Path:
+        """Its directory below the data directory. That of a parent ends in ``+``, which no name can: none lies in
+        another.
+        """
+        *above, name = address.strip("/").split("/")
+        return Path(self._data, "workspaces", *(f"{step}+" for step in above), name)
+
+    def _make_workspace(self, spec: ProcessSpec) -> None:
+        if spec.workspace and Path(spec.workspace).is_relative_to(self._data):
+            Path(spec.workspace).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+async def started_pid(address: str, started: asyncio.Future[int]) -> int:
+    """The PID of a process, when it runs. Raises TimedOut, and what kept it from starting."""
+    try:
+        return await asyncio.wait_for(started, START_S)
+    except TimeoutError:
+        raise TimedOut(f"{address} did not start within {START_S:g} s; weftos ps shows its state") from None

@@ -1,0 +1,100 @@
+"""A request to make a process: the one declaration of it.
+
+The body of the API, the client's parameters and the request that goes to a peer *are* it; the options of
+``weftos spawn``, the arguments of the tool ``spawn_agent`` and the specification that a child is kept as
+(:class:`kernel.model.spec.ProcessSpec`) are held to it by tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from kernel.operations.operation import START_S, Noun, OnWire, Operation
+
+Restart = Literal["permanent", "transient", "temporary"]
+Isolation = Literal["shared", "dedicated"]
+
+USER = "/user"
+MAX_TOOLS = 100
+MAX_TOOL_CHARS = 64
+MAX_PROMPT_CHARS = 64 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnRequest:
+    """A child to add. ``supervisor`` makes a supervisor, which has an ``intensity`` [restarts, seconds] and
+    none of the fields that describe a behaviour.
+
+    ``on``: the peer that is to start it, empty for this node. ``tools`` None: the default set; ``isolation``
+    None: what suits the behaviour; empty strings: the node's default.
+    """
+
+    name: str
+    _: KW_ONLY
+    behaviour: str = "agent"
+    under: str = USER
+    on: str = ""
+    tools: Annotated[Sequence[str] | None, OnWire(tuple[str, ...] | None)] = None
+    restart: Restart = "permanent"
+    isolation: Isolation | None = None
+    provider: str = ""
+    model: str = ""
+    system_prompt: str = ""
+    workspace: str = ""
+    supervisor: bool = False
+    intensity: tuple[int, float] | None = None
+
+    def check(self) -> list[str]:
+        """Every fault that can be seen without knowing the node."""
+        faults = []
+        if not self.name:
+            faults.append("name is empty: give the process a name")
+        if self.intensity is not None:
+            restarts, period_s = self.intensity
+            if not self.supervisor:
+                faults.append(
+                    "intensity belongs to a supervisor: add supervisor (--supervisor) or leave it out"
+                )
+            if restarts < 0 or period_s <= 0:
+                faults.append(
+                    f"intensity is {restarts}/{period_s}: restarts must be 0 or more, seconds above 0"
+                )
+        if self.supervisor:
+            faults += [
+                f"a supervisor runs no behaviour: leave out {name}"
+                for name in OF_A_BEHAVIOUR
+                if getattr(self, name)
+            ]
+        return faults
+
+
+OF_A_BEHAVIOUR = ("tools", "isolation", "provider", "model", "system_prompt", "workspace")
+"""Fields that say nothing of a supervisor, beside ``behaviour``, which has a default."""
+
+NOT_FOR_PEERS = ("on", "workspace")
+"""Fields that another node does not get to say: which node it is, and where on its disk."""
+
+
+class Spawned(TypedDict):
+    """``node``: the peer that it runs on, where that is not this one."""
+
+    address: str
+    pid: int
+    name: str
+    node: NotRequired[str]
+
+
+class Spawning(Noun):
+    """Making processes."""
+
+    spawn = Operation(
+        "POST",
+        "/spawn",
+        SpawnRequest,
+        Spawned,
+        "Add a process, or a supervisor, below a supervisor, and wait until it runs; `on`: a peer that grants spawn.",
+        recorded="spawn",
+        takes_s=START_S,
+    )

@@ -1,0 +1,34 @@
+"""The table of operations: every noun with its rows."""
+
+from __future__ import annotations
+
+from kernel.operations.archive import Archive
+from kernel.operations.cluster import Cluster
+from kernel.operations.decisions import Divergences, Doubts
+from kernel.operations.erasure import Erasure
+from kernel.operations.keys import Keys
+from kernel.operations.memory import Memory
+from kernel.operations.messages import Messages
+from kernel.operations.node import Node
+from kernel.operations.operation import AnyRow, Noun
+from kernel.operations.peers import Peers, Tokens
+from kernel.operations.processes import Processes
+from kernel.operations.spawning import Spawning
+
+NOUNS: tuple[type[Noun], ...] = (
+    Node,
+    Spawning,
+    Processes,
+    Messages,
+    Doubts,
+    Divergences,
+    Memory,
+    Erasure,
+    Archive,
+    Keys,
+    Cluster,
+    Peers,
+    Tokens,
+)
+
+TABLE: tuple[AnyRow, ...] = tuple(row for noun in NOUNS for row in noun.rows())
