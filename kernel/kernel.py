@@ -8,7 +8,7 @@ Every decision is elsewhere: ``processes`` (the tree), ``turns`` (messages and t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kernel.bounds import Bounds
@@ -66,16 +66,13 @@ from kernel.worker.workers import Workers
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. ``hears``
-    are the rows of those who are the node's and not the kernel's; they hear after the kernel has.
-    """
+    """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused."""
 
     boot: int
     bounds: Bounds
     behaviours: Mapping[str, BehaviourEntry]
     log: Callable[..., None]
     archive: Ask = no_archive
-    hears: Handlers = field(default_factory=dict)
 
 
 class Kernel:
@@ -113,6 +110,7 @@ class Kernel:
                 self.processes,
                 self.live,
                 bounds,
+                signals,
                 registry.effects,
                 settlement.replied,
                 self.watchers.ended,
@@ -142,7 +140,7 @@ class Kernel:
         )
         self._syscalls = Syscalls(recorder, self.live, self.ends, bounds, syscall_parts)
         self._settlement = settlement
-        signals.connect(joined(self._handlers(CellLog(env.log, self.live)), env.hears))
+        self._signals = signals
 
     def _handlers(self, log: CellLog) -> Handlers:
         """Who hears what, in this order."""
@@ -203,8 +201,11 @@ class Kernel:
         in_use.update(slot.pid for slot in self.state.slots.values())
         self.recorder.ledger.forget_counters(in_use)
 
-    def boot(self) -> None:
-        """Settle what the last boot left in doubt, then start the tree."""
+    def boot(self, hears: Handlers) -> None:
+        """Hear what is said from now on, settle what the last boot left in doubt, then start the tree. ``hears`` are
+        the rows of those who are the node's and not the kernel's; they hear after the kernel has.
+        """
+        self._signals.connect(joined(self._handlers(CellLog(self.env.log, self.live)), hears))
         self.tool_calls.recover()
         self.processes.boot()
 

@@ -24,6 +24,8 @@ from kernel.control.spawning import SpawnControl
 from kernel.kernel import Kernel
 from kernel.operations.operation import Answer, Operator, P, Request, Row, handlers_of
 from kernel.operations.table import TABLE
+from kernel.peer.remote_calls import PeerAsked
+from kernel.signals import Handlers
 
 
 class Control:
@@ -48,7 +50,11 @@ class Control:
             PeerControl(kernel),
         )
         self._handlers = handlers_of((part.handlers() for part in parts), TABLE)
-        kernel.remote.calls.services = PeerServices(kernel, spawning.make).services()
+        self._peer_services = PeerServices(kernel, spawning.make)
+
+    def hears(self) -> Handlers:
+        """What is answered here that peers ask for."""
+        return {PeerAsked: (self._peer_services.asked,)}
 
     async def ask(self, op: Operator, row: Row[P, Request, Answer], request: Request) -> Answer:
         """Answer ``request`` of ``op``. Raises KernelError."""

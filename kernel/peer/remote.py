@@ -29,10 +29,10 @@ from kernel.peer.inboxes import Inboxes, Local, Replied, chain_of
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.monitors import Monitors
 from kernel.peer.outboxes import Outboxes, Way, must_peer
-from kernel.peer.remote_calls import NOCONNECTION, RemoteCalls
+from kernel.peer.remote_calls import NOCONNECTION, RIGHTS, RemoteCalls
 from kernel.process.live import LiveTable
 from kernel.process.processes import Processes
-from kernel.signals import Signal
+from kernel.signals import Signal, Signals
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.state import Mail, Turn
@@ -68,6 +68,7 @@ class RemoteParts:
     processes: Processes
     live: LiveTable
     bounds: Bounds
+    signals: Signals
     effects: Mapping[str, str]
     replied: Replied
     ended: Callable[[str, dict[str, Any]], None]
@@ -97,7 +98,7 @@ class Remote:
         )
         self.outboxes = Outboxes(way)
         self._inboxes = Inboxes(way, Local(parts.effects, parts.replied, self.outboxes.settled, parts.ended))
-        self.calls = RemoteCalls(lambda: self.mesh, parts.bounds)
+        self.calls = RemoteCalls(lambda: self.mesh, parts.bounds, parts.signals)
         self.monitors = Monitors(parts.live, parts.post, lambda: self.mesh, parts.bounds)
         self._refusals = Bucket(1, 1.0)
         self._unwritten_refusals = 0
@@ -234,7 +235,7 @@ class Remote:
                 self.calls.answered(peer, op)
             case "monitor" | "demonitor" | "down":
                 self.monitors.op(peer, op)
-            case name if name in self.calls.services:
+            case name if name in RIGHTS:
                 self.calls.asked(peer, op)
             case name:
                 raise Invalid(f"no operation {name[:40]!r}")

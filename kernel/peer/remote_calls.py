@@ -13,8 +13,9 @@ and looks for itself whether it was done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kernel.bounds import Bounds
@@ -29,6 +30,7 @@ from kernel.errors import (
     Unavailable,
 )
 from kernel.peer.mesh_port import MeshPort
+from kernel.signals import Signal, Signals
 from kernel.values import clean
 from mesh.errors import MeshError
 from mesh.identity.peers import Peer
@@ -41,28 +43,32 @@ _ERRORS: Mapping[str, type[KernelError]] = {
     error.code: error for error in (NotFound, Refused, Busy, TimedOut, Unavailable, Invalid, Conflict)
 }
 
-Served = Callable[[Peer, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+RIGHTS: Mapping[str, str] = {"spawn": "spawn", "kill": "kill"}
+"""What a peer can call, and the right it needs for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """A call that peers can make: the right it needs, and what answers it. Raises KernelError for a refusal."""
+class PeerAsked(Signal):
+    """A peer calls what it may. ``serve(work)`` carries out what ``work`` is, and answers with what it gives; a
+    KernelError of it is a refusal.
+    """
 
-    right: str
-    serve: Served
+    peer: Peer
+    op: Mapping[str, Any]
+    serve: Callable[[Coroutine[Any, Any, dict[str, Any]]], None]
 
 
 class RemoteCalls:
     """Calls of this node that wait for an answer, and calls of peers that are being served."""
 
-    def __init__(self, mesh: Callable[[], MeshPort], bounds: Bounds) -> None:
+    def __init__(self, mesh: Callable[[], MeshPort], bounds: Bounds, signals: Signals) -> None:
+        self._signals = signals
         self._mesh = mesh
         self._bounds = bounds
         self._ref = 0
         self._waiting: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._serving: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.services: dict[str, Service] = {}
 
     # -- ours ----------------------------------------------------------------------------------------------------
 
@@ -116,21 +122,24 @@ class RemoteCalls:
         ref = op.get("ref")
         if type(ref) is not int or not 0 <= ref < MAX_REF:
             raise Invalid("a call without a reference")
-        service = self.services[op["op"]]
+        right = RIGHTS[op["op"]]
         under_way = self._serving.get(peer.origin, 0)
-        if service.right not in peer.may:
-            self._refuse(peer, ref, Refused(f"your node may not {service.right} here"))
+        if right not in peer.may:
+            self._refuse(peer, ref, Refused(f"your node may not {right} here"))
         elif under_way >= self._bounds.peer_calls:
             self._refuse(peer, ref, Busy(f"{under_way} calls of your node are under way, the limit"))
         else:
             self._serving[peer.origin] = under_way + 1
-            task = asyncio.get_running_loop().create_task(self._serve(peer, ref, service, op))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._signals.say(PeerAsked(peer, op, partial(self._begin, peer, ref)))
 
-    async def _serve(self, peer: Peer, ref: int, service: Service, op: Mapping[str, Any]) -> None:
+    def _begin(self, peer: Peer, ref: int, work: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(peer, ref, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, peer: Peer, ref: int, work: Coroutine[Any, Any, dict[str, Any]]) -> None:
         try:
-            done = await service.serve(peer, op)
+            done = await work
             self._send(peer, {"op": "result", "ref": ref, "ok": done})
         except KernelError as error:
             self._refuse(peer, ref, error)

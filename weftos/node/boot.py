@@ -39,7 +39,7 @@ from kernel.helper.nursery import Nursery
 from kernel.helper.os_session import DataLock, end_old_session, lock, read_boot, write_boot
 from kernel.kernel import Environment, Kernel
 from kernel.memory.embeddings import Embeddings
-from kernel.signals import Handlers, Signals
+from kernel.signals import Signals
 from kernel.state.agreement import Contradiction, DocumentCheck
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
@@ -386,7 +386,8 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
     cells = Cells(engine, ground.boot, entrance, runtime / "slots", signals, limits)
     hosts = CellsChild(cells, engine)
-    kernel, gateway, archive = await _kernel(ground, bounds, signals, cells, hosts, report)
+    kernel, gateway, archive = await _kernel(ground, bounds, signals, cells, report)
+    embeddings = Embeddings(gateway.request, archive.helper.request)
     lag, stop = LoopLag(), Stop()
     clock = ClockWatch(ground.clock.ahead_us, kernel.recorder, kernel.env.log)
     upkeep = Upkeep(ground.data, runtime, settings, kernel.recorder, archive.ask, ground.log.log)
@@ -414,11 +415,18 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     kernel.helpers.add("archive", archive.helper, archive.tell)
     ground.ledger.on_group(archive.group)
     report("starting the process tree")
-    kernel.boot()
+    control = Control(kernel, _facts(ground), services)
+    kernel.boot(
+        {
+            EngineLost: (lambda said: hosts.on_death(said.why),),
+            HelperNotice: (embeddings.noticed,),
+            **control.hears(),
+        }
+    )
     await ground.ledger.barrier()
     await open_mesh(mesh, kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
-    listener: Listener = doors.Listener(Control(kernel, _facts(ground), services), runtime / "control.sock")
+    listener: Listener = doors.Listener(control, runtime / "control.sock")
     node = Node(ground, kernel, mesh, listener, lag, clock, upkeep, Collector(), stop)
     await listener.start()
     node.collector.start()
@@ -429,7 +437,7 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
 
 
 async def _kernel(
-    ground: Ground, bounds: Bounds, signals: Signals, cells: Cells, hosts: CellsChild, report: Report
+    ground: Ground, bounds: Bounds, signals: Signals, cells: Cells, report: Report
 ) -> tuple[Kernel, LinkedHelper, ArchiveLink]:
     """The kernel with its tools, and the helpers it will ask."""
     config, runtime, logs, boot = ground.config, ground.runtime, ground.logs, ground.boot
@@ -447,7 +455,6 @@ async def _kernel(
     ground.nursery.tell(gateway_told(config, ground.provider_keys), logs / "gateway.log")
     gateway = LinkedHelper(ground.nursery, boot, signals)
     helper = LinkedHelper(archive_command(config, ground.data, runtime, logs), boot, signals)
-    embeddings = Embeddings(gateway.request, helper.request)
     archive = ArchiveLink(helper, ground.ledger)
 
     def note(event: str, **fields: Any) -> None:
@@ -455,11 +462,7 @@ async def _kernel(
         log.log("info", event, **fields)
 
     recorder = Recorder(ground.ledger, ground.state, signals)
-    hears: Handlers = {
-        EngineLost: (lambda said: hosts.on_death(said.why),),
-        HelperNotice: (embeddings.noticed,),
-    }
-    env = Environment(boot, bounds, _behaviours(config), note, archive.ask, hears)
+    env = Environment(boot, bounds, _behaviours(config), note, archive.ask)
     registry = Registry(builtin_declarations())
     if sources:
         report("asking the workers for their tools")

@@ -22,7 +22,7 @@ from kernel.operations.spawning import (
     Spawned,
     SpawnRequest,
 )
-from kernel.peer.remote_calls import Service
+from kernel.peer.remote_calls import PeerAsked
 from kernel.process.processes import USER
 from kernel.state.recorder import ledger_errors
 from kernel.values import canonical, clean
@@ -105,16 +105,16 @@ def within(request: SpawnRequest, ceiling: frozenset[str], peer: str) -> SpawnRe
 
 
 class PeerServices:
-    """The services of :class:`kernel.peer.remote_calls.RemoteCalls`. ``spawn`` makes a child as the node's own doors
-    do."""
+    """Hears what peers call. ``spawn`` makes a child as the node's own doors do."""
 
     def __init__(self, kernel: Kernel, spawn: Spawn) -> None:
         self._kernel = kernel
         self._spawn = spawn
 
-    def services(self) -> dict[str, Service]:
-        """By operation."""
-        return {"spawn": Service("spawn", self.spawn), "kill": Service("kill", self.kill)}
+    def asked(self, asked: PeerAsked) -> None:
+        """Carry out what a peer calls."""
+        serve = {"spawn": self.spawn, "kill": self.kill}[asked.op["op"]]
+        asked.serve(serve(asked.peer, asked.op))
 
     async def spawn(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
         """The slot belongs to this node; its parent is under /user, like every child's."""

@@ -31,6 +31,7 @@ from kernel.operations.node import Node
 from kernel.operations.operation import Operation
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning, SpawnRequest
+from kernel.peer.remote_calls import PeerAsked
 from kernel.upkeep.erasure import Plan, Selection, plan_erasure
 from kernel.upkeep.loop_lag import LoopLag
 from tests.kernel.turn.test_turns import on_twin
@@ -78,7 +79,9 @@ def control_of(
         erasures=erasures or erasures_of(twin),
         rotate=rotate,
     )
-    return Doors(Control(twin.kernel, facts, services))
+    control = Control(twin.kernel, facts, services)
+    (twin.peers_ask,) = control.hears()[PeerAsked]
+    return Doors(control)
 
 
 def on_control(tmp_path: Path, body: Callable[[Twin, Doors], Awaitable[None]], **options: Any) -> None:

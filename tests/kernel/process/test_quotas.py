@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,26 @@ from kernel.errors import Busy, KernelError, Refused
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
-from kernel.peer.remote_calls import Served
+from kernel.peer.remote_calls import PeerAsked
 from mesh.identity.peers import Peer
 from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Delivery, Twin
 from tests.mesh.twins.core_nodes import ALICE, BOB
 
+Spawn = Callable[[Peer, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
-def peers_spawn(twin: Twin) -> Served:
+
+def peers_spawn(twin: Twin) -> Spawn:
     """What answers a peer that wants a process here."""
     control_of(twin)
-    return twin.kernel.remote.calls.services["spawn"].serve
+
+    async def spawn(peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
+        begun: list[Coroutine[Any, Any, dict[str, Any]]] = []
+        twin.say(PeerAsked(peer, {**op, "op": "spawn"}, begun.append))
+        return await begun[0]
+
+    return spawn
 
 
 async def turn_of(twin: Twin, name: str) -> Delivery:

@@ -36,6 +36,7 @@ from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.kernel import Environment, Kernel
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
+from kernel.peer.remote_calls import PeerAsked
 from kernel.signals import Signal, Signals
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import Mail, State
@@ -238,6 +239,8 @@ class Twin:
     directory: Path
     signals: Signals
     log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    peers_ask: Callable[[PeerAsked], None] = lambda asked: None
+    """The newest control's, of those that a test has made."""
 
     def say(self, signal: Signal) -> None:
         """Have something heard, as cells and helpers have."""
@@ -355,8 +358,9 @@ async def kernel_twin(
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
     kernel = Kernel(recorder, _registry(without), *twins, signals=signals, env=env)
     try:
-        kernel.boot()
-        yield Twin(kernel, ledger, cells, workers, gateway, archive, directory, signals, log)
+        twin = Twin(kernel, ledger, cells, workers, gateway, archive, directory, signals, log)
+        kernel.boot({PeerAsked: (lambda asked: twin.peers_ask(asked),)})
+        yield twin
     finally:
         await kernel.close()
         await ledger.close()
