@@ -280,10 +280,11 @@ HOLDER = """
     import os, signal, sys
     from pathlib import Path
     from kernel.helper.os_session import lock
-    held = lock(Path(sys.argv[1]))
+    held = lock(Path(sys.argv[1]), runs=True)
     print("locked", flush=True)
     signal.pause()
 """
+LOOKER = HOLDER.replace(", runs=True", "")
 
 
 def test_a_locked_directory_is_refused_and_the_holder_named(
@@ -292,8 +293,51 @@ def test_a_locked_directory_is_refused_and_the_holder_named(
     holder = start(HOLDER, str(tmp_path))
     with pytest.raises(LockedError, match=f"in use by process {holder.popen.pid}: stop that node") as caught:
         lock(tmp_path)
-    assert caught.value.pid == holder.popen.pid
+    assert (caught.value.pid, caught.value.runs) == (holder.popen.pid, True)
     assert caught.value.code == "conflict"
+
+
+def test_who_holds_the_lock_and_does_not_run_is_told_from_who_does(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    """The one may be asked to stop, the other not."""
+    holder = start(LOOKER, str(tmp_path))
+    with pytest.raises(LockedError, match="is no node that runs there, but another command") as caught:
+        lock(tmp_path, patience_s=0.0)
+    assert (caught.value.pid, caught.value.runs) == (holder.popen.pid, False)
+
+
+def test_a_lock_of_another_directorys_run_is_nobodys_who_runs_here(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    """A copy made of links has the lock's file itself."""
+    theirs, copy = tmp_path / "theirs", tmp_path / "copy"
+    theirs.mkdir()
+    copy.mkdir()
+    start(HOLDER, str(theirs))
+    os.link(theirs / "lock", copy / "lock")
+    with pytest.raises(LockedError) as caught:
+        lock(copy, patience_s=0.0)
+    assert not caught.value.runs
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1])
+def test_who_only_looks_is_waited_for(tmp_path: Path, start: Callable[..., Started], after_s: float) -> None:
+    """A start is not refused because doctor tried the lock at that moment."""
+    holder = start(LOOKER, str(tmp_path))
+    letting = threading.Timer(after_s, holder.popen.kill)
+    letting.start()
+    lock(tmp_path, runs=True, patience_s=HANG_S).close()
+    letting.join(HANG_S)
+
+
+def test_a_lock_that_is_closed_runs_no_more(tmp_path: Path) -> None:
+    lock(tmp_path, runs=True).close()
+    held = lock(tmp_path)
+    with pytest.raises(LockedError) as caught:
+        lock(tmp_path, patience_s=0.0)
+    assert not caught.value.runs
+    held.close()
 
 
 @pytest.mark.parametrize("said", ["1\n", "", "0\n", "-1\n", "no number"])
@@ -366,13 +410,11 @@ def test_a_killed_holder_leaves_no_lock(tmp_path: Path, start: Callable[..., Sta
     holder = start(HOLDER, str(tmp_path))
     holder.popen.kill()
     holder.popen.wait(HANG_S)
-    held = lock(tmp_path)
-    assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
-    held.close()
+    lock(tmp_path).close()
 
 
 def test_a_closed_lock_can_be_taken_again(tmp_path: Path) -> None:
-    first = lock(tmp_path)
+    first = lock(tmp_path, runs=True)
     with pytest.raises(LockedError, match=f"process {os.getpid()}"):
         lock(tmp_path)
     first.close()
