@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -404,6 +405,29 @@ def test_where_proc_tells_of_no_locks_the_leader_is_the_holder(
     with pytest.raises(LockedError) as caught:
         lock(tmp_path)
     assert caught.value.pid == node.popen.pid
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
+def test_where_nothing_can_be_written_a_run_is_still_found_and_what_it_left_can_be_ended(
+    tmp_path: Path, start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    holder = start(HOLDER, str(tmp_path))
+    opened = os.open
+
+    def refusing(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT):
+            raise OSError(number, os.strerror(number))
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.raises(LockedError) as caught:
+        lock(tmp_path)
+    assert (caught.value.pid, caught.value.runs) == (holder.popen.pid, True)
+    holder.popen.kill()
+    holder.popen.wait(HANG_S)
+    lock(tmp_path).close()
+    with pytest.raises(OSError, match=os.strerror(number)):
+        lock(tmp_path, runs=True)
 
 
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path, start: Callable[..., Started]) -> None:
