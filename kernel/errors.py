@@ -96,11 +96,14 @@ class SessionError(Unavailable):
 
 
 class LockedError(Conflict):
-    """The data directory belongs to a running node. ``pid`` is its process, 0 when it is not known."""
+    """The data directory is locked. ``pid``: by which process, 0 when it is not known; ``runs``: whether that runs
+    on it, as a node or a cluster's launcher does, or is a command that looks at it or ends what a run has left.
+    """
 
-    def __init__(self, message: str, pid: int) -> None:
+    def __init__(self, message: str, pid: int, *, runs: bool) -> None:
         super().__init__(message)
         self.pid = pid
+        self.runs = runs
 
 
 SupervisionWord = Literal[

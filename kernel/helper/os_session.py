@@ -16,7 +16,7 @@ processes show whose they are, by what no file can give to another one: the lead
 A session is its leader's to its last member, so one that shows it speaks for all. What does not show it is not ended,
 and nothing is started beside it.
 
-    lock(data_dir: Path) -> DataLock                 LockedError names the holder; .close() lets go
+    lock(data_dir, runs=False) -> DataLock           LockedError names the holder; .close() lets go
     write_boot(data_dir, boot: int, runtime: Path) -> BootRecord         by the session's leader
     read_boot(data_dir) -> BootRecord | None         SessionError when it cannot be read
     directory_mark(data_dir) -> str                  what tells a directory from its copies
@@ -28,6 +28,7 @@ and nothing is started beside it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -47,7 +48,7 @@ _LOCK_FILE = "lock"
 _LEADER_FILE = "leader"
 _FLOCK = struct.Struct("@hhqqi0q")  # struct flock of fcntl(2): type, whence, start, length, pid
 _LOCKS = Path("/proc/locks")
-_LOCK_TRIES = 20
+LOCK_PATIENCE_S = 1.0
 _PROOF_S = 2.0
 _PAUSE_S = 0.02
 SESSION_VARIABLE = "WEFTOS_SESSION"
@@ -82,25 +83,59 @@ class DataLock:
             self._fd = -1
 
 
-def lock(data_dir: Path) -> DataLock:
-    """Lock ``data_dir`` for this process, or raise LockedError at once."""
-    fd = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+def lock(data_dir: Path, *, runs: bool = False, patience_s: float = LOCK_PATIENCE_S) -> DataLock:
+    """Lock ``data_dir`` for this process. Raises LockedError: at once when somebody runs on it, after ``patience_s``
+    when somebody else has it, who looks at it or ends what a run has left.
+
+    ``runs``: this process is to run on it, as a node or a cluster's launcher. Only such a holder may be asked to stop,
+    so that is told as the lock itself is: by a lock that others find, not by words in a file.
+    """
+    fd = _open_lock(data_dir, runs)
     try:
-        for _ in range(_LOCK_TRIES):  # a holder that nobody can name has most often just let go
+        deadline = time.monotonic() + patience_s
+        while True:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+                if runs:
+                    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _flock_of(data_dir))
                 return DataLock(fd)
-            if pid := _holder(fd) or max(_leader_of(data_dir), 0):
-                break
-        holder = f"process {pid}" if pid else "another process"
-        raise LockedError(
-            f"{data_dir} is in use by {holder}: stop that node first (weftos down --data {data_dir})", pid
-        )
+            _check_holder(fd, data_dir, patient=time.monotonic() < deadline)
+            time.sleep(_PAUSE_S)
     except BaseException:
         os.close(fd)
         raise
+
+
+def _open_lock(data_dir: Path, runs: bool) -> int:
+    """Where nothing can be written any more, a run can still be found, and what it left be ended."""
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | flags, 0o600)
+    except OSError as error:
+        if runs or error.errno not in (errno.EROFS, errno.ENOSPC):
+            raise
+        return os.open(data_dir / _LOCK_FILE, os.O_RDONLY | flags)
+
+
+def _check_holder(fd: int, data_dir: Path, patient: bool) -> None:
+    """Raises LockedError when its holder runs on ``data_dir``, and otherwise unless ``patient``."""
+    pid = _holder(fd) or max(_leader_of(data_dir), 0)
+    runs = _runs(fd, data_dir) and pid == (_holder(fd) or pid)
+    if patient and not (runs and pid):
+        return
+    holder = f"process {pid}" if pid else "another process"
+    what = (
+        f"stop that node first (weftos down --data {data_dir})"
+        if runs
+        else "it is no node that runs there, but another command: see what it does, then try again"
+    )
+    raise LockedError(f"{data_dir} is in use by {holder}: {what}", pid, runs=runs)
+
+
+def _runs(fd: int, data_dir: Path) -> bool:
+    """Whether the lock's holder has said that it runs on ``data_dir``."""
+    kind: int = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _flock_of(data_dir)))[0]
+    return kind != fcntl.F_UNLCK
 
 
 def _holder(fd: int) -> int:
@@ -283,9 +318,8 @@ def _lock_as_leader(data_dir: Path) -> None:
     Closing any descriptor of that file would give the lock up, so this one stays open and no other is opened.
     """
     fd = os.open(data_dir / _LEADER_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    wish = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _leader_byte(data_dir), 1, 0)
     try:
-        fcntl.fcntl(fd, fcntl.F_SETLK, wish)
+        fcntl.fcntl(fd, fcntl.F_SETLK, _flock_of(data_dir))
     except OSError as error:
         os.close(fd)
         holder = _leader_of(data_dir)
@@ -298,21 +332,21 @@ def _lock_as_leader(data_dir: Path) -> None:
 def _leader_of(data_dir: Path) -> int:
     """The process that holds :func:`_lock_as_leader`, 0 when none does."""
     try:
-        fd = os.open(data_dir / _LEADER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(data_dir / _LEADER_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return 0
-    at = _leader_byte(data_dir)
+    wish = _flock_of(data_dir)
     try:
-        wish = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
-        kind, _, start, length, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, wish))
+        *found, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, wish))
     finally:
         os.close(fd)
-    return pid if (kind, start, length) == (fcntl.F_WRLCK, at, 1) else 0
+    return pid if found == [*_FLOCK.unpack(wish)][:-1] else 0
 
 
-def _leader_byte(data_dir: Path) -> int:
-    """Which byte is locked: another one in each directory, so that no link to another file's locks passes for it."""
-    return int.from_bytes(sha256(directory_mark(data_dir).encode()).digest()[:7], "big")
+def _flock_of(data_dir: Path) -> bytes:
+    """A lock on one byte: another one in each directory, so that no link to another file's locks passes for it."""
+    byte = int.from_bytes(sha256(directory_mark(data_dir).encode()).digest()[:7], "big")
+    return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
 
 
 def _may_be_ours(record: BootRecord) -> bool:

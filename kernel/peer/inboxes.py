@@ -21,7 +21,7 @@ from kernel.errors import Busy, KernelError, NotFound, Refused, Unavailable
 from kernel.message.letters import MAX_WAITING, Letter, channel_rights, read_letter
 from kernel.message.mail import Outgoing
 from kernel.message.message_signals import MessageArrived
-from kernel.peer.outboxes import Way, acknowledgement
+from kernel.peer.outboxes import Way, acknowledgement, carried_id, own_id
 from kernel.state.crossings import decision_record, forgetting_record
 from kernel.state.state import Mail
 from kernel.state.unit import Unit
@@ -192,8 +192,8 @@ class Inboxes:
 
     def _answer(self, unit: Unit, peer: Peer, letter: Letter) -> Durable:
         """The answer to a question of this node, from the node that was asked."""
-        question = self._state.crossings.questions.get(letter.answers)
-        if question is None or question.peer != peer.origin:
+        question = self._state.crossings.questions.get(own_id(letter.answers))
+        if question is None or question.peer != peer.origin or carried_id(question) != letter.answers:
             raise NotFound("nobody waits for this answer")
         text = clean(letter.text)
         body = {
@@ -211,7 +211,7 @@ class Inboxes:
 
         def durable() -> None:
             if unsettled:
-                self._local.settled(peer.origin, Answer(question.seq, question.id))
+                self._local.settled(peer.origin, Answer(question.seq, letter.answers))
             self._local.ended(question.id, {"status": letter.status, "reply": text, "turn": ""})
 
         return durable

@@ -17,6 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 from chain.errors import LedgerUnavailable
 from chain.journal.group import Group
@@ -36,6 +37,7 @@ from mesh.errors import LinkDown, LinkFull
 from mesh.identity.peers import Peer
 
 MAYBE = "maybe delivered"
+_MARK_CHARS = 16
 MOST_WAITING = 8_192  # for the disk; with more, another link is not yet filled with what is unanswered
 EFFECTS_AT_ONCE = 100  # between two rounds of the event loop: a full outbox is given up without holding it up
 
@@ -82,9 +84,8 @@ class Outboxes:
         way.recorder.ledger.on_group(self._durable)
 
     def _parcel(self, mail: Mail) -> Parcel:
-        return Parcel(
-            mail.seq, mail.id, mail.deadline_us, write_letter(mail, self._way.recorder.ledger.now_us())
-        )
+        letter = write_letter(mail, self._way.recorder.ledger.now_us())
+        return Parcel(mail.seq, carried_id(mail), mail.deadline_us, letter)
 
     # -- in ------------------------------------------------------------------------------------------------------
 
@@ -167,8 +168,10 @@ class Outboxes:
 
     def answered(self, peer: Peer, answer: Answer) -> None:
         """The other node has taken a message, or refused it."""
-        mail = self._state.crossings.find(answer.id)
+        mail = self._state.crossings.find(own_id(answer.id))
         if mail is None or mail.peer != peer.origin or mail.seq != answer.number:
+            return
+        if carried_id(mail) != answer.id:
             return
         try:
             if answer.why:
@@ -241,9 +244,23 @@ class Outboxes:
         why = f"{letter.why} ({MAYBE})" if letter.maybe_delivered else letter.why
 
         def bury() -> None:
-            self._way.after.do(lambda: None, self._way.post.bury(letter.parcel.id, why))
+            self._way.after.do(lambda: None, self._way.post.bury(ident, why))
 
-        self._way.recorder.until_writable(("bury", letter.parcel.id), bury)
+        ident = own_id(letter.parcel.id)
+        self._way.recorder.until_writable(("bury", ident), bury)
+
+
+def carried_id(mail: Mail) -> str:
+    """What the other node knows a message by. Its number and its own id come again in a node whose data was restored
+    from an older copy, and then mean another message; when it was recorded, and of what it came, do not.
+    """
+    mark = sha256(mail.time_us.to_bytes(8, "big") + mail.trace).hexdigest()[:_MARK_CHARS]
+    return f"{mail.id}.{mark}"
+
+
+def own_id(carried: str) -> str:
+    """The message's id in this node."""
+    return carried.partition(".")[0]
 
 
 def acknowledgement(mail: Mail) -> Draft:

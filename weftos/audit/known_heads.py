@@ -51,6 +51,7 @@ class KnownHeads:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._write(f"{origin}.vkeys", vkeys)
         self._write(f"{origin}.note", note)
+        self._sync_names()
         return True
 
     def _read(self, origin: str, kind: str, limit: int) -> bytes | None:
@@ -74,6 +75,15 @@ class KnownHeads:
         except BaseException:
             Path(new).unlink(missing_ok=True)
             raise
+
+    def _sync_names(self) -> None:
+        """A head that a power cut takes back would let a rolled-back copy pass."""
+        for directory in (self._directory, self._directory.parent):
+            handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
 
 def size_of(note: bytes) -> int:

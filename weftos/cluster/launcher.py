@@ -115,7 +115,7 @@ class Launcher:
         if (self._data / "format").exists():
             raise WeftosError(f"{self._data} is a node's data directory: a cluster needs its own", "conflict")
         check_own_place(self._data)
-        held = lock(self._data)
+        held = lock(self._data, runs=True)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)

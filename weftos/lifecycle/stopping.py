@@ -21,12 +21,12 @@ STOP_TIMEOUT_S = 15.0
 
 
 def holder(place: Path) -> int:
-    """The process that holds the lock of a data directory, 0 when none does. Raises WeftosError when it is not ours."""
+    """The process that runs on a data directory, 0 when none does. Raises WeftosError when it is not ours."""
     try:
         check_own_directory(place)
-        lock(place).close()
+        lock(place, patience_s=0.0).close()
     except LockedError as error:
-        return _told(error)
+        return _told(error) if error.runs else 0
     except FileNotFoundError:
         return 0
     return 0
@@ -43,20 +43,30 @@ def _told(error: LockedError) -> int:
 def stop_node(place: Path) -> Json:
     """Stop the node on ``place`` and return when all of it is gone: {was_running, killed}. Safe in any thread.
 
-    A node that takes longer than ``STOP_TIMEOUT_S`` is killed. Raises WeftosError.
+    A node that takes longer than ``STOP_TIMEOUT_S`` is killed. Another command that has the directory is waited for as
+    long, and left alone. Raises WeftosError, KernelError.
     """
     check_own_directory(place)
     try:
-        held = lock(place)
+        held = lock(place, patience_s=STOP_TIMEOUT_S)
     except LockedError as error:
+        if not error.runs:
+            raise
         running = _told(error)
     else:
         try:
             return {"was_running": False, "killed": end_old_session(place)}
         finally:
             held.close()
-    members = _session_of(running)
-    _ask_to_stop(place, running)
+    try:
+        handle = os.pidfd_open(running)
+    except ProcessLookupError:
+        return stop_node(place)
+    try:
+        members = _session_of(running)
+        _ask_to_stop(place, handle)
+    finally:
+        os.close(handle)
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while members():
         if time.monotonic() >= deadline:
@@ -81,8 +91,8 @@ def _session_of(holder: int) -> Callable[[], list[int]]:
     return lambda: session_members(session)
 
 
-def _ask_to_stop(place: Path, holder: int) -> None:
-    """Ask by the control API; a node that does not listen (yet, or any more) is asked by signal."""
+def _ask_to_stop(place: Path, handle: int) -> None:
+    """Ask by the control API; a node that does not listen (yet, or any more) is asked by signal, by its pidfd."""
     try:
         with Client(place) as node:
             node.shutdown()
@@ -90,4 +100,4 @@ def _ask_to_stop(place: Path, holder: int) -> None:
         if error.code not in ("not_running", "unavailable", "timeout") and not isinstance(error, Impostor):
             raise
         with contextlib.suppress(ProcessLookupError):
-            os.kill(holder, signal.SIGTERM)
+            signal.pidfd_send_signal(handle, signal.SIGTERM)

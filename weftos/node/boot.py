@@ -274,7 +274,7 @@ async def start(options: Options, nursery: Nursery, report: Report) -> Node:
         report("making the data directory")
         initialise(data)
     check_own_place(data)
-    held = lock(data)
+    held = lock(data, runs=True)
     try:
         ground = await _recover(options, data, held, nursery, report)
         return await _build(ground, options.token, report)

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -280,10 +281,11 @@ HOLDER = """
     import os, signal, sys
     from pathlib import Path
     from kernel.helper.os_session import lock
-    held = lock(Path(sys.argv[1]))
+    held = lock(Path(sys.argv[1]), runs=True)
     print("locked", flush=True)
     signal.pause()
 """
+LOOKER = HOLDER.replace(", runs=True", "")
 
 
 def test_a_locked_directory_is_refused_and_the_holder_named(
@@ -292,8 +294,51 @@ def test_a_locked_directory_is_refused_and_the_holder_named(
     holder = start(HOLDER, str(tmp_path))
     with pytest.raises(LockedError, match=f"in use by process {holder.popen.pid}: stop that node") as caught:
         lock(tmp_path)
-    assert caught.value.pid == holder.popen.pid
+    assert (caught.value.pid, caught.value.runs) == (holder.popen.pid, True)
     assert caught.value.code == "conflict"
+
+
+def test_who_holds_the_lock_and_does_not_run_is_told_from_who_does(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    """The one may be asked to stop, the other not."""
+    holder = start(LOOKER, str(tmp_path))
+    with pytest.raises(LockedError, match="is no node that runs there, but another command") as caught:
+        lock(tmp_path, patience_s=0.0)
+    assert (caught.value.pid, caught.value.runs) == (holder.popen.pid, False)
+
+
+def test_a_lock_of_another_directorys_run_is_nobodys_who_runs_here(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    """A copy made of links has the lock's file itself."""
+    theirs, copy = tmp_path / "theirs", tmp_path / "copy"
+    theirs.mkdir()
+    copy.mkdir()
+    start(HOLDER, str(theirs))
+    os.link(theirs / "lock", copy / "lock")
+    with pytest.raises(LockedError) as caught:
+        lock(copy, patience_s=0.0)
+    assert not caught.value.runs
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1])
+def test_who_only_looks_is_waited_for(tmp_path: Path, start: Callable[..., Started], after_s: float) -> None:
+    """A start is not refused because doctor tried the lock at that moment."""
+    holder = start(LOOKER, str(tmp_path))
+    letting = threading.Timer(after_s, holder.popen.kill)
+    letting.start()
+    lock(tmp_path, runs=True, patience_s=HANG_S).close()
+    letting.join(HANG_S)
+
+
+def test_a_lock_that_is_closed_runs_no_more(tmp_path: Path) -> None:
+    lock(tmp_path, runs=True).close()
+    held = lock(tmp_path)
+    with pytest.raises(LockedError) as caught:
+        lock(tmp_path, patience_s=0.0)
+    assert not caught.value.runs
+    held.close()
 
 
 @pytest.mark.parametrize("said", ["1\n", "", "0\n", "-1\n", "no number"])
@@ -362,17 +407,38 @@ def test_where_proc_tells_of_no_locks_the_leader_is_the_holder(
     assert caught.value.pid == node.popen.pid
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
+def test_where_nothing_can_be_written_a_run_is_still_found_and_what_it_left_can_be_ended(
+    tmp_path: Path, start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    holder = start(HOLDER, str(tmp_path))
+    opened = os.open
+
+    def refusing(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT):
+            raise OSError(number, os.strerror(number))
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.raises(LockedError) as caught:
+        lock(tmp_path)
+    assert (caught.value.pid, caught.value.runs) == (holder.popen.pid, True)
+    holder.popen.kill()
+    holder.popen.wait(HANG_S)
+    lock(tmp_path).close()
+    with pytest.raises(OSError, match=os.strerror(number)):
+        lock(tmp_path, runs=True)
+
+
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path, start: Callable[..., Started]) -> None:
     holder = start(HOLDER, str(tmp_path))
     holder.popen.kill()
     holder.popen.wait(HANG_S)
-    held = lock(tmp_path)
-    assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
-    held.close()
+    lock(tmp_path).close()
 
 
 def test_a_closed_lock_can_be_taken_again(tmp_path: Path) -> None:
-    first = lock(tmp_path)
+    first = lock(tmp_path, runs=True)
     with pytest.raises(LockedError, match=f"process {os.getpid()}"):
         lock(tmp_path)
     first.close()

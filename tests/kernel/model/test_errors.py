@@ -30,4 +30,5 @@ def test_every_code_is_some_errors() -> None:
 
 
 def test_a_lock_names_its_holder() -> None:
-    assert LockedError("in use", 42).pid == 42
+    error = LockedError("in use", 42, runs=True)
+    assert (error.pid, error.runs) == (42, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,34 @@ def test_a_sender_that_reboots_sends_again_and_the_receiver_knows_it(tmp_path: P
                 await a.control(Messages.send, "bob@b", "twice")
                 await until(lambda: balance(a) == (2, 2, 0, 0, 0))
             assert balance(b)[0] == 2
+
+    asyncio.run(run())
+
+
+def test_a_sender_of_an_older_copy_is_told_that_its_new_message_was_not_taken(tmp_path: Path) -> None:
+    """It has the number, and in its own node the id, of one that was taken and that the copy does not know of."""
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
+            await b.twin.spawn("bob")
+            async with node_twin(tmp_path / "a", "a", 1):
+                pass
+            shutil.copytree(tmp_path / "a", tmp_path / "copy")
+            async with node_twin(tmp_path / "a", "a", 1) as a:
+                befriend(a, b)
+                first = await a.control.send(OP, "bob@b", "pay the first bill", "", None)
+                await until(lambda: balance(a) == (1, 1, 0, 0, 0))
+                unlink(a.mesh, b.mesh)
+            async with node_twin(tmp_path / "copy", "a", 1) as a:
+                a.mesh.add_peer(Peer("b", b.origin))
+                link(a.mesh, b.mesh)
+                second = await a.control.send(OP, "bob@b", "pay the second bill", "", None)
+                assert second["message"] == first["message"]
+                await until(lambda: balance(a)[2] == 1)
+                [letter] = await a.twin.entries("message.dead")
+                assert "the sender's data is older than what it sent" in letter.body["why"]
+            assert balance(b)[0] == 1
 
     asyncio.run(run())
 

@@ -22,10 +22,11 @@ STAND_IN = """
 import os, signal, subprocess, sys
 from pathlib import Path
 from kernel.helper.os_session import lock, write_boot
-data, holds, obeys = Path(sys.argv[1]), sys.argv[2] == "holds", sys.argv[3] == "obeys"
-if holds:
-    held = lock(data)
-write_boot(data, 1, data)
+data, how, obeys = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "obeys"
+if how != "lets go":
+    held = lock(data, runs=how != "looks")
+if how not in ("boots", "looks"):
+    write_boot(data, 1, data)
 child = subprocess.Popen(["sleep", "600"])
 def stop(*_):
     child.kill()
@@ -68,6 +69,25 @@ def test_a_node_that_obeys_is_waited_for(shell: Shell, stand_in: Callable[[str, 
     session = stand_in("holds", "obeys")
     assert shell.json("down") == {"was_running": True, "killed": 0}
     assert session_members(session) == []
+
+
+def test_a_node_that_is_still_booting_is_asked_too(shell: Shell, stand_in: Callable[[str, str], int]) -> None:
+    session = stand_in("boots", "obeys")
+    assert shell.json("down") == {"was_running": True, "killed": 0}
+    assert session_members(session) == []
+
+
+def test_another_command_that_has_the_directory_is_not_ended(
+    shell: Shell, stand_in: Callable[[str, str], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another down, doctor, or the launcher of a cluster that ends what was left there."""
+    session = stand_in("looks", "obeys")
+    monkeypatch.setattr(stopping, "STOP_TIMEOUT_S", 0.2)
+    status, out, err = shell.run("down")
+    assert (status, out) == (1, "")
+    assert f"in use by process {session}: it is no node" in err
+    assert stopping.holder(shell.data) == 0
+    assert len(session_members(session)) == 2
 
 
 def test_a_node_that_does_not_is_killed_with_its_session_and_that_is_said(
