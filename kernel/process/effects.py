@@ -28,29 +28,30 @@ class Effects:
         self._queue: deque[tuple[str, Effect]] = deque()
         self._timers: set[Timer] = set()
         self._busy = False
-        self._resumes = False
+        self._done = 0  # in this round of the loop
         self._performed = 0
 
     def carry_out(self, supervisor: str, effects: Iterable[Effect]) -> None:
         """Now, as far as nothing else is being carried out, and as many as may be at once."""
         self._queue.extend((supervisor, effect) for effect in effects)
-        if self._busy or self._resumes:
+        if self._busy:
             return
         self._busy = True
-        done = 0
         try:
-            while self._queue and done < self.at_once:
-                done += 1
+            while self._queue and self._done < self.at_once:
+                if not self._done:
+                    self.later(0.0, self._next_round)
+                self._done += 1
                 self._performed += 1
                 self._perform(*self._queue.popleft())
         finally:
             self._busy = False
-        if self._queue and not self._resumes:
-            self._resumes = True
-            self.later(0.0, self._resume)
 
-    def _resume(self) -> None:
-        self._resumes = False
+    def _next_round(self) -> None:
+        """The rest of the loop has gone round. All events of a round count together: each exit may be heard as an event
+        of its own, and cause the next.
+        """
+        self._done = 0
         self.carry_out("", ())
 
     @property
@@ -82,6 +83,5 @@ class Effects:
         """Nothing is carried out any more, and nothing is due."""
         self.closed = True
         self._queue.clear()
-        self._resumes = False
         for timer in self._timers:
             timer.cancel()

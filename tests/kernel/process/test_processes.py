@@ -558,6 +558,7 @@ def test_nothing_starts_and_no_timer_fires_once_the_tree_is_closed() -> None:
             tree.crash(ada)
         waits = tree.processes.when_started(ada)
         carl = tree.spawn("carl")
+        tree.clock.wind(0.0)
         assert tree.clock.waiting == 2
         entries = len(tree.journal.drafts)
         await tree.processes.close()
@@ -805,9 +806,11 @@ def test_a_child_that_is_removed_before_its_start_comes_to_its_turn_holds_nothin
 
 
 def test_the_end_of_a_large_tree_lets_the_loop_in_between() -> None:
-    tree = Tree(at_once=EFFECTS_AT_ONCE)
+    tree = Tree()
     tree.spawn("team", type="supervisor")
     kids = [tree.spawn(f"a{number}", "/user/team") for number in range(2 * EFFECTS_AT_ONCE)]
+    tree.clock.wind(0.0)
+    tree.processes.effects.at_once = EFFECTS_AT_ONCE
     tree.processes.kill("/user/team", "kill")
     assert tree.processes.effects.unfinished
     assert 0 < len(tree.ended) <= EFFECTS_AT_ONCE
@@ -816,6 +819,31 @@ def test_the_end_of_a_large_tree_lets_the_loop_in_between() -> None:
     tree.up()
     assert [address for address, *_ in tree.ended] == [*reversed(kids), "/user/team"]
     assert len(tree.running()) == 4 + len(kids)
+
+
+def test_the_end_of_a_large_tree_that_waited_for_a_turn_lets_the_loop_in_between(tmp_path: Path) -> None:
+    """Each exit that is heard there causes the next, as what follows from what a cell says does."""
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("team", type="supervisor")
+        kids = [f"a{number}" for number in range(2 * EFFECTS_AT_ONCE)]
+        for kid in kids:
+            await twin.spawn(kid, parent="/user/team")
+        await twin.send(kids[-1])
+        at = await twin.delivery()
+        processes, live = twin.kernel.processes, twin.kernel.live
+        processes.stop("/user/team")
+        await processes.effects.settled()
+        before = len(live)
+        assert live.get(at.pid) is not None
+        twin.finish(at)
+        assert processes.effects.unfinished
+        assert 0 < before - len(live) <= EFFECTS_AT_ONCE + 1
+        while processes.effects.unfinished:
+            await asyncio.sleep(0)
+        assert before - len(live) == len(kids) + 1
+
+    on_twin(tmp_path, body)
 
 
 def test_the_administration_of_slots_refuses_in_otps_words(tmp_path: Path) -> None:

@@ -225,6 +225,7 @@ def test_what_is_ended_is_ended_to_its_last_leaf_children_before_parents_in_reve
     shape: list[tuple[int, Literal["worker", "supervisor"]]], at: int, busy: set[int], how: str, at_once: int
 ) -> None:
     tree, _, all_of_it = grown(shape)
+    tree.clock.wind(0.0)
     tree.processes.effects.at_once = at_once
     target = all_of_it[at % len(all_of_it)]
     below = [address for address in all_of_it if address == target or is_below(address, target)]
