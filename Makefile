@@ -4,11 +4,15 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-PY := .venv/bin/python
-STAMP := .venv/.installed
-# The first that is 3.11 to 3.14 is taken; `make PYTHON=/path/to/python ...` decides otherwise.
-PYTHON := $(or $(PYTHON),$(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
+# The first that is 3.11 to 3.14 is taken, that of .venv before others; `make PYTHON=/path/to/python ...` decides otherwise.
+PYTHON := $(or $(PYTHON),$(shell for p in .venv/bin/python python3.11 python3 python3.12 python3.13 python3.14; do \
     "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && echo $$p && break; done))
+version = $(shell "$(1)" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+VERSION := $(call version,$(PYTHON))
+# .venv is of the Python that it was made with; another version that is asked for has .venv-VERSION beside it.
+VENV := $(if $(filter-out $(VERSION),$(call version,.venv/bin/python)),.venv-$(VERSION),.venv)
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
 
 .PHONY: help setup check test prove demo bench clean constraints requirements
 
@@ -17,7 +21,7 @@ help:
 	@echo "make test    every test, real Ray included"
 	@echo "make prove   the slow tests and the long proofs: kills under load, nodes and links killed, recall;"
 	@echo "             make prove PART=kills for one of them"
-	@echo "make check   ruff, mypy, import contract"
+	@echo "make check   ruff, mypy, import contract; make check PYTHON=python3.13 for another one than .venv has"
 	@echo "make bench   measurements, each beside a floor of the same run"
 	@echo "make clean   remove .venv and what tools leave"
 
@@ -44,21 +48,21 @@ setup: $(STAMP)
 # would fetch. `make setup HNSWLIB_NO_NATIVE=1` compiles it for any processor of the kind, not just this machine's. Then
 # this project, editable, which by itself has no hash.
 $(STAMP): constraints.txt pyproject.toml | requirements
-	[ -x $(PY) ] || "$(PYTHON)" -m venv .venv
-	sed -n '/^pip==/,/^ *#/p' constraints.txt > .venv/pip.txt
-	$(PY) -m pip install --quiet --require-hashes -r .venv/pip.txt
-	sed -n '/^hnswlib==/,/^ *#/p' constraints.txt > .venv/compiled.txt
-	sed '/^hnswlib==/,/^ *#/d' constraints.txt > .venv/wheels.txt
-	$(PY) -m pip install --quiet --require-hashes -r .venv/wheels.txt
-	$(PY) -m pip install --quiet --require-hashes --no-build-isolation --no-cache-dir -r .venv/compiled.txt
+	[ -x $(PY) ] || "$(PYTHON)" -m venv $(VENV)
+	sed -n '/^pip==/,/^ *#/p' constraints.txt > $(VENV)/pip.txt
+	$(PY) -m pip install --quiet --require-hashes -r $(VENV)/pip.txt
+	sed -n '/^hnswlib==/,/^ *#/p' constraints.txt > $(VENV)/compiled.txt
+	sed '/^hnswlib==/,/^ *#/d' constraints.txt > $(VENV)/wheels.txt
+	$(PY) -m pip install --quiet --require-hashes -r $(VENV)/wheels.txt
+	$(PY) -m pip install --quiet --require-hashes --no-build-isolation --no-cache-dir -r $(VENV)/compiled.txt
 	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
 check: setup
-	.venv/bin/ruff check .
-	.venv/bin/ruff format --check .
-	.venv/bin/mypy
-	.venv/bin/lint-imports --no-logo
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy --python-version $(VERSION)
+	$(VENV)/bin/lint-imports --no-logo
 
 # Hundreds of interpreters start here: each would compile what the one before it has, were it not kept, whatever the
 # caller's environment says.
@@ -77,7 +81,7 @@ bench: setup
 	$(PY) benchmarks/run.py
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache build dist
+	rm -rf .venv .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Pins and hashes anew from pyproject.toml, in a throw-away environment; today's pins are kept where they still fit.

@@ -224,7 +224,11 @@ class Publisher:
                 ours = parse_width(name) or parse_piece(name) or name.endswith(NEW)
                 if ours and not self._disk.is_directory(path):
                     self._disk.remove(path)
-            if self._disk.is_directory(self._directory / folder) and not self._names(folder):
+            if self._names(
+                folder
+            ):  # somebody else's: what was ours there must not come back with bodies erased later
+                self._disk.sync_directory(self._directory / folder)
+            elif self._disk.is_directory(self._directory / folder):
                 self._disk.remove_directory(self._directory / folder)
             self._made.discard(self._directory / folder)
         self._stale, self._stale_known = new, True

@@ -53,6 +53,21 @@ def test_what_is_missing_is_named_in_one_sentence(tmp_path: Path, script: str, m
     assert failure.startswith("make: ***")
 
 
+def test_another_python_has_an_environment_of_its_own_and_is_what_is_checked(tmp_path: Path) -> None:
+    """Asked for another one, ``make check`` went on checking with that of .venv."""
+    kept = ROOT / ".venv" / "bin" / "python"
+    if not kept.exists():
+        pytest.skip("there is no .venv here that another one could stand beside")
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    own = subprocess.run([kept, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    for version, folder in (("3.99", ".venv-3.99"), (own, ".venv")):
+        plan = make("--dry-run", "--always-make", "check", python_that(tmp_path, f"echo {version}")).stdout
+        assert f'/python" -m venv {folder}\n' in plan
+        assert f"{folder}/bin/python -m pip install" in plan
+        assert f"{folder}/bin/mypy --python-version {version}\n" in plan
+    assert f".venv/bin/mypy --python-version {own}\n" in make("--dry-run", "--always-make", "check").stdout
+
+
 def test_a_missing_compiler_is_named() -> None:
     done = make("requirements", "CXX=/nowhere/c++")
     assert done.returncode != 0

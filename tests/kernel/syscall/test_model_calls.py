@@ -287,10 +287,14 @@ def test_an_answer_that_comes_with_the_end_of_its_turn_is_recorded_and_goes_nowh
         at = await turn_of_ada(twin)
 
         async def last_words() -> dict[str, Any]:
-            asyncio.get_running_loop().call_soon(
-                twin.finish, at
-            )  # between the answer and whoever waits for it
-            return answer_of("late")
+            coming: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+            def come() -> None:  # and the end comes between the answer and whoever waits for it
+                coming.set_result(answer_of("late"))
+                twin.finish(at)
+
+            asyncio.get_running_loop().call_soon(come)
+            return await coming
 
         twin.gateway.answer = lambda request: last_words()
         twin.ask_model(at, [user("?")])

@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import struct
+import subprocess
 import sys
 import termios
 from fcntl import ioctl
@@ -32,35 +33,34 @@ Output(False).table(("PID", "ADDRESS", "STATE", "TEXT"),
 
 def on_a_terminal(code: str, columns: int, lines: int, **environment: str) -> str:
     """What ``code`` writes to a terminal of that size, which types nothing."""
-    pid, screen = pty.fork()
-    if not pid:
-        os.chdir(ROOT)
-        given = {
-            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
-        }
-        os.execve(sys.executable, [sys.executable, "-c", code], given | {"TERM": "xterm", **environment})
-    ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    screen, inside = pty.openpty()
+    ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    given = {
+        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=given | {"TERM": "xterm", **environment},
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        start_new_session=True,
+    )
+    os.close(inside)
     told = b""
     while select.select([screen], [], [], HANG_S)[0]:
         try:
-            data = os.read(screen, 65536)
-        except OSError:  # its last process has gone
+            told += os.read(screen, 65536)
+        except OSError:  # nobody has it open any more
             break
-        told += data
-        if not data:
-            break
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, told
+    os.close(screen)
+    assert process.wait(HANG_S) == 0, told
     return told.decode().replace("\r\n", "\n")
 
 
-def waits_for_size(code: str, columns: int) -> str:
-    """``code``, begun when the terminal has its size."""
-    return f"import os\nwhile os.get_terminal_size().columns != {columns}: pass\n{code}"
-
-
 def table(rows: int, columns: int, lines: int, **environment: str) -> str:
-    code = waits_for_size(TABLE.replace("ROWS", str(rows)), columns)
-    return on_a_terminal(code, columns, lines, **environment)
+    return on_a_terminal(TABLE.replace("ROWS", str(rows)), columns, lines, **environment)
 
 
 def test_a_pipe_has_a_line_a_row_without_styles(capsys: pytest.CaptureFixture[str]) -> None:
