@@ -60,7 +60,7 @@ class Recorder:
         return Unit(self.ledger.next_seq)
 
     def commit(self, records: Unit | Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
-        """Write ``records`` as one unit, apply them, and say what they have to say. With ``durable``,
+        """Write ``records`` as one unit, apply them, and tell what they have to say. With ``durable``,
         ``await ticket.durable()`` for the disk.
 
         Raises what :meth:`Ledger.commit` raises, EntryError for what could not be applied, and StateError for a unit
@@ -78,8 +78,7 @@ class Recorder:
                 "weftos, please report it"
             )
         ticket = self._commit(records.records, durable)
-        for signal in records.written:
-            self._signals.say(signal)
+        self._signals.tell(*records.written)
         return ticket
 
     def _commit(self, records: Sequence[Draft | StateChange], durable: bool) -> Ticket:

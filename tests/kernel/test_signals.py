@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,22 +61,38 @@ def test_what_is_said_before_there_is_a_table_waits_for_it(heard: list[str]) -> 
         signals.connect({})
 
 
-def test_a_handler_that_fails_keeps_nobody_from_hearing(heard: list[str]) -> None:
-    signals = Signals()
+def test_a_handler_that_fails_keeps_nobody_from_hearing_and_blames_who_said_it(heard: list[str]) -> None:
+    faults: list[Exception] = []
+    signals = Signals(faults.append)
 
-    def fails(rang: Rang) -> None:
-        signals.say(Opened())
-        raise ValueError(f"the bell of {rang.number}")
+    def fails(said: Any) -> None:
+        if isinstance(said, Rang):
+            signals.say(Opened())
+        raise ValueError(f"of {said}")
 
     signals.connect(
-        {Rang: (fails, lambda rang: heard.append("rang")), Opened: (lambda o: heard.append("open"),)}
+        {
+            Rang: (fails, lambda rang: heard.append("rang")),
+            Opened: (fails, lambda opened: heard.append("opened")),
+        }
     )
-    with pytest.raises(ValueError, match="the bell of 7"):
-        signals.say(Rang(7))
-    assert heard == ["rang", "open"]
-    with pytest.raises(ValueError, match="the bell of 8"):
-        signals.say(Rang(8))
-    assert heard == ["rang", "open"] * 2
+    for number in (7, 8):
+        with pytest.raises(ValueError, match=f"number={number}"):
+            signals.say(Rang(number))
+    assert heard == ["rang", "opened"] * 2
+    assert [str(fault) for fault in faults] == [f"of {Opened()}"] * 2  # who rang did not open
+
+
+def test_what_has_happened_is_told_whatever_becomes_of_it(heard: list[str]) -> None:
+    faults: list[Exception] = []
+    signals = Signals(faults.append)
+
+    def fails(rang: Rang) -> None:
+        raise ValueError(f"of {rang.number}")
+
+    signals.connect({Rang: (fails, lambda rang: heard.append(str(rang.number)))})
+    signals.tell(Rang(1), Rang(2))
+    assert (heard, [str(fault) for fault in faults]) == (["1", "2"], ["of 1", "of 2"])
 
 
 def declared() -> set[str]:
@@ -94,7 +111,6 @@ def test_every_signal_of_the_kernel_has_a_row(tmp_path: Path) -> None:
     async def run() -> None:
         async with kernel_twin(tmp_path) as twin:
             rows = twin.signals._handlers
-            assert rows is not None
             assert set(map(name_of, rows)) == declared()
             assert all(rows.values())
 

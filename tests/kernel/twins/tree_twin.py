@@ -122,6 +122,11 @@ class HandClock:
         return sum(not timer.off for *_, timer in self._due)
 
 
+def raised(error: Exception) -> None:
+    """A fault of whoever hears fails the test."""
+    raise error
+
+
 class Tree:
     """A tree of processes. What was placed in a cell starts when :meth:`up` says so.
 
@@ -129,7 +134,7 @@ class Tree:
     """
 
     def __init__(self, bounds: Bounds | None = None, at_once: int = 1_000_000) -> None:
-        signals = Signals()
+        signals = Signals(raised)
         self.journal, self.clock, self.live = Journal(), HandClock(), LiveTable()
         self.state = State(100, 10_000)
         recorder = self.recorder = Recorder(self.journal, self.state, signals)  # type: ignore[arg-type]  # a twin
