@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -17,12 +18,18 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import httpx
-
 from cognition.errors import ConfigurationError, ProviderError, TransientProviderError
 from cognition.providers.answer import AnswerBuilder, error_words, excerpt, load_object
 from cognition.providers.base import ProviderBounds, Question, Watcher
 from cognition.providers.embeddings import Vectors, embeddings_body, parse_embeddings
+from cognition.providers.http import HttpServer, Response
+from cognition.providers.http_connection import (
+    BrokenError,
+    CertificateError,
+    ConnectError,
+    HttpBounds,
+    SilenceError,
+)
 from cognition.providers.retry import Failure, RetryPolicy, retry_delay_s
 from cognition.providers.sse import SseDecoder
 from cognition.providers.wire import request_body
@@ -30,6 +37,12 @@ from kernel.abi import ModelAnswer
 
 T = TypeVar("T")
 
+_HEADERS = (
+    ("user-agent", "weftos"),
+    ("content-type", "application/json"),
+    ("accept", "application/json, text/event-stream"),
+    ("accept-encoding", "identity"),
+)
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 
 
@@ -51,7 +64,7 @@ class OpenAISettings:
         faults = []
         try:
             url = urlsplit(self.base_url)
-            _ = url.port
+            _ = url.port, (url.hostname or "").encode("idna")
         except ValueError:
             return [f"providers.{self.name}.base_url is not a URL"]
         if url.scheme not in ("http", "https") or not url.hostname:
@@ -96,8 +109,31 @@ class _Nobody:
         return
 
 
+class _Body:
+    """The body of an answer, of which more than ``limit`` bytes are a ProviderError with those words."""
+
+    def __init__(self, response: Response, limit: int, too_large: str) -> None:
+        self._response = response
+        self._left = limit
+        self._too_large = too_large
+
+    async def read(self) -> bytes:
+        """The next piece, nothing at the end."""
+        piece = await self._response.read()
+        self._left -= len(piece)
+        if self._left < 0:
+            raise ProviderError(self._too_large)
+        return piece
+
+    async def whole(self) -> bytes:
+        parts = []
+        while piece := await self.read():
+            parts.append(piece)
+        return b"".join(parts)
+
+
 class OpenAICompatible:
-    """One such server. ``key`` is empty for servers that want none."""
+    """One such server. ``key`` is empty for servers that want none; ``tls`` says whom to believe over ``https``."""
 
     def __init__(
         self,
@@ -105,12 +141,17 @@ class OpenAICompatible:
         key: str,
         policy: RetryPolicy | None = None,
         bounds: ProviderBounds | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.settings = settings
         self.bounds = bounds or ProviderBounds()
         self._key = key
         self._policy = policy or RetryPolicy()
-        self._client: httpx.AsyncClient | None = None
+        http_bounds = HttpBounds(
+            kept=self.bounds.parallel, connect_s=self.bounds.connect_s, idle_s=self._idle_s
+        )
+        self._server = HttpServer(settings.base_url, http_bounds, tls)
+        self._headers = (*_HEADERS, ("authorization", f"Bearer {key}")) if key else _HEADERS
         self._gate = asyncio.Semaphore(self.bounds.parallel)
 
     async def ask(self, question: Question, watcher: Watcher) -> ModelAnswer:
@@ -131,15 +172,13 @@ class OpenAICompatible:
 
         async def attempt(_: _Attempt) -> Vectors:
             async with self._posted("/embeddings", body) as response:
-                data = await self._collect(response, self.bounds.wire_bytes)
+                data = await self._body(response, self.bounds.wire_bytes).whole()
             return parse_embeddings(data, len(texts), self._key)
 
         return await self._within_limits(attempt, _Nobody())
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        self._server.close()
 
     async def _within_limits(self, work: Callable[[_Attempt], Awaitable[T]], watcher: Watcher) -> T:
         try:
@@ -171,42 +210,30 @@ class OpenAICompatible:
             return await self._read_whole(response, attempt)
 
     @asynccontextmanager
-    async def _posted(self, path: str, body: bytes) -> AsyncIterator[httpx.Response]:
+    async def _posted(self, path: str, body: bytes) -> AsyncIterator[Response]:
         """The response to ``body``, its head checked. What goes wrong on the way is a ProviderError."""
-        headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-        if self._key:
-            headers["authorization"] = f"Bearer {self._key}"
-        url = self.settings.base_url.rstrip("/") + path
         try:
-            async with self._open_client().stream("POST", url, content=body, headers=headers) as response:
+            async with self._server.post(path, self._headers, body) as response:
                 await self._check_head(response)
                 yield response
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        except ConnectError as error:
             raise TransientProviderError(
                 f"cannot connect to {self._where}: {self._excerpt(str(error))}"
             ) from error
-        except httpx.TimeoutException as error:
+        except CertificateError as error:
+            raise ProviderError(
+                f"cannot connect to {self._where}: its certificate is not accepted "
+                f"({self._excerpt(str(error))}); SSL_CERT_FILE names an authority of your own"
+            ) from error
+        except SilenceError as error:
             raise TransientProviderError(f"{self._where} was silent for {self._idle_s:g} s") from error
-        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+        except BrokenError as error:
             raise TransientProviderError(
                 f"the connection to {self._where} broke: {self._excerpt(str(error))}"
             ) from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ProviderError(f"cannot ask {self._where}: {type(error).__name__}") from error
 
-    def _open_client(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(self._idle_s, connect=self.bounds.connect_s, pool=None),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.bounds.parallel),
-                headers={"user-agent": "weftos", "accept-encoding": "identity"},
-                follow_redirects=False,
-                trust_env=False,
-            )
-        return self._client
-
-    async def _check_head(self, response: httpx.Response) -> None:
-        status = response.status_code
+    async def _check_head(self, response: Response) -> None:
+        status = response.status
         if 300 <= status < 400:
             target = self._excerpt(response.headers.get("location", "nowhere"))
             raise ProviderError(
@@ -227,30 +254,19 @@ class OpenAICompatible:
                 raise TransientProviderError(text, _retry_after_s(response.headers.get("retry-after", "")))
             raise ProviderError(text)
 
-    async def _error_words(self, response: httpx.Response) -> str:
+    async def _error_words(self, response: Response) -> str:
         try:
-            data = await self._collect(response, self.bounds.error_body_bytes)
+            data = await self._body(response, self.bounds.error_body_bytes).whole()
             error = load_object(data).get("error")
         except ProviderError:
             return "(no readable explanation)"
         return error_words(error, self._key) if error else "(no explanation)"
 
-    async def _collect(self, response: httpx.Response, limit: int) -> bytes:
-        parts = []
-        async for chunk in self._chunks(response, limit):
-            parts.append(chunk)
-        return b"".join(parts)
+    def _body(self, response: Response, limit: int) -> _Body:
+        return _Body(response, limit, f"{self._where} sent more than {limit} bytes for one answer")
 
-    async def _chunks(self, response: httpx.Response, limit: int) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in response.aiter_raw():
-            size += len(chunk)
-            if size > limit:
-                raise ProviderError(f"{self._where} sent more than {limit} bytes for one answer")
-            yield chunk
-
-    async def _read_whole(self, response: httpx.Response, attempt: _Attempt) -> ModelAnswer:
-        chunk = load_object(await self._collect(response, self.bounds.body_bytes))
+    async def _read_whole(self, response: Response, attempt: _Attempt) -> ModelAnswer:
+        chunk = load_object(await self._body(response, self.bounds.body_bytes).whole())
         if not isinstance(chunk.get("choices"), list) and not chunk.get("error"):
             raise ProviderError(
                 f"{self._where} answered with JSON that is no chat completion (it has no choices)"
@@ -261,11 +277,12 @@ class OpenAICompatible:
         attempt.show(text)
         return answer
 
-    async def _read_stream(self, response: httpx.Response, attempt: _Attempt) -> ModelAnswer:
+    async def _read_stream(self, response: Response, attempt: _Attempt) -> ModelAnswer:
         decoder = SseDecoder(self.bounds.event_bytes)
         builder = AnswerBuilder(self.bounds, self._key)
-        async for chunk in self._chunks(response, self.bounds.wire_bytes):
-            for data in decoder.feed(chunk):
+        body = self._body(response, self.bounds.wire_bytes)
+        while piece := await body.read():
+            for data in decoder.feed(piece):
                 if data == b"[DONE]":
                     return builder.finish()
                 attempt.show(builder.add(load_object(data)))

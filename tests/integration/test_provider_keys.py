@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.live_node import KEY, KEY_VARIABLE, WAIT_S, LiveNode, alive, until
-from tests.servers.processes import ModelServer
+from tests.servers.certificates import certificates
+from tests.servers.processes import ModelServer, model_server
 
 NOTHING: dict[str, list[str]] = {"found": [], "opened": []}
 
@@ -103,3 +104,17 @@ def test_no_process_of_a_node_has_it_in_its_environment(node: LiveNode) -> None:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
             assert KEY.encode() not in environment
             assert KEY_VARIABLE.encode() not in environment
+
+
+def test_the_gateway_believes_the_authority_that_its_node_s_environment_names(
+    fresh: LiveNode, tmp_path: Path
+) -> None:
+    tls = certificates(tmp_path)
+    with model_server(tmp_path, {"answers": [{"text": "safe and sound"}]}, tls) as server:
+        fresh.configuration += f'\n[providers.own]\nkind = "openai"\nbase_url = "{server.base_url}"\n'
+        fresh.configuration += f'api_key_env = "{KEY_VARIABLE}"\n'
+        fresh.environment["SSL_CERT_FILE"] = str(tls.authority)
+        fresh.up()
+        answer = fresh.talk("sealed", "m", provider="own")
+        assert (answer["status"], answer["reply"]) == ("ok", "safe and sound")
+        assert server.requests()[0]["headers"]["authorization"] == f"Bearer {KEY}"

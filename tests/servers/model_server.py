@@ -1,7 +1,8 @@
 """A scripted model server with an OpenAI-compatible face, as a process of its own on loopback.
 
 ``python tests/servers/model_server.py --port 0 --script FILE`` prints its port as the first line, then serves
-until it is killed; with ``--exit-with-stdin`` also until its standard input ends. Standard library only.
+until it is killed; with ``--exit-with-stdin`` also until its standard input ends. With ``--tls FILE``, a key and a
+certificate, it speaks TLS. Standard library only.
 
 The script is a JSON object: ``answers`` (a list), ``by`` and ``after``. By ``arrival`` (default) the n-th
 request gets the n-th answer; by ``round`` a request gets the answer whose number is how many assistant
@@ -30,6 +31,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import ssl
 import sys
 import threading
 import time
@@ -241,11 +243,16 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--script", required=True)
     parser.add_argument("--exit-with-stdin", action="store_true")
+    parser.add_argument("--tls", default="")
     arguments = parser.parse_args()
     with open(arguments.script, encoding="utf-8") as file:
         Handler.scripts = Scripts(json.load(file))
     server = ThreadingHTTPServer(("127.0.0.1", arguments.port), Handler)
     server.daemon_threads = True
+    if arguments.tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(arguments.tls)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     if arguments.exit_with_stdin:
         threading.Thread(target=exit_with_stdin, daemon=True).start()
     print(server.server_address[1], flush=True)

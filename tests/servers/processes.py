@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.patience import HANG_S
+from tests.servers.certificates import Certificates
 
 MODEL_SERVER = Path(__file__).with_name("model_server.py")
 
@@ -19,13 +21,16 @@ MODEL_SERVER = Path(__file__).with_name("model_server.py")
 class ModelServer:
     """A running model server. ``base_url`` is what a provider is configured with."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: int, tls: Certificates | None) -> None:
         self._process = process
-        self.base_url = f"http://127.0.0.1:{port}/v1"
+        self._believes = ssl.create_default_context(cafile=tls.authority) if tls else None
+        self.base_url = f"http{'s' if tls else ''}://127.0.0.1:{port}/v1"
 
     def requests(self) -> list[dict[str, Any]]:
         """Everything it was asked so far."""
-        with urllib.request.urlopen(self.base_url + "/requests", timeout=HANG_S) as answer:
+        with urllib.request.urlopen(
+            self.base_url + "/requests", timeout=HANG_S, context=self._believes
+        ) as answer:
             asked: list[dict[str, Any]] = json.load(answer)
         return asked
 
@@ -35,19 +40,22 @@ class ModelServer:
 
 
 @contextmanager
-def model_server(directory: Path, script: dict[str, Any]) -> Iterator[ModelServer]:
+def model_server(
+    directory: Path, script: dict[str, Any], tls: Certificates | None = None
+) -> Iterator[ModelServer]:
     """A model server with that script (see ``model_server.py``), gone at the end of the block."""
     path = directory / f"script-{len(list(directory.glob('script-*')))}.json"
     path.write_text(json.dumps(script), encoding="utf-8")
+    argv = [sys.executable, str(MODEL_SERVER), "--port", "0", "--script", str(path)]
     process = subprocess.Popen(
-        [sys.executable, str(MODEL_SERVER), "--port", "0", "--script", str(path), "--exit-with-stdin"],
+        [*argv, "--exit-with-stdin", *(["--tls", str(tls.server)] if tls else [])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None and process.stdin is not None
     try:
-        yield ModelServer(process, int(process.stdout.readline()))
+        yield ModelServer(process, int(process.stdout.readline()), tls)
     finally:
         process.kill()
         process.wait()

@@ -9,18 +9,24 @@ only towards their server.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
+import os
+import ssl
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from cognition.errors import ConfigurationError
 from cognition.gateway import Gateway, Notify
 from cognition.providers.base import Provider, ProviderBounds, Unusable
+from cognition.providers.http import CERTIFICATE_VARIABLES, tls_context
 from cognition.providers.offline import Offline
 from cognition.providers.openai_compatible import OpenAICompatible, OpenAISettings, check_key
 from kernel.helper.helper import serve_link
 
 OFFLINE = "offline"
+_LOADED_LATE = ("concurrent.futures.thread", "encodings.idna")
 _OPENAI_KEYS: dict[str, type | tuple[type, ...]] = {
     "base_url": str,
     "model": str,
@@ -28,6 +34,9 @@ _OPENAI_KEYS: dict[str, type | tuple[type, ...]] = {
     "stream": bool,
     "timeout_s": (int, float),
 }
+
+for _module in _LOADED_LATE:  # by the first request for a name, were they not here when there is no key yet
+    importlib.import_module(_module)
 
 
 def build_providers(tables: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Provider]:
@@ -65,7 +74,18 @@ def _build(name: str, table: Any, keys: Mapping[str, str]) -> Provider:
         raise ConfigurationError("; ".join(faults))
     variable = settings.api_key_env
     key = check_key(name, variable, keys.get(variable, "")) if variable else ""
-    return OpenAICompatible(settings, key, bounds=ProviderBounds(total_s=timeout_s))
+    tls = _tls(name) if urlsplit(settings.base_url).scheme == "https" else None
+    return OpenAICompatible(settings, key, bounds=ProviderBounds(total_s=timeout_s), tls=tls)
+
+
+def _tls(name: str) -> ssl.SSLContext:
+    try:
+        return tls_context(os.environ)
+    except OSError as error:
+        set_to = " ".join(f"{v}={os.environ[v]}" for v in CERTIFICATE_VARIABLES if v in os.environ)
+        raise ConfigurationError(
+            f"provider {name}: no certificates can be read with {set_to}: {error.strerror or error}"
+        ) from error
 
 
 async def serve(config: Mapping[str, Any], keys: Mapping[str, str], link_fd: int, boot: int) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import struct
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,12 +19,29 @@ import pytest
 from kernel.helper.helper import Helper, HelperCommand, HelperRefused
 from tests.patience import HANG_S
 from tests.places import ROOT
+from tests.servers.certificates import certificates
 from tests.servers.processes import ModelServer, model_server
 
 BOOT = 0x1234
 CHILD = str(ROOT / "tests/weftos/twins/gateway_child.py")
 KEY = "sk-very-secret-0123456789"
 TOOL = {"name": "calculator", "description": "Adds.", "parameters": {"type": "object"}}
+
+
+_ASKS_ALL = """
+import asyncio, json, sys
+from cognition.gateway import Gateway
+from weftos.helpers.gateway import build_providers
+before = set(sys.modules)
+async def ask():
+    tables = json.loads(sys.argv[1])
+    gateway = Gateway(build_providers(tables, {}), "a", print)
+    for name in tables:
+        print((await gateway.handle("ask", {"messages": [], "provider": name}))["text"])
+    await gateway.close()
+asyncio.run(ask())
+print(sorted(set(sys.modules) - before))
+"""
 
 
 @dataclass
@@ -71,10 +89,10 @@ def config(server: ModelServer | None = None, **provider: Any) -> dict[str, Any]
 
 
 @asynccontextmanager
-async def gateway(directory: Path, configuration: dict[str, Any]) -> AsyncIterator[Gateway]:
+async def gateway(directory: Path, configuration: dict[str, Any], **variables: str) -> AsyncIterator[Gateway]:
     told = json.dumps({"config": configuration, "keys": {"TEST_KEY": KEY}})
     log = directory / "gateway.log"
-    env = {"PATH": os.environ["PATH"], "HTTP_PROXY": "http://127.0.0.1:1"}
+    env = {"PATH": os.environ["PATH"], "HTTP_PROXY": "http://127.0.0.1:1", **variables}
     dead = asyncio.get_running_loop().create_future()
     command = HelperCommand("gateway", [sys.executable, "-P", CHILD, told], env, directory, log)
     helper = Helper(command, BOOT, lambda op, args: node.noticed(op, args), dead.set_result)
@@ -262,6 +280,42 @@ def test_a_wrong_provider_says_what_is_wrong_and_the_others_work(tmp_path: Path)
         assert "'nosuch'" in said["nosuch"] and "offline" in said["nosuch"]
 
     asyncio.run(run())
+
+
+def test_over_https_only_a_server_with_a_certificate_is_asked(tmp_path: Path) -> None:
+    tls = certificates(tmp_path)
+
+    async def run() -> None:
+        with model_server(tmp_path, {"answers": [{"text": "safe and sound"}]}, tls) as server:
+            async with gateway(tmp_path, config(server)) as node:
+                stranger = await node.ask()
+            assert server.requests() == []
+            async with gateway(tmp_path, config(server), SSL_CERT_FILE="/nosuch.pem") as node:
+                nobody = await node.ask()
+                assert (await node.ask(provider="offline"))["status"] == "ok"
+            async with gateway(tmp_path, config(server), SSL_CERT_FILE=str(tls.authority)) as node:
+                friend = await node.ask()
+        assert "certificate is not accepted (unable to get local issuer" in stranger["text"]
+        assert "SSL_CERT_FILE" in stranger["text"] and "tried" not in stranger["text"]
+        assert "with SSL_CERT_FILE=/nosuch.pem: No such file" in nobody["text"]
+        assert (friend["status"], friend["text"]) == ("ok", "safe and sound")
+
+    asyncio.run(run())
+
+
+def test_the_first_request_loads_nothing_more(tmp_path: Path) -> None:
+    """What the gateway needs is there before it has a key: it was loaded by the process that bears it."""
+    tls = certificates(tmp_path)
+    with model_server(tmp_path, {"answers": [{"text": "words"}], "after": "last"}, tls) as server:
+        tables = {"a": {"base_url": server.base_url, "model": "m"}}
+        tables["b"] = {**tables["a"], "base_url": server.base_url.replace("127.0.0.1", "localhost")}
+        argv = [sys.executable, "-P", "-c", _ASKS_ALL, json.dumps(tables)]
+        variables = {"PATH": os.environ["PATH"], "SSL_CERT_FILE": str(tls.authority)}
+        done = subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=HANG_S, check=True)
+    first, second, loaded = done.stdout.splitlines()
+    assert first == "words"
+    assert "not valid for 'localhost'" in second
+    assert loaded == "[]"
 
 
 def test_malformed_requests_are_refused_and_the_gateway_lives(tmp_path: Path) -> None:
