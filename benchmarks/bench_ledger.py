@@ -155,7 +155,7 @@ def test_recovery(ledgers: dict[int, Built], report: Report, size: int) -> None:
 def test_fill(ledgers: dict[int, Built], report: Report, size: int) -> None:
     """Entries a second, in groups of 64, one sync each."""
     each = ledgers[size].seconds / size
-    report(f"fill to {size:,} entries, groups of {GROUP}", [each], [hashing_floor(1)], per_second=True)
+    report(f"fill to {size:,} entries, groups of {GROUP}", [each], [hashing_floor(1)], unit="rate")
 
 
 def test_append_to_full_head(report: Report) -> None:

@@ -190,7 +190,7 @@ def test_rate(report: Report, size: int, count: int) -> None:
     with peer("mesh") as address:
         took, lag_ms = asyncio.run(rate(address, size, count))
     floors = [rate_floor(kind, size, count) for kind in NAMES]
-    report(f"mesh messages of {size} bytes", took, floors, lag_ms=lag_ms, per_second=True)
+    report(f"mesh messages of {size} bytes", took, floors, lag_ms=lag_ms, unit="rate")
 
 
 def test_handshake(report: Report) -> None:

@@ -87,7 +87,7 @@ def crowd(node: BenchNode, report: Report, echo: Echo, tool: str, aim: str) -> N
         [echo.crowd_floor(AGENTS)],
         aim=aim,
         lag_ms=node.loop_lag_p99_ms,
-        per_second=True,
+        unit="rate",
     )
 
 

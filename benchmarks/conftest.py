@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -11,6 +11,7 @@ from benchmarks.floors import BareRay, Echo, Floor, bare_ray
 from benchmarks.node import BenchNode
 
 Report = Callable[..., None]
+Unit = Literal["duration", "rate", "count"]
 
 
 class Tape:
@@ -39,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def report(benchmark: Any) -> Report:
     """``report(label, samples in seconds, floors, aim="", lag_ms=0.0)``: one row of the table.
 
-    ``per_second`` shows rates instead of durations.
+    ``unit`` "rate" shows how many there are in a second; with "count" the samples are plain numbers.
     """
 
     def record(
@@ -49,7 +50,7 @@ def report(benchmark: Any) -> Report:
         *,
         aim: str = "",
         lag_ms: float | None = None,
-        per_second: bool = False,
+        unit: Unit = "duration",
     ) -> None:
         samples = iter(samples_s)
         benchmark.extra_info.update(
@@ -57,7 +58,7 @@ def report(benchmark: Any) -> Report:
             floors=[[floor.name, floor.median_s] for floor in floors],
             aim=aim,
             loop_lag_p99_ms=lag_ms,
-            per_second=per_second,
+            unit=unit,
         )
         benchmark.pedantic(lambda: TAPE.play(next(samples)), rounds=len(samples_s), iterations=1)
 

@@ -62,13 +62,13 @@ class Journal:
 class BenchNode:
     """``with BenchNode("local") as node``: booted, and down again without a trace."""
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, configuration: str = "") -> None:
         self.engine = engine
         self.directory = Path(tempfile.mkdtemp(prefix="wb-", dir="/tmp"))
         self.data = self.directory / "node"
         self._cli("init", str(self.data))
         with (self.data / "weftos.toml").open("a") as file:
-            file.write(_CONFIGURATION)
+            file.write(_CONFIGURATION + configuration)
         self.journal = Journal(self.data)
         self.client: Client
 

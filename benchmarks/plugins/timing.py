@@ -7,10 +7,11 @@ import json
 import time
 from typing import Any
 
-from kernel.abi import Message, ProcessInfo, Syscalls, ToolCall, TurnResult
+from kernel.abi import Message, ModelRequest, ProcessInfo, Syscalls, ToolCall, TurnResult
 from weftos import behaviour, tool
 
 ROUND = 50
+_PIECE_BYTES = 4096
 
 
 @tool(effects="none", on_doubt="retry")
@@ -33,6 +34,12 @@ def act(text: str) -> str:
     return text
 
 
+def context(size: int) -> tuple[dict[str, Any], ...]:
+    """Messages of ``size`` bytes together."""
+    sizes = [min(_PIECE_BYTES, size - at) for at in range(0, size, _PIECE_BYTES)]
+    return tuple({"role": "user", "content": "x" * each} for each in sizes)
+
+
 @behaviour
 class Stopwatch:
     """The message is a JSON object whose ``do`` says what to time; the reply is one as well."""
@@ -48,6 +55,8 @@ class Stopwatch:
                 answer: dict[str, Any] = {"delivered_us": delivered_us}
             case "calls":
                 answer = await _calls(order, sys)
+            case "steps":
+                answer = await _steps(order, sys)
             case "spawn":
                 answer = await _spawn(order, sys)
         return TurnResult(json.dumps(answer))
@@ -67,6 +76,22 @@ async def _calls(order: dict[str, Any], sys: Syscalls) -> dict[str, Any]:
         result = await sys.call_tool(tool_name, arguments)
         took.append(time.perf_counter_ns() - started)
         failed += result.status != "ok"
+    return {"took_ns": took, "begin_s": begin_s, "end_s": time.monotonic(), "failed": failed}
+
+
+async def _steps(order: dict[str, Any], sys: Syscalls) -> dict[str, Any]:
+    """Model call and tool call, one after the other, always with the same messages."""
+    request = ModelRequest(context(order["context_bytes"]), ("act",), "", order["model"])
+    await asyncio.sleep(order["begin_s"] - time.monotonic() if "begin_s" in order else 0)
+    begin_s = time.monotonic()
+    took: list[int] = []
+    failed = 0
+    for _ in range(order["count"]):
+        started = time.perf_counter_ns()
+        answer = await sys.ask_model(request)
+        results = await sys.call_tools(answer.tool_calls)
+        took.append(time.perf_counter_ns() - started)
+        failed += [result.status for result in results] != ["ok"]
     return {"took_ns": took, "begin_s": begin_s, "end_s": time.monotonic(), "failed": failed}
 
 
