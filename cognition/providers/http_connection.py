@@ -129,6 +129,8 @@ class Connection(asyncio.Protocol):
 
     async def read(self) -> bytes:
         """The next piece of the body, nothing at its end. Raises HttpError."""
+        if self._http.their_state is not h11.SEND_BODY:
+            return b""
         event = await self._event()
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 

@@ -129,6 +129,7 @@ def test_what_is_asked_and_what_is_answered() -> None:
             assert response.headers == {"x-kind": "Pot", "content-length": "3"}
             assert await response.read() == b"tea"
             assert await response.read() == b""
+            assert await response.read() == b""
         assert heard.heads[0].splitlines()[:4] == [
             b"POST /v1/chat HTTP/1.1",
             b"host: 127.0.0.1:%d" % heard.port,
