@@ -82,17 +82,16 @@ def _checked(model: type[BaseModel], given: object) -> tuple[dict[str, Any], lis
 async def _body(request: Request) -> object:
     """What the body says. Raises WrongRequest for what is not JSON; a body of another type is not looked into."""
     body = await request.body()
-    if body and not _is_json(request.headers.get("content-type", "")):
+    if not body:
+        raise WrongRequest("the body: missing, and it is needed")
+    if not _is_json(request.headers.get("content-type", "")):
         return body
     try:
-        said = json.loads(body) if body else None
+        return json.loads(body)
     except json.JSONDecodeError as error:
         raise WrongRequest(f"the body is not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
         raise WrongRequest(f"the body cannot be read: {_unreadable(error)}") from error
-    if said is None:
-        raise WrongRequest("the body: missing, and it is needed")
-    return said
 
 
 def _unreadable(error: Exception) -> str:

@@ -285,7 +285,7 @@ def test_other_wrong_requests_say_what_is_wrong(data: Path, twin: Twin) -> None:
     ("body", "words"),
     [
         (b"", "the body: missing, and it is needed"),
-        (b"null", "the body: missing, and it is needed"),
+        (b"null", "the body: Input should be a valid dictionary"),
         (b"{", "the body is not JSON: Expecting property name"),
         (b"[]", "the body: Input should be a valid dictionary"),
         (b'{"target":"\xff"}', "the body cannot be read: it is not UTF-8 text (byte 11)"),
