@@ -16,8 +16,8 @@ from kernel.abi import OnDoubt, ToolDeclaration
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessEvent, ProcessState
 from kernel.process.live import LiveTable
+from kernel.slices.calls import OpenIntent
 from kernel.state.after_durable import AfterDurable
-from kernel.state.open_intents import OpenIntent
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, State, Turn
 from kernel.syscall.tool_records import Outcome

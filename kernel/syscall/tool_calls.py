@@ -27,7 +27,7 @@ from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import AskAnswered
 from kernel.policy.gates import Proposal, Verdict, judge
 from kernel.process.live import LiveProcess, LiveTable
-from kernel.state.open_intents import call_id
+from kernel.slices.calls import call_id
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, Mail, Turn
 from kernel.syscall.attempts import Attempt, Attempts

@@ -510,7 +510,7 @@ def _record_boot(ground: Ground, recorder: Recorder, peers: Sequence[Peer]) -> N
         "ml_dsa_65": ground.keys.mldsa.text,
         "recovered_groups": ground.ledger.recovery.groups,
         "torn_bytes": ground.ledger.recovery.torn_bytes,
-        **configured(ground.config.settings, peers, ground.state.configured),
+        **configured(ground.config.settings, peers, ground.state.boots.configured),
     }
     recorder.commit([Draft("node.booted", body)], durable=True)
 

@@ -1,0 +1,164 @@
+"""Open turns, and what is recorded of the calls of each.
+
+A turn is open from its first delivery to ``turn.ended``, over any number of incarnations; what may happen to it and in
+which order is :data:`kernel.model.turn_states.TURN_TABLE`. The calls are written by :mod:`kernel.slices.calls`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel.model.rows import as_rows, as_text, made, row
+from kernel.slices.mailboxes import Mail, Mailboxes, turn_id
+from kernel.slices.slice import Handler, Table, Told
+from kernel.values import canonical
+
+CRASH_REASONS = ("crash", "timeout")
+
+
+@dataclass(slots=True)
+class Call:
+    """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say.
+    ``intent_seq``: the intent of the attempt that may be under way, -1 when there is none. ``unsettled``: an earlier
+    attempt than that may have been carried out. ``replaces``: which version of its file there was before it.
+    ``effects``: what the tool declared when that intent was recorded; empty: not recorded.
+    """
+
+    ordinal: str
+    call_hash: str
+    op: str
+    seq: int
+    name: str = ""
+    arguments: str = ""
+    intent_seq: int = -1
+    attempt: int = 0
+    outcome: dict[str, Any] | None = None
+    doubt: bool = False
+    unsettled: bool = False
+    replaces: str = ""
+    effects: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Of what was asked and answered."""
+        kept = self.outcome or {}
+        return len(self.arguments.encode()) + len(str(kept.get("answer", kept.get("result", ""))).encode())
+
+
+@dataclass(slots=True)
+class Turn:
+    """The open handling of one message. ``crashes`` counts the incarnations that died of it.
+
+    What the first delivery was told goes for every later one, whatever the configuration says by then: ``config`` (JSON
+    of the node's part of the behaviour's configuration; empty: not recorded) and ``result_bytes`` (how much of a tool's
+    result is handed over; 0: not recorded). ``diverged``: JSON of the two calls when the turn is parked, else empty.
+    """
+
+    id: str
+    mail: Mail
+    address: str
+    started_seq: int
+    attempt: int = 1
+    crashes: int = 0
+    calls: dict[str, Call] = field(default_factory=dict)
+    last_answer_seq: int = -1
+    config: str = ""
+    result_bytes: int = 0
+    diverged: str = ""
+
+
+class Turns(Table[str, Turn]):
+    """By id. Format 1 did not know what a turn was told, nor parked ones; format 2 held the calls in each turn."""
+
+    NAME = "turns"
+    FORMAT = 3
+    MIGRATIONS = {  # noqa: RUF012
+        1: lambda rows: [[*each, "", 0, ""] for each in as_rows(rows)],
+        2: lambda rows: [[*each[:6], *each[7:]] for each in as_rows(rows)],
+    }
+
+    def __init__(self, mail: Mailboxes) -> None:
+        super().__init__()
+        self._mail = mail
+
+    def hears(self) -> Mapping[str, Handler]:
+        return {
+            "turn.started": self._started,
+            "turn.ended": lambda told: self._close(told.body["turn"]),
+            "turn.diverged": self._diverged,
+            "turn.decided": self._decided,
+            "message.dead": lambda told: self._close(turn_id(told.body["id"])),
+            "model.answered": self._answered,
+            "process.exited": self._exited,
+        }
+
+    def _started(self, told: Told) -> None:
+        body = told.body
+        turn = self._kept.get(body["turn"])
+        if turn is not None:
+            turn.attempt, turn.started_seq = body["attempt"], told.seq
+            return
+        mail = self._mail.get(body["address"], {}).get(body["message"])
+        if mail is not None and turn_id(mail.id) == body["turn"]:
+            turn = self._kept[body["turn"]] = Turn(body["turn"], mail, body["address"], told.seq)
+            turn.config, turn.result_bytes = body.get("config", ""), body.get("result_bytes", 0)
+
+    def _close(self, ident: str) -> None:
+        self._kept.pop(ident, None)
+
+    def _diverged(self, told: Told) -> None:
+        body, turn = told.body, self._kept.get(told.body["turn"])
+        if turn is not None:
+            where = canonical({"ordinal": body["ordinal"], "seq": told.seq, "time_us": told.time_us})
+            turn.diverged = f'{where[:-1]},"recorded":{body["recorded"]},"asked":{body["asked"]}}}'
+
+    def _decided(self, told: Told) -> None:
+        turn = self._kept.get(told.body["turn"])
+        if turn is not None:
+            turn.diverged = ""
+
+    def _answered(self, told: Told) -> None:
+        turn = self._kept.get(told.body["turn"])
+        if turn is not None and told.body["ordinal"] in turn.calls:
+            turn.last_answer_seq = told.seq
+
+    def _exited(self, told: Told) -> None:
+        if told.body["reason"].split(":", 1)[0] in CRASH_REASONS:
+            turn = self.at(told.body["address"])
+            if turn is not None:
+                turn.crashes += 1
+
+    def at(self, address: str) -> Turn | None:
+        """The open turn of an address: that of its oldest message, when it has begun."""
+        box = self._mail.get(address)
+        if not box:
+            return None
+        return next((self._kept[turn_id(ident)] for ident in box if turn_id(ident) in self._kept), None)
+
+    def in_session(self, key: tuple[str, str]) -> bool:
+        """Whether a turn of this address in this session is open."""
+        turn = self.at(key[0])
+        return turn is not None and turn.mail.session == key[1]
+
+    def parked(self) -> list[Turn]:
+        """Turns that wait for a person because they diverged."""
+        return [turn for turn in self._kept.values() if turn.diverged]
+
+    def rows(self) -> Any:
+        return [[turn.mail.id, *row(turn, ("mail", "calls"))] for turn in self._kept.values()]
+
+    def restore(self, rows: Any) -> None:
+        for message, *each in as_rows(rows):
+            mail = self._mail.find(as_text(message))
+            turn = made(Turn, each, mail=mail, calls={}) if mail is not None else None
+            if turn is None or turn.id != turn_id(message) or turn.id in self._kept:
+                raise ValueError(f"the message {message!r:.80} of a turn is in no mailbox, or in two turns")
+            self._kept[turn.id] = turn
+
+
+def rank(ordinal: str) -> tuple[int, int]:
+    """Where a syscall stands among those of its turn."""
+    round_, _, index = ordinal.partition(".")
+    return (int(round_), int(index)) if round_.isdecimal() and index.isdecimal() else (-1, -1)
