@@ -76,6 +76,10 @@ def as_bytes(value: Any) -> bytes:
     return _of(bytes, value)
 
 
+def as_flag(value: Any) -> bool:
+    return _of(bool, value)
+
+
 def as_number(value: Any) -> int:
     """A number that is not below 0."""
     number = _of(int, value)
@@ -93,7 +97,7 @@ def _of(kind: type[T], value: Any) -> T:
 _READERS: Mapping[Any, Callable[[Any], Any]] = {
     str: as_text,
     int: lambda value: _of(int, value),
-    bool: lambda value: _of(bool, value),
+    bool: as_flag,
     bytes: as_bytes,
     tuple[str, ...]: lambda value: tuple(map(as_text, as_list(value))),
     frozenset[str] | None: lambda value: None if value is None else frozenset(map(as_text, as_list(value))),

@@ -1,4 +1,5 @@
-"""What is recorded of each syscall: the calls of open turns, and the open intents.
+"""What is recorded of each syscall: the calls of open turns, and the open intents. What may happen to a call, and in
+which order, is :data:`kernel.model.call_states.CALL_TABLE`; what that does not have changes nothing.
 
 An open intent is a tool call that the node was about to make, and of which no outcome is recorded yet. It is kept apart
 from its turn: a turn may end while its call runs, and what became of the call must be found out, or said by a person,
@@ -7,15 +8,20 @@ all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.model.rows import as_bytes, as_list, as_rows, as_text, made, row
+from kernel.model.call_states import CALL_EVENTS, CALL_TABLE, CallEvent, CallState
+from kernel.model.machine import event_of
+from kernel.model.rows import as_bytes, as_flag, as_list, as_number, as_rows, as_text, made, row
+from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slices.mailboxes import turn_id
 from kernel.slices.slice import Handler, Slice, Told
 from kernel.slices.turns import Call, Turn, Turns, rank
 from kernel.values import cut_bytes
+
+INTENDED = (CallState.UNDER_WAY, CallState.IN_DOUBT)
 
 
 def call_id(turn: str, ordinal: str) -> str:
@@ -84,12 +90,13 @@ class OpenIntents:
 class Calls(Slice):
     """``kept``: by open turn, the bytes that its calls hold.
 
-    Format 1 knew no intent without its turn, and of a call not what its effects were nor what it replaces.
+    Format 1 knew no intent without its turn, and of a call not what its effects were nor what it replaces; format
+    2 held its state in four fields.
     """
 
     NAME = "calls"
-    FORMAT = 2
-    MIGRATIONS = {1: lambda rows: _since_1(rows)}  # noqa: RUF012
+    FORMAT = 3
+    MIGRATIONS = {1: lambda rows: _changed(rows, _since_1), 2: lambda rows: _changed(rows, _since_2)}  # noqa: RUF012
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -130,11 +137,11 @@ class Calls(Slice):
         self.kept_bytes -= self.kept.pop(ident, 0)
 
     def _decided(self, told: Told) -> None:
-        turn: Turn | None = self._turns.get(told.body["turn"])
-        if turn is not None and told.body["decision"] == "accept":
-            first = rank(told.body["ordinal"])
-            turn.calls = {key: call for key, call in turn.calls.items() if rank(key) < first}
-            self._count(turn.id)
+        ident, event = told.body["turn"], event_of(TURN_EVENTS, "turn.decided", told.body)
+        if event is TurnEvent.ACCEPT and self._turns.after(ident, event):
+            first, turn = rank(told.body["ordinal"]), self._turns[ident]
+            turn.calls = {key: call for key, call in turn.calls.items() if not _goes(call, first)}
+            self._count(ident)
 
     # -- of a call -----------------------------------------------------------------------------------------------
 
@@ -142,10 +149,12 @@ class Calls(Slice):
         turn: Turn | None = self._turns.get(body["turn"])
         return None if turn is None else turn.calls.get(body["ordinal"])
 
-    def _add(self, body: dict[str, Any], call: Call) -> None:
+    def _add(self, body: dict[str, Any], event: CallEvent, call: Call) -> None:
         turn: Turn | None = self._turns.get(body["turn"])
-        if turn is not None:
-            before = turn.calls.get(call.ordinal)
+        before = None if turn is None else turn.calls.get(call.ordinal)
+        state = CALL_TABLE[CallState.ABSENT].get(event) if before is None else before.after(event)
+        if turn is not None and state is not None:
+            call.state = state
             turn.calls[call.ordinal] = call
             self._keep(turn.id, call.bytes - (before.bytes if before else 0))
             self.intents.settle(call_id(turn.id, call.ordinal))
@@ -154,37 +163,42 @@ class Calls(Slice):
         body = told.body
         call = Call(body["ordinal"], body["call_hash"], "model", told.seq, arguments=body.get("asked", ""))
         call.name = resolved_name(body.get("provider", ""), body.get("model", ""), body.get("tools", []))
-        self._add(body, call)
+        self._add(body, CallEvent.ASK, call)
 
     def _answered(self, told: Told) -> None:
         body = told.body
         call = self._call(body)
-        if call is not None:
+        state = None if call is None else call.after(CallEvent.ANSWER)
+        if call is not None and state is not None:
             before = call.bytes
+            call.state = state
             call.outcome = {"status": body["status"], "answer": body["answer"]}
             call.outcome["tokens"] = [body["input_tokens"], body["output_tokens"]]
             self._keep(body["turn"], call.bytes - before)
 
     def _value(self, told: Told) -> None:
         body = told.body
-        outcome = {"value": body["value"]}
-        self._add(body, Call(body["ordinal"], body["call_hash"], body["op"], told.seq, outcome=outcome))
+        call = Call(
+            body["ordinal"], body["call_hash"], body["op"], told.seq, outcome={"value": body["value"]}
+        )
+        self._add(body, CallEvent.GIVE, call)
 
     def _proposed(self, told: Told) -> None:
         body = told.body
         call = Call(body["ordinal"], body["call_hash"], "tool", told.seq, body["tool"], body["arguments"])
-        self._add(body, call)
+        self._add(body, CallEvent.PROPOSE, call)
 
     def _intent(self, told: Told) -> None:
         body = told.body
         call = self._call(body)
-        if call is None or call.op != "tool" or call.outcome is not None:
+        state = None if call is None else call.after(CallEvent.INTEND)
+        if call is None or state is None:
             return
         turn = self._turns[body["turn"]]
+        call.state = state
         call.unsettled = call.unsettled or call.intent_seq >= 0
         call.intent_seq, call.attempt = told.seq, body["attempt"]
-        call.doubt, call.replaces = False, body.get("replaces", "")
-        call.effects = body.get("effects", "")
+        call.replaces, call.effects = body.get("replaces", ""), body.get("effects", "")
         self.intents.hold(OpenIntent(turn.id, turn.address, turn.mail.trace, call))
 
     def _intended(self, body: dict[str, Any]) -> Call | None:
@@ -192,42 +206,49 @@ class Calls(Slice):
         intent = self.intents.get(call_id(body["turn"], body["ordinal"]))
         return self._call(body) if intent is None else intent.call
 
-    def ended_by(self, body: dict[str, Any]) -> Call | None:
-        """The call that a tool.outcome with ``body`` is about: the first outcome of a call stands, and only the newest
+    def said(self, body: dict[str, Any]) -> CallState | None:
+        """What a tool.outcome with ``body`` makes of its call: the first outcome of a call stands, and only the newest
         attempt can give it.
         """
         call = self._intended(body)
-        if call is None or call.op != "tool" or call.outcome is not None:
+        if call is None or call.attempt != body["attempt"]:
             return None
-        return call if call.attempt == body["attempt"] else None
+        return call.after(event_of(CALL_EVENTS, "tool.outcome", body))
 
     def _outcome(self, told: Told) -> None:
         body = told.body
-        call = self.ended_by(body)
-        if call is None:
+        call, state = self._intended(body), self.said(body)
+        if call is None or state is None:
             return
-        if body["status"] == "in_doubt":
-            call.doubt = call.intent_seq >= 0
-            self.intents.look(call_id(body["turn"], body["ordinal"]))
-            return
-        call.doubt = False
-        turn, before = self._turns.get(body["turn"]), call.bytes
-        most = turn.result_bytes if turn is not None else 0  # no more is ever handed over; 0: not recorded
-        result, cut = cut_bytes(body["result"], most) if most else (body["result"], False)
-        call.outcome = {"status": body["status"], "result": result, "truncated": cut or body["truncated"]}
-        self._keep(body["turn"], call.bytes - before)
-        self.intents.settle(call_id(body["turn"], body["ordinal"]))
+        call.state, before = state, call.bytes
+        if state is CallState.ENDED:
+            turn: Turn | None = self._turns.get(body["turn"])
+            most = (
+                turn.result_bytes if turn is not None else 0
+            )  # no more is ever handed over; 0: not recorded
+            result, cut = cut_bytes(body["result"], most) if most else (body["result"], False)
+            call.outcome = {"status": body["status"], "result": result, "truncated": cut or body["truncated"]}
+            self._keep(body["turn"], call.bytes - before)
+        self._look(body, call)
 
     def _resolved(self, told: Told) -> None:
         body = told.body
         call = self._intended(body)
-        if call is None:
+        state = None if call is None else call.after(event_of(CALL_EVENTS, "tool.resolved", body))
+        if call is None or state is None:
             return
-        call.doubt = False
-        self.intents.look(call_id(body["turn"], body["ordinal"]))
-        if body["resolution"] == "retry":  # that attempt is settled; the next one has an intent of its own
+        call.state = state
+        if state is CallState.PROPOSED:  # that attempt is settled; the next one has an intent of its own
             call.intent_seq, call.unsettled, call.replaces = -1, False, ""
-            self.intents.settle(call_id(body["turn"], body["ordinal"]))
+        self._look(body, call)
+
+    def _look(self, body: dict[str, Any], call: Call) -> None:
+        """Whether its intent is open, or in doubt, may be something else than before."""
+        ident = call_id(body["turn"], body["ordinal"])
+        if call.state in INTENDED:
+            self.intents.look(ident)
+        else:
+            self.intents.settle(ident)
 
     # -- as rows -------------------------------------------------------------------------------------------------
 
@@ -252,19 +273,41 @@ class Calls(Slice):
             for each in as_rows(calls):
                 call = made(Call, each)
                 turn.calls[call.ordinal] = call
-                if call.op == "tool" and call.outcome is None and call.intent_seq >= 0:
+                if call.state in INTENDED:
                     self.intents.hold(OpenIntent(turn.id, turn.address, turn.mail.trace, call))
             self._count(turn.id)
         for turn_, address, trace, each in as_rows(alone):
             self.intents.hold(OpenIntent(as_text(turn_), as_text(address), as_bytes(trace), made(Call, each)))
 
 
-def _since_1(rows: Any) -> Any:
+def _goes(call: Call, first: tuple[int, int]) -> bool:
+    """Whether a call is forgotten with all from ``first`` on."""
+    return rank(call.ordinal) >= first and call.after(CallEvent.FORGET) is CallState.ABSENT
+
+
+def _changed(rows: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
+    """``rows`` with each call changed."""
     turns, alone = as_list(rows)
     return [
-        [[ident, [[*call, False, "", ""] for call in as_rows(calls)]] for ident, calls in as_rows(turns)],
-        alone,
+        [[turn, [change(call) for call in as_rows(calls)]] for turn, calls in as_rows(turns)],
+        [[turn, address, trace, change(as_list(call))] for turn, address, trace, call in as_rows(alone)],
     ]
+
+
+def _since_1(call: list[Any]) -> list[Any]:
+    return [*call, False, "", ""]  # unsettled, replaces and effects
+
+
+def _since_2(call: list[Any]) -> list[Any]:
+    *asked, intent_seq, attempt, outcome, doubt, unsettled, replaces, effects = call
+    state = CallState.ASKED if asked[2] == "model" else CallState.PROPOSED
+    if outcome is not None:
+        state = CallState.ENDED
+    elif as_flag(doubt):
+        state = CallState.IN_DOUBT
+    elif as_number(intent_seq + 1):
+        state = CallState.UNDER_WAY
+    return [*asked, str(state), intent_seq, attempt, outcome, unsettled, replaces, effects]
 
 
 def resolved_name(provider: str, model: str, tools: list[str]) -> str:

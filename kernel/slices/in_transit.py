@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+from kernel.model.call_states import CallState
 from kernel.model.rows import as_list, as_number, as_rows, as_text, made, row
 from kernel.slices.calls import Calls, call_id
 from kernel.slices.mailboxes import Mail, Mailboxes, mail_of
@@ -108,7 +109,7 @@ class InTransit(Slice):
 
     def _outcome(self, told: Told) -> None:
         body = told.body
-        if self.questions and body["status"] != "in_doubt" and self._calls.ended_by(body) is not None:
+        if self.questions and self._calls.said(body) is CallState.ENDED:
             self._asker_ended(body["turn"], body["ordinal"])
 
     def _asker_ended(self, turn: str, ordinal: str) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kernel.model.machine import event_of
 from kernel.model.rows import as_rows, made, row
+from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slices.slice import Handler, Table, Told
-
-ANSWERED = ("ok", "error", "cancelled")  # ends of a turn that are the end of its message too
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
                 del self._kept[address]
 
     def _turn_ended(self, told: Told) -> None:
-        if told.body["status"] in ANSWERED:
+        if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:
             self._take(message_id(told.body["turn"]))
 
     def find(self, ident: str) -> Mail | None:

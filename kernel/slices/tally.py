@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kernel.model.machine import event_of
 from kernel.model.rows import as_list, as_number
+from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.in_transit import InTransit
-from kernel.slices.mailboxes import ANSWERED, Mailboxes, message_id
+from kernel.slices.mailboxes import Mailboxes, message_id
 from kernel.slices.slice import Handler, Slice, Told
 
 
@@ -51,7 +53,7 @@ class Tally(Slice):
         self.acknowledged += self._crossings.find(told.body["id"]) is not None
 
     def _turn_ended(self, told: Told) -> None:
-        if told.body["status"] in ANSWERED:
+        if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:
             self.acknowledged += self._mail.find(message_id(told.body["turn"])) is not None
 
     def _dead(self, told: Told) -> None:

@@ -1,7 +1,8 @@
 """Open turns, and what is recorded of the calls of each.
 
-A turn is open from its first delivery to ``turn.ended``, over any number of incarnations; what may happen to it and in
-which order is :data:`kernel.model.turn_states.TURN_TABLE`. The calls are written by :mod:`kernel.slices.calls`.
+A turn is open from its first delivery to ``turn.ended``, over any number of incarnations. What may happen to it, and in
+which order, is :data:`kernel.model.turn_states.TURN_TABLE`; what that does not have changes nothing. The calls are
+written by :mod:`kernel.slices.calls`.
 """
 
 from __future__ import annotations
@@ -10,20 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernel.model.call_states import CALL_TABLE, CallEvent, CallState
+from kernel.model.machine import event_of, names
 from kernel.model.rows import as_rows, as_text, made, row
+from kernel.model.turn_states import TURN_EVENTS, TURN_TABLE, TurnEvent, TurnState
 from kernel.slices.mailboxes import Mail, Mailboxes, turn_id
 from kernel.slices.slice import Handler, Table, Told
 from kernel.values import canonical
 
-CRASH_REASONS = ("crash", "timeout")
+CRASHES = names(TURN_EVENTS, "process.exited")
 
 
 @dataclass(slots=True)
 class Call:
-    """What is recorded of one syscall. ``outcome`` None: not known yet; ``doubt``: a person or a policy must say.
-    ``intent_seq``: the intent of the attempt that may be under way, -1 when there is none. ``unsettled``: an earlier
-    attempt than that may have been carried out. ``replaces``: which version of its file there was before it.
-    ``effects``: what the tool declared when that intent was recorded; empty: not recorded.
+    """What is recorded of one syscall. ``outcome`` None: not known yet. ``intent_seq``: the intent of the newest
+    attempt, -1 when there is none or another one is due. ``unsettled``: an earlier attempt than that may have been
+    carried out. ``replaces``: which version of its file there was before it. ``effects``: what the tool declared when
+    that intent was recorded; empty: not recorded.
     """
 
     ordinal: str
@@ -32,13 +36,22 @@ class Call:
     seq: int
     name: str = ""
     arguments: str = ""
+    state: CallState = CallState.PROPOSED
     intent_seq: int = -1
     attempt: int = 0
     outcome: dict[str, Any] | None = None
-    doubt: bool = False
     unsettled: bool = False
     replaces: str = ""
     effects: str = ""
+
+    @property
+    def doubt(self) -> bool:
+        """Whether a person or a policy must say what became of it."""
+        return self.state is CallState.IN_DOUBT
+
+    def after(self, event: CallEvent) -> CallState | None:
+        """Its state after that event; None when it changes nothing."""
+        return CALL_TABLE[self.state].get(event)
 
     @property
     def bytes(self) -> int:
@@ -68,6 +81,10 @@ class Turn:
     result_bytes: int = 0
     diverged: str = ""
 
+    @property
+    def state(self) -> TurnState:
+        return TurnState.PARKED if self.diverged else TurnState.OPEN
+
 
 class Turns(Table[str, Turn]):
     """By id. Format 1 did not know what a turn was told, nor parked ones; format 2 held the calls in each turn."""
@@ -86,16 +103,23 @@ class Turns(Table[str, Turn]):
     def hears(self) -> Mapping[str, Handler]:
         return {
             "turn.started": self._started,
-            "turn.ended": lambda told: self._close(told.body["turn"]),
+            "turn.ended": self._ended,
             "turn.diverged": self._diverged,
             "turn.decided": self._decided,
-            "message.dead": lambda told: self._close(turn_id(told.body["id"])),
+            "message.dead": self._dead,
             "model.answered": self._answered,
             "process.exited": self._exited,
         }
 
+    def after(self, ident: str, event: TurnEvent) -> TurnState | None:
+        """The state of a turn after that event; None when it changes nothing."""
+        turn = self._kept.get(ident)
+        return TURN_TABLE[TurnState.ABSENT if turn is None else turn.state].get(event)
+
     def _started(self, told: Told) -> None:
         body = told.body
+        if self.after(body["turn"], TurnEvent.START) is None:
+            return
         turn = self._kept.get(body["turn"])
         if turn is not None:
             turn.attempt, turn.started_seq = body["attempt"], told.seq
@@ -105,30 +129,38 @@ class Turns(Table[str, Turn]):
             turn = self._kept[body["turn"]] = Turn(body["turn"], mail, body["address"], told.seq)
             turn.config, turn.result_bytes = body.get("config", ""), body.get("result_bytes", 0)
 
-    def _close(self, ident: str) -> None:
-        self._kept.pop(ident, None)
+    def _ended(self, told: Told) -> None:
+        self._leave(told.body["turn"], event_of(TURN_EVENTS, "turn.ended", told.body))
+
+    def _dead(self, told: Told) -> None:
+        self._leave(turn_id(told.body["id"]), TurnEvent.BURY)
+
+    def _leave(self, ident: str, event: TurnEvent) -> None:
+        if self.after(ident, event) is TurnState.ABSENT:
+            del self._kept[ident]
 
     def _diverged(self, told: Told) -> None:
-        body, turn = told.body, self._kept.get(told.body["turn"])
-        if turn is not None:
+        body = told.body
+        if self.after(body["turn"], TurnEvent.DIVERGE) is TurnState.PARKED:
+            turn = self._kept[body["turn"]]
             where = canonical({"ordinal": body["ordinal"], "seq": told.seq, "time_us": told.time_us})
             turn.diverged = f'{where[:-1]},"recorded":{body["recorded"]},"asked":{body["asked"]}}}'
 
     def _decided(self, told: Told) -> None:
-        turn = self._kept.get(told.body["turn"])
-        if turn is not None:
-            turn.diverged = ""
+        ident, event = told.body["turn"], event_of(TURN_EVENTS, "turn.decided", told.body)
+        if self.after(ident, event) is TurnState.OPEN:
+            self._kept[ident].diverged = ""
 
     def _answered(self, told: Told) -> None:
         turn = self._kept.get(told.body["turn"])
-        if turn is not None and told.body["ordinal"] in turn.calls:
+        call = None if turn is None else turn.calls.get(told.body["ordinal"])
+        if turn is not None and call is not None and call.after(CallEvent.ANSWER):
             turn.last_answer_seq = told.seq
 
     def _exited(self, told: Told) -> None:
-        if told.body["reason"].split(":", 1)[0] in CRASH_REASONS:
-            turn = self.at(told.body["address"])
-            if turn is not None:
-                turn.crashes += 1
+        turn = self.at(told.body["address"]) if told.body["reason"].split(":", 1)[0] in CRASHES else None
+        if turn is not None and self.after(turn.id, TurnEvent.CRASH):
+            turn.crashes += 1
 
     def at(self, address: str) -> Turn | None:
         """The open turn of an address: that of its oldest message, when it has begun."""

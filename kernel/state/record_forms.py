@@ -21,7 +21,10 @@ from chain.errors import EntryError
 from chain.vectors.document import TABLE as DOCUMENT
 from chain.vectors.document import DocumentError, decode_document
 from kernel.errors import Invalid
+from kernel.model.call_states import CALL_EVENTS
+from kernel.model.machine import Events, names
 from kernel.model.spec import ProcessSpec
+from kernel.model.turn_states import TURN_EVENTS
 from kernel.values import canonical, check_depth
 
 ERASING = "erasing"
@@ -78,6 +81,12 @@ def _json_object(value: Any) -> bool:
     return type(found) is dict and bool(canonical(found))
 
 
+def _known(events: Events[Any], kind: str) -> Callable[[Any], bool]:
+    """That it names an event which the machine knows."""
+    known = names(events, kind)
+    return lambda value: type(value) is str and value in known
+
+
 class Later(NamedTuple):
     """A field that entries of an earlier version lack: what it must be, and what stands for it there."""
 
@@ -110,17 +119,18 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "message.dropped": _ID,
     "turn.started": {**_T, "message": str, "address": str, "attempt": int, "config": Later(str, ""),
                      "result_bytes": Later(_number, 0)},
-    "turn.ended": {**_T, "status": str},
+    "turn.ended": {**_T, "status": _known(TURN_EVENTS, "turn.ended")},
     "turn.diverged": {**_CALL, "recorded": _json_object, "asked": _json_object},
-    "turn.decided": {**_CALL, "decision": str},
+    "turn.decided": {**_CALL, "decision": _known(TURN_EVENTS, "turn.decided")},
     "model.asked": {**_CALL, "call_hash": str, "provider": Later(str, ""), "model": Later(str, ""),
                     "tools": Later(_texts, []), "asked": Later(str, "")},
     "model.answered": {**_CALL, "status": str, "answer": str, "input_tokens": int, "output_tokens": int},
     "sys.value": {**_CALL, "call_hash": str, "op": str, "value": _given},
     "tool.proposed": {**_CALL, "call_hash": str, "tool": str, "arguments": str},
     "tool.intent": {**_CALL, "attempt": int, "effects": Later(str, ""), "replaces": Later(str, "")},
-    "tool.outcome": {**_CALL, "status": str, "result": str, "truncated": bool, "attempt": int},
-    "tool.resolved": {**_CALL, "resolution": str},
+    "tool.outcome": {**_CALL, "status": _known(CALL_EVENTS, "tool.outcome"), "result": str, "truncated": bool,
+                     "attempt": int},
+    "tool.resolved": {**_CALL, "resolution": _known(CALL_EVENTS, "tool.resolved")},
     "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int, "shown_hash": Later(str, "")},
     "memory.forgotten": _ID,
 }  # fmt: skip

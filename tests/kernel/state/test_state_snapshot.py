@@ -271,13 +271,13 @@ def test_the_formats_are_these() -> None:
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
-        "Call": "ordinal call_hash op seq name arguments intent_seq attempt outcome doubt unsettled replaces effects",
+        "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects",
         "DeadLetter": "mail why seq time_us",
         "Fact": "id owner scope bytes seq text_hash shown_hash",
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 3, "mail": 1, "turns": 3, "calls": 2,
+        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 3, "mail": 1, "turns": 3, "calls": 3,
         "crossings": 1, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
