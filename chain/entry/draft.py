@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from chain.entry.kinds import KINDS
+
 PREVIOUS = -2
 """As a draft's ``cause``: the entry before it in the same commit."""
 
@@ -31,3 +33,12 @@ class StateChange:
     table: str
     key: str
     value: bytes | None
+
+
+def is_durable(record: Draft | StateChange) -> bool:
+    """Whether a record is written to the disk at once by what its kind says. No state record is, by itself."""
+    if type(record) is StateChange:
+        return False
+    assert isinstance(record, Draft)
+    kind = KINDS.get(record.kind)
+    return kind is not None and kind.is_durable(record.body)

@@ -197,7 +197,7 @@ class Post:
             return None
         body = {"id": ident, "to": mail.to, "why": why}
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
-        ticket = self._recorder.commit([*(extra or self._settle(ident)), draft], durable=True)
+        ticket = self._recorder.commit([*(extra or self._settle(ident)), draft])
         self._signals.say(TurnOver(turn_id(ident)))
         self._signals.say(MessageDied(self._state.dead[ident]))
         drops = self._drops(ident)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from chain.entry.kinds import KINDS
 from chain.errors import EntryError
 from chain.vectors.document import TABLE as DOCUMENT
 from chain.vectors.document import DocumentError, decode_document
@@ -169,6 +170,15 @@ def _is(kind: Any, value: Any) -> bool:
 
 
 _FORMS = {kind: _Form(fields) for kind, fields in FORMS.items()}
+
+
+def check_fields(kind: str, body: Mapping[str, Any]) -> None:
+    """Raises EntryError for an entry that is to be written and lacks a field of its kind, or has one too many. Those of
+    earlier versions may lack some.
+    """
+    known = KINDS.get(kind)
+    if known is not None and body.keys() != known.fields.keys():
+        raise EntryError("; ".join(known.check(body)))
 
 
 def check_entry(kind: str, body: Mapping[str, Any]) -> None:

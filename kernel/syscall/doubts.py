@@ -133,7 +133,7 @@ class Doubts:
         ]
         if resolution != "retry":
             records.append(self.outcome(intent, *RESOLUTIONS[resolution], PREVIOUS))
-        ticket = self._recorder.commit(records, durable=True)
+        ticket = self._recorder.commit(records)
         resolved = Resolved(turn, call, resolution == "retry")
         self._after.do(lambda: self._act(resolved, go_on), ticket)
         await ticket.durable()

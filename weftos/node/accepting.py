@@ -86,7 +86,7 @@ async def record_acceptance(
 
     Raises ChainError.
     """
-    await recorder.commit([accepted(found, reason)], durable=True).durable()
+    await recorder.commit([accepted(found, reason)]).durable()
     await recorder.ledger.sign_snapshot()
 
 
