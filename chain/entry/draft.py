@@ -7,6 +7,7 @@ from typing import Any
 
 from chain.entry.kinds import KINDS
 
+_AT_ONCE = {name for name, kind in KINDS.items() if kind.durable}
 PREVIOUS = -2
 """As a draft's ``cause``: the entry before it in the same commit."""
 
@@ -37,8 +38,4 @@ class StateChange:
 
 def is_durable(record: Draft | StateChange) -> bool:
     """Whether a record is written to the disk at once by what its kind says. No state record is, by itself."""
-    if type(record) is StateChange:
-        return False
-    assert isinstance(record, Draft)
-    kind = KINDS.get(record.kind)
-    return kind is not None and kind.is_durable(record.body)
+    return type(record) is Draft and record.kind in _AT_ONCE and KINDS[record.kind].is_durable(record.body)

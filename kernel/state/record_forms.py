@@ -169,6 +169,7 @@ def _is(kind: Any, value: Any) -> bool:
     return type(value) is kind if isinstance(kind, type) else bool(kind(value))
 
 
+_FIELDS = {name: dict(kind.fields).keys() for name, kind in KINDS.items()}
 _FORMS = {kind: _Form(fields) for kind, fields in FORMS.items()}
 
 
@@ -176,9 +177,8 @@ def check_fields(kind: str, body: Mapping[str, Any]) -> None:
     """Raises EntryError for an entry that is to be written and lacks a field of its kind, or has one too many. Those of
     earlier versions may lack some.
     """
-    known = KINDS.get(kind)
-    if known is not None and body.keys() != known.fields.keys():
-        raise EntryError("; ".join(known.check(body)))
+    if body.keys() != _FIELDS.get(kind, body.keys()):
+        raise EntryError("; ".join(KINDS[kind].check(body)))
 
 
 def check_entry(kind: str, body: Mapping[str, Any]) -> None:
