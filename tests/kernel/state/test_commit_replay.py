@@ -67,7 +67,7 @@ def test_an_entry_has_the_fields_of_its_kind_and_no_others_when_it_is_written_bu
             writer.commit([Draft("node.disk_free", {}), Draft("turn.ended", body)])
         assert writer.ledger.next_seq == 0
         writer.state.apply_entry("turn.ended", body, 0, 0, b"")
-    assert recorder().commit([Draft("turn.ended", whole)])
+    assert recorder().commit([Draft("turn.ended", whole)]).entries
     with pytest.raises(EntryError, match="the field 'status' is missing"):
         recorder().state.apply_entry("turn.ended", {"turn": "t1"}, 0, 0, b"")
 
