@@ -208,13 +208,13 @@ def test_a_sender_of_an_older_copy_is_told_that_its_new_message_was_not_taken(tm
             shutil.copytree(tmp_path / "a", tmp_path / "copy")
             async with node_twin(tmp_path / "a", "a", 1) as a:
                 befriend(a, b)
-                first = await a.control.send(OP, "bob@b", "pay the first bill", "", None)
+                first = await a.control(Messages.send, "bob@b", "pay the first bill")
                 await until(lambda: balance(a) == (1, 1, 0, 0, 0))
                 unlink(a.mesh, b.mesh)
             async with node_twin(tmp_path / "copy", "a", 1) as a:
                 a.mesh.add_peer(Peer("b", b.origin))
                 link(a.mesh, b.mesh)
-                second = await a.control.send(OP, "bob@b", "pay the second bill", "", None)
+                second = await a.control(Messages.send, "bob@b", "pay the second bill")
                 assert second["message"] == first["message"]
                 await until(lambda: balance(a)[2] == 1)
                 [letter] = await a.twin.entries("message.dead")
