@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from chain.entry.kinds import KINDS
+
+_AT_ONCE = {name for name, kind in KINDS.items() if kind.durable}
 PREVIOUS = -2
 """As a draft's ``cause``: the entry before it in the same commit."""
 
@@ -31,3 +34,8 @@ class StateChange:
     table: str
     key: str
     value: bytes | None
+
+
+def is_durable(record: Draft | StateChange) -> bool:
+    """Whether a record is written to the disk at once by what its kind says. No state record is, by itself."""
+    return type(record) is Draft and record.kind in _AT_ONCE and KINDS[record.kind].is_durable(record.body)

@@ -7,19 +7,29 @@ kind. A field called JSON holds canonical JSON text. ``docs/ledger-kinds.md`` te
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """``fields``: body field to meaning. ``durable``: whoever records it waits until it is on disk."""
+    """``fields``: body field to meaning. ``durable``: it is written to the disk at once, unless its field in
+    ``lazy_when`` has the value there.
+    """
 
     name: str
     meaning: str
     fields: Mapping[str, str]
     durable: bool
+    lazy_when: tuple[str, str] | None = None
+
+    def is_durable(self, body: Mapping[str, Any]) -> bool:
+        """Whether an entry with ``body`` is written to the disk at once, with all before it."""
+        if self.lazy_when is None or not self.durable:
+            return self.durable
+        field, value = self.lazy_when
+        return body.get(field) != value
 
     def check(self, body: Mapping[str, Any]) -> list[str]:
         """Every field that ``body`` lacks or has too many, in words."""
@@ -190,7 +200,12 @@ _TABLE = (
         why="what forbade it",
     ),
     _kind(
-        "message.dead", "an accepted message could not be delivered", id=_MESSAGE, to="address", why="why not"
+        "message.dead",
+        "an accepted message could not be delivered",
+        durable=True,
+        id=_MESSAGE,
+        to="address",
+        why="why not",
     ),
     _kind(
         "message.replayed",
@@ -292,19 +307,22 @@ _TABLE = (
         decision="allow, deny or escalate",
         reasons="list of reasons",
     ),
-    _kind(
-        "tool.intent",
-        "the node is about to run a tool; lazy only for a tool without effects",
-        durable=True,
-        turn=_TURN,
-        ordinal=_ORDINAL,
-        tool="name of the tool",
-        arguments_hash="SHA-256 of the arguments",
-        effects="none, local or external",
-        boot="boot id, 16 hexadecimal digits",
-        attempt="1 for the first time",
-        pid="PID on whose behalf",
-        replaces="of file_write: absent, or a digest of what was there before the first attempt; else empty",
+    replace(
+        _kind(
+            "tool.intent",
+            "the node is about to run a tool; lazy only for a tool without effects",
+            durable=True,
+            turn=_TURN,
+            ordinal=_ORDINAL,
+            tool="name of the tool",
+            arguments_hash="SHA-256 of the arguments",
+            effects="none, local or external",
+            boot="boot id, 16 hexadecimal digits",
+            attempt="1 for the first time",
+            pid="PID on whose behalf",
+            replaces="of file_write: absent, or a digest of what was there before the first attempt; else empty",
+        ),
+        lazy_when=("effects", "none"),
     ),
     _kind(
         "tool.outcome",

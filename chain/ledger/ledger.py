@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from chain.disk import Disk
-from chain.entry.draft import PREVIOUS, Draft, StateChange
+from chain.entry.draft import PREVIOUS, Draft, StateChange, is_durable
 from chain.entry.entry import SALT_BYTES
 from chain.entry.record import EntryRecord, Record, encode_head_record
 from chain.errors import EntryError, LedgerUnavailable, RotationError
@@ -298,15 +298,15 @@ class Ledger:
     def commit(
         self, records: Sequence[Draft | StateChange], *, durable: bool = False, keys: Keys | None = None
     ) -> Ticket:
-        """Give ``records`` their place, as one unit. ``durable`` starts the write at once; wait with the
-        ticket. ``keys`` is for :meth:`rotate` alone.
+        """Give ``records`` their place, as one unit. The write starts at once when the kind of one of them says so
+        (:mod:`chain.entry.kinds`), or with ``durable``; wait with the ticket. ``keys`` is for :meth:`rotate` alone.
 
         Raises LedgerUnavailable, EntryError, BodyTooLarge; then nothing has been written and nothing will be.
         """
         why = self.refusal
         if why is not None:
             raise LedgerUnavailable(why)
-        return self._take(records, durable, keys)
+        return self._take(records, durable or any(map(is_durable, records)), keys)
 
     def _take(
         self, records: Sequence[Draft | StateChange], durable: bool, keys: Keys | None = None

@@ -65,7 +65,7 @@ class CellLauncher:
                 import_string=entry.import_string,
                 domain=domain,
                 isolation=spec.isolation,
-                made_by=self._state.maker(process.address),
+                made_by=self._state.slots.maker(process.address),
                 python_path=entry.python_path,
                 config={**told, **spec.config},
             )

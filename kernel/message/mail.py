@@ -98,9 +98,9 @@ class Post:
                 return self._resolve_name(name, beginning)
 
     def _resolve_name(self, name: str, beginning: bool) -> str:
-        found = self._nearest(self._state.named(name))
+        found = self._nearest(self._state.slots.named(name))
         if not found and beginning:
-            found = self._nearest(self._state.beginning(name))
+            found = self._nearest(self._state.slots.beginning(name))
         if not found:
             raise NotFound(f"no process named {name}; weftos ps lists them")
         if len(found) > 1:
@@ -142,7 +142,7 @@ class Post:
         slot = self._state.slots[address]
         if slot.spec.type != "worker":
             raise Refused(f"{address} is a supervisor: it takes no messages")
-        down = self._state.down(address)
+        down = self._state.slots.down(address)
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
         size = len(out.text.encode("utf-8", "surrogatepass"))
@@ -197,7 +197,7 @@ class Post:
             return None
         body = {"id": ident, "to": mail.to, "why": why}
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
-        ticket = self._recorder.commit([*(extra or self._settle(ident)), draft], durable=True)
+        ticket = self._recorder.commit([*(extra or self._settle(ident)), draft])
         self._signals.say(TurnOver(turn_id(ident)))
         self._signals.say(MessageDied(self._state.dead[ident]))
         drops = self._drops(ident)

@@ -49,7 +49,7 @@ class Router:
         unit = self._recorder.unit()
         ident, _ = self.put(unit, out)
         arrived, unit.written = unit.written, []
-        ticket = self._recorder.commit(unit, durable=True)
+        ticket = self._recorder.commit(unit)
         mail = self._state.find_mail(ident)
         assert mail is not None
         for signal in arrived:
@@ -76,7 +76,7 @@ class Router:
         unit = self._recorder.unit()
         new, _ = self.put(unit, out)
         unit.add(Draft("message.replayed", {"id": ident, "as": new}, 0, ident, old.trace, PREVIOUS))
-        ticket = self._recorder.commit(unit, durable=True)
+        ticket = self._recorder.commit(unit)
         mail = self._state.find_mail(new)
         assert mail is not None
         await ticket.durable()

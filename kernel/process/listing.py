@@ -79,13 +79,13 @@ class Listing:
             "mailbox": len(self._state.mail.get(slot.address, ())),
             "uptime_s": round(self._now_s() - process.started_s, 3) if process else 0.0,
             "isolation": slot.spec.isolation if worker else "",
-            "children": len(self._state.children(slot.address)),
+            "children": len(self._state.slots.children(slot.address)),
             "turn": process.turn if process else "",
         }
 
     def _walk(self) -> Iterator[Slot | None]:
         """Slots in their order; None where a slice of work was done for the next."""
-        above = [_in_order(self._state.children(ROOT))]
+        above = [_in_order(self._state.slots.children(ROOT))]
         while above:
             slot = next(above[-1], _END)
             if slot is None:
@@ -94,7 +94,7 @@ class Listing:
                 above.pop()
             elif (present := self._state.slots.get(slot.address)) is not None:
                 yield present
-                if below := self._state.children(slot.address):
+                if below := self._state.slots.children(slot.address):
                     above.append(_in_order(below))
 
 

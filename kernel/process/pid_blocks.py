@@ -15,7 +15,7 @@ class PidBlocks:
     def __init__(self, recorder: Recorder, signals: Signals) -> None:
         self._recorder = recorder
         self._signals = signals
-        reserved = recorder.state.pids_reserved
+        reserved = recorder.state.pids.reserved
         self._pids, reserve = resume_pids(reserved) if reserved else first_pids()
         recorder.commit([StateChange("pids", str(reserve.upto), b"")], durable=True)
 

@@ -152,7 +152,7 @@ class Processes:
     def _bury_what_is_down(self) -> None:
         """A slot that the last boot could not leave any more: its process was still ending when the node ended."""
         for address in list(self._state.mail):
-            down = self._state.down(address)
+            down = self._state.slots.down(address)
             if down is not None:
                 self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
 
@@ -172,7 +172,7 @@ class Processes:
         flags = Flags(restarts, period_s, "park" if shared else "shutdown")
         below = [
             (self._child_spec(child), SlotState(child.state))
-            for child in self._state.children(address)
+            for child in self._state.slots.children(address)
             if child.address != without and child.spawned_seq not in self._leaving
         ]
         self._supervisors[address], effects = begin(flags, below)
@@ -207,7 +207,7 @@ class Processes:
         """A child begins below what runs, up to the root."""
         if self.effects.closed:
             raise Unavailable("the node is stopping")
-        down = self._state.down(parent)
+        down = self._state.slots.down(parent)
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; start it first")
         for address in (parent, *ancestors(parent)):
@@ -277,7 +277,7 @@ class Processes:
         slot = self._slot(address)
         self._check_nothing_removed(address)
         self._check_up(slot.parent)
-        if self._state.down(address) is not None:
+        if self._state.slots.down(address) is not None:
             self._check_buried(self._tree_below(address))
         self._event(slot.parent, Start(name_of(address)))
 
@@ -287,7 +287,7 @@ class Processes:
         """
         slot = self._slot(address)
         self._check_nothing_removed(address)
-        if self._state.down(address) is None:
+        if self._state.slots.down(address) is None:
             raise Refused(
                 f"{address} is {slot.state}; weftos stop {address} stops it, then it can be removed"
             )
@@ -413,7 +413,7 @@ class Processes:
 
     def _leave_if_down(self, address: str) -> None:
         """What has ended at ``address`` stays so, when its slot or one above is down."""
-        down = self._state.down(address)
+        down = self._state.slots.down(address)
         if down is not None and down.address == address:
             self._leave(down)
         elif down is not None:
@@ -488,7 +488,7 @@ class Processes:
 
     def _resume_children(self, address: str) -> None:
         """Start again what is below a worker, unless it runs, or has not ended yet."""
-        if address not in self._supervisors and self._state.children(address):
+        if address not in self._supervisors and self._state.slots.children(address):
             self._begin_children(address)
 
     # -- ending --------------------------------------------------------------------------------------------------
@@ -540,7 +540,7 @@ class Processes:
 
     def _late(self, address: str) -> list[str]:
         """Children, the last first, below which something has not ended yet."""
-        below = reversed(self._state.children(address))
+        below = reversed(self._state.slots.children(address))
         return [child.address for child in below if child.address in self._supervisors]
 
     def _finish(self, address: str) -> None:
@@ -614,7 +614,7 @@ class Processes:
     def _tree_below(self, address: str) -> Iterator[str]:
         """``address`` and every one below it."""
         yield address
-        for child in self._state.children(address):
+        for child in self._state.slots.children(address):
             yield from self._tree_below(child.address)
 
     def _drop(self, address: str, why: str) -> None:
@@ -646,7 +646,7 @@ class Processes:
         slot, address, why = going.slot, going.slot.address, going.why
         if self._state.slots.get(address) is not slot:
             return
-        if self._state.mail.get(address) or self._state.child_count(address):
+        if self._state.mail.get(address) or self._state.slots.child_count(address):
             if self._recorder.waiting:
                 self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))
             else:

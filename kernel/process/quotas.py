@@ -24,7 +24,7 @@ class Quotas:
 
     def check(self, parent: str, asker: MadeBy) -> None:
         """Whether ``asker`` may make one more child of ``parent``."""
-        slots, children = len(self._state.slots), self._state.child_count(parent)
+        slots, children = len(self._state.slots), self._state.slots.child_count(parent)
         for held, limit, what in (
             (slots, self._bounds.processes, "the node has {} slots"),
             (children, self._bounds.children, f"{parent} has {{}} children"),
@@ -36,10 +36,10 @@ class Quotas:
         if asker == AGENT:
             self._check_agent(parent, children)
         if asker != OPERATOR:
-            self._check_share(asker if is_peer(asker) else self._state.maker(parent))
+            self._check_share(asker if is_peer(asker) else self._state.slots.maker(parent))
 
     def _check_share(self, maker: MadeBy) -> None:
-        held = self._state.count_of(maker) if is_peer(maker) else 0
+        held = self._state.slots.count_of(maker) if is_peer(maker) else 0
         if held >= self._bounds.peer_processes:
             raise Busy(f"{held} processes here count to {maker}, the limit for one peer")
 
@@ -47,7 +47,7 @@ class Quotas:
         if children >= self._bounds.agent_children:
             raise Busy(f"{parent} has {children} children, the limit for an agent")
         top = self._top(parent)
-        below = self._state.below(top)
+        below = self._state.slots.below(top)
         if below >= self._bounds.agent_subtree:
             raise Busy(f"{below} processes are below {top}, the limit for what agents make")
 

@@ -48,7 +48,7 @@ def disagreements(state: State, look: Look) -> list[Contradiction]:
     """
     found: list[Contradiction] = []
     for seq, kinds, differs in sorted(_checks(state), key=lambda check: check[0]):
-        entry = None if seq in state.accepted else look(seq)
+        entry = None if seq in state.boots.accepted else look(seq)
         if entry is None:
             continue
         there, body = entry
@@ -159,7 +159,7 @@ def documents_differ(records: Iterable[StateRecord], state: State, look: Look) -
     """Which documents of a snapshot are not those that their entries name, by the hash of their texts, but for what a
     person has accepted.
     """
-    seqs = {fact.id: fact.seq for fact in state.documents.facts() if fact.seq not in state.accepted}
+    seqs = {fact.id: fact.seq for fact in state.documents.facts() if fact.seq not in state.boots.accepted}
     found: list[Contradiction] = []
     for record in records:
         if record.table != DOCUMENTS or record.key not in seqs:

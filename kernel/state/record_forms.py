@@ -17,11 +17,15 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from chain.entry.kinds import KINDS
 from chain.errors import EntryError
 from chain.vectors.document import TABLE as DOCUMENT
 from chain.vectors.document import DocumentError, decode_document
 from kernel.errors import Invalid
+from kernel.model.call_states import CALL_EVENTS
+from kernel.model.machine import Events, names
 from kernel.model.spec import ProcessSpec
+from kernel.model.turn_states import TURN_EVENTS
 from kernel.values import canonical, check_depth
 
 ERASING = "erasing"
@@ -78,6 +82,12 @@ def _json_object(value: Any) -> bool:
     return type(found) is dict and bool(canonical(found))
 
 
+def _known(events: Events[Any], kind: str) -> Callable[[Any], bool]:
+    """That it names an event which the machine knows."""
+    known = names(events, kind)
+    return lambda value: type(value) is str and value in known
+
+
 class Later(NamedTuple):
     """A field that entries of an earlier version lack: what it must be, and what stands for it there."""
 
@@ -110,17 +120,18 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "message.dropped": _ID,
     "turn.started": {**_T, "message": str, "address": str, "attempt": int, "config": Later(str, ""),
                      "result_bytes": Later(_number, 0)},
-    "turn.ended": {**_T, "status": str},
+    "turn.ended": {**_T, "status": _known(TURN_EVENTS, "turn.ended")},
     "turn.diverged": {**_CALL, "recorded": _json_object, "asked": _json_object},
-    "turn.decided": {**_CALL, "decision": str},
+    "turn.decided": {**_CALL, "decision": _known(TURN_EVENTS, "turn.decided")},
     "model.asked": {**_CALL, "call_hash": str, "provider": Later(str, ""), "model": Later(str, ""),
                     "tools": Later(_texts, []), "asked": Later(str, "")},
     "model.answered": {**_CALL, "status": str, "answer": str, "input_tokens": int, "output_tokens": int},
     "sys.value": {**_CALL, "call_hash": str, "op": str, "value": _given},
     "tool.proposed": {**_CALL, "call_hash": str, "tool": str, "arguments": str},
     "tool.intent": {**_CALL, "attempt": int, "effects": Later(str, ""), "replaces": Later(str, "")},
-    "tool.outcome": {**_CALL, "status": str, "result": str, "truncated": bool, "attempt": int},
-    "tool.resolved": {**_CALL, "resolution": str},
+    "tool.outcome": {**_CALL, "status": _known(CALL_EVENTS, "tool.outcome"), "result": str, "truncated": bool,
+                     "attempt": int},
+    "tool.resolved": {**_CALL, "resolution": _known(CALL_EVENTS, "tool.resolved")},
     "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int, "shown_hash": Later(str, "")},
     "memory.forgotten": _ID,
 }  # fmt: skip
@@ -158,7 +169,16 @@ def _is(kind: Any, value: Any) -> bool:
     return type(value) is kind if isinstance(kind, type) else bool(kind(value))
 
 
+_FIELDS = {name: dict(kind.fields).keys() for name, kind in KINDS.items()}
 _FORMS = {kind: _Form(fields) for kind, fields in FORMS.items()}
+
+
+def check_fields(kind: str, body: Mapping[str, Any]) -> None:
+    """Raises EntryError for an entry that is to be written and lacks a field of its kind, or has one too many. Those of
+    earlier versions may lack some.
+    """
+    if body.keys() != _FIELDS.get(kind, body.keys()):
+        raise EntryError("; ".join(KINDS[kind].check(body)))
 
 
 def check_entry(kind: str, body: Mapping[str, Any]) -> None:

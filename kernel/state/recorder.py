@@ -23,7 +23,7 @@ from chain.keys.keys import Keys
 from chain.ledger.ledger import Draft, Ledger, StateChange, Ticket
 from kernel.errors import Invalid, StateError, Unavailable
 from kernel.signals import Signal, Signals
-from kernel.state.record_forms import Change, check_change, check_entry
+from kernel.state.record_forms import Change, check_change, check_entry, check_fields
 from kernel.state.state import State
 from kernel.state.unit import Unit
 from kernel.values import clean
@@ -60,8 +60,8 @@ class Recorder:
         return Unit(self.ledger.next_seq)
 
     def commit(self, records: Unit | Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
-        """Write ``records`` as one unit, apply them, and tell what they have to say. With ``durable``,
-        ``await ticket.durable()`` for the disk.
+        """Write ``records`` as one unit, apply them, and tell what they have to say. It goes to the disk at once when
+        the kind of one of them says so, or with ``durable``; ``await ticket.durable()`` for that.
 
         Raises what :meth:`Ledger.commit` raises, EntryError for what could not be applied, and StateError for a unit
         that something else was written before; then nothing was written or applied.
@@ -243,6 +243,7 @@ def _checked(record: Draft | StateChange) -> Change | None:
     """What a state record changes; nothing for an entry. Raises EntryError for what a replay could not take."""
     if isinstance(record, StateChange):
         return check_change(record.table, record.key, record.value)
+    check_fields(record.kind, record.body)
     check_entry(record.kind, record.body)
     return None
 

@@ -16,8 +16,8 @@ from kernel.abi import OnDoubt, ToolDeclaration
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessEvent, ProcessState
 from kernel.process.live import LiveTable
+from kernel.slices.calls import OpenIntent
 from kernel.state.after_durable import AfterDurable
-from kernel.state.open_intents import OpenIntent
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, State, Turn
 from kernel.syscall.tool_records import Outcome
@@ -133,7 +133,7 @@ class Doubts:
         ]
         if resolution != "retry":
             records.append(self.outcome(intent, *RESOLUTIONS[resolution], PREVIOUS))
-        ticket = self._recorder.commit(records, durable=True)
+        ticket = self._recorder.commit(records)
         resolved = Resolved(turn, call, resolution == "retry")
         self._after.do(lambda: self._act(resolved, go_on), ticket)
         await ticket.durable()

@@ -14,7 +14,7 @@ from kernel.message.message_signals import AskAnswered
 from kernel.model.states import KILLED, SHUTDOWN
 from kernel.process.live import LiveTable
 from kernel.process.process_signals import ProcessExited
-from kernel.state.open_intents import OpenIntent, call_id
+from kernel.slices.calls import OpenIntent, call_id
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, Mail, Turn, turn_id
 from kernel.state.unit import Unit

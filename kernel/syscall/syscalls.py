@@ -117,8 +117,8 @@ class Syscalls:
         bounds, state = self._bounds, self._state
         if len(turn.calls) >= bounds.syscalls_per_turn:
             return f"more than {bounds.syscalls_per_turn} syscalls in one turn"
-        if state.kept[turn.id] >= bounds.turn_bytes:
-            return f"the calls of this turn hold {state.kept[turn.id]} bytes, limit {bounds.turn_bytes}"
+        if state.calls.kept[turn.id] >= bounds.turn_bytes:
+            return f"the calls of this turn hold {state.calls.kept[turn.id]} bytes, limit {bounds.turn_bytes}"
         if state.kept_bytes >= bounds.turns_bytes:
             return f"the calls of all open turns hold {state.kept_bytes} bytes, limit {bounds.turns_bytes}"
         return ""

@@ -27,7 +27,7 @@ from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import AskAnswered
 from kernel.policy.gates import Proposal, Verdict, judge
 from kernel.process.live import LiveProcess, LiveTable
-from kernel.state.open_intents import call_id
+from kernel.slices.calls import call_id
 from kernel.state.recorder import Recorder
 from kernel.state.state import Call, Mail, Turn
 from kernel.syscall.attempts import Attempt, Attempts
@@ -283,7 +283,7 @@ class ToolCalls:
             replaces = await self._parts.workers.look(look, lambda: not attempt.withdrawn)
             boot, effects = self._parts.boot, declaration.effects
             intent = site.intent(examined.arguments, effects, boot, call.seq, replaces)
-            ticket = await self._recorder.committed([intent], durable=True)
+            ticket = await self._recorder.committed([intent])
             assert ticket is not None
         except (WorkerUnavailable, WorkerLost) as error:
             text = f"the tool could not be started, and nothing was done: {error}"
@@ -383,13 +383,13 @@ class ToolCalls:
         except KernelError as error:
             done = Done("error", str(error))
         if isinstance(done, Pending):
-            self._recorder.commit(unit, durable=True)
+            self._recorder.commit(unit)
             self._await_reply(site.key, done.deadline_s)
             return
         recorded = len(unit.records) > before
         outcome = self._settlement.outcome(done.status, done.text, records[-1].body["attempt"])
         unit.add(site.outcome(outcome, intent_seq))
-        ticket = self._recorder.commit(unit, durable=recorded)
+        ticket = self._recorder.commit(unit)
         call = site.turn.calls[site.ordinal]
         if not recorded:
             self._answer(site.turn, call)

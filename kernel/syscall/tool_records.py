@@ -7,7 +7,7 @@ from typing import Any
 
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.policy.gates import Verdict
-from kernel.state.open_intents import OpenIntent
+from kernel.slices.calls import OpenIntent
 from kernel.state.state import Call, Turn
 from kernel.values import cut_bytes, sha256_hex
 

@@ -123,7 +123,7 @@ class Divergences:
         if decision == "dead":
             ticket = self._give_up(turn, ordinal, decided)
         else:
-            ticket = self._recorder.commit([decided], durable=True)
+            ticket = self._recorder.commit([decided])
         self._after.do(lambda: self._go_on(turn.address), ticket)
         if ticket is not None:
             await ticket.durable()

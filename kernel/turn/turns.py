@@ -249,7 +249,7 @@ class Turns:
             unit.add(StateChange(SESSION, key, remembered(end.remember)))
         self._parts.reply(unit, turn.mail, status, reply)
         try:
-            ticket = self._recorder.commit(unit, durable=True)
+            ticket = self._recorder.commit(unit)
         except LedgerUnavailable:
             raise
         except ChainError as error:
@@ -308,7 +308,7 @@ class Turns:
         """A resumed turn asked something else than ``call``: park it. Raises LedgerUnavailable, and then nothing is
         changed.
         """
-        self._recorder.commit([draft_divergence(turn, call, asked, process.pid)], durable=True)
+        self._recorder.commit([draft_divergence(turn, call, asked, process.pid)])
         why = f"diverged at call {call.ordinal}: a resumed turn must ask what it asked before"
         self._cells.end_turn(process.pid, turn.id, why)
         self._signals.say(TurnOver(turn.id))

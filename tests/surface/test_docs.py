@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 
 from tests.places import ROOT
+from tools import machine_docs
 from tools.ledger_kinds import TARGET, render
 from weftos.cli.app import app
 
@@ -18,6 +19,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def requirements() -> set[str]:
     stated = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
     return {match[0] for match in (re.match(r"[\w-]+", line) for line in stated) if match}
+
+
+def test_the_page_of_machines_is_what_the_tables_say() -> None:
+    assert machine_docs.TARGET.read_text() == machine_docs.render(), "stale: run python -m tools.machine_docs"
 
 
 def test_the_page_of_ledger_kinds_is_what_the_code_says() -> None:

@@ -20,9 +20,10 @@ from chain.state.binding import Unbound
 from chain.state.snapshot import snapshot_records
 from chain.tiles.tile_paths import WIDTH
 from chain.tiles.tile_store import TileStore
+from kernel.slices.boots import CONFIGURED
 from kernel.state.agreement import Contradiction, disagreements, documents_differ
 from kernel.state.recorder import Recorder
-from kernel.state.state import CONFIGURED, State
+from kernel.state.state import State
 from kernel.values import canonical
 from mesh.identity.peers import Peer
 from weftos.config.settings import Settings
@@ -65,7 +66,7 @@ def contradictions(
     look = Published(data, disk)
     records = snapshot_records(data / "snapshot", disk)
     found = [*journal, *disagreements(state, look), *documents_differ(records, state, look)]
-    return [each for each in found if each.seq not in state.accepted]
+    return [each for each in found if each.seq not in state.boots.accepted]
 
 
 def accepted(found: Sequence[Unbound | Contradiction], reason: str) -> Draft:
@@ -85,7 +86,7 @@ async def record_acceptance(
 
     Raises ChainError.
     """
-    await recorder.commit([accepted(found, reason)], durable=True).durable()
+    await recorder.commit([accepted(found, reason)]).durable()
     await recorder.ledger.sign_snapshot()
 
 

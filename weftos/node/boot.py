@@ -253,7 +253,7 @@ class Node:
         try:
             if ground.ledger.read_only is None:
                 body = {"boot": f"{ground.boot:016x}", "reason": self.stop.why[:200]}
-                ground.ledger.commit([Draft("node.stopped", body)], durable=True)
+                ground.ledger.commit([Draft("node.stopped", body)])
             await ground.ledger.close()
         except ChainError as error:
             ground.log.log("error", "the ledger could not be closed", why=str(error))
@@ -510,9 +510,9 @@ def _record_boot(ground: Ground, recorder: Recorder, peers: Sequence[Peer]) -> N
         "ml_dsa_65": ground.keys.mldsa.text,
         "recovered_groups": ground.ledger.recovery.groups,
         "torn_bytes": ground.ledger.recovery.torn_bytes,
-        **configured(ground.config.settings, peers, ground.state.configured),
+        **configured(ground.config.settings, peers, ground.state.boots.configured),
     }
-    recorder.commit([Draft("node.booted", body)], durable=True)
+    recorder.commit([Draft("node.booted", body)])
 
 
 def _behaviours(config: Config) -> dict[str, BehaviourEntry]:

@@ -16,6 +16,7 @@ def test_what_must_be_on_disk_before_anything_follows() -> None:
         "process.spawned",
         "message.accepted",
         "message.sent",
+        "message.dead",
         "message.replied",
         "message.replayed",
         "turn.ended",

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+import chain.ledger.ledger
 from chain.entry.reader import EntryRecord, HeadRecord, Record, StateRecord, read_records
 from chain.errors import DamageError, EntryError, ForeignDataError, LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft, Group, Ledger, StateChange
 from chain.merkle.head import parse_head
 from chain.notes.note import verify
 from chain.proofs.receipt import check
-from tests.chain.twins.ledgers import KEYS, OTHER_KEYS, abandon, draft, fill, open_ledger, whys
+from tests.chain.twins.ledgers import KEYS, OTHER_KEYS, abandon, draft, fill, open_ledger, whole, whys
 from tests.chain.twins.memory_disk import MemoryDisk
 from tests.patience import HANG_S
 
@@ -85,6 +86,32 @@ def test_a_lazy_commit_reaches_the_disk_by_itself() -> None:
         assert seen[0] == ticket.group and whys(AT, disk.crash()) == ["w0"]  # the full head may be next
 
     with_ledger(work, disk=disk)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "at_once"),
+    [
+        ("turn.ended", {}, True),
+        ("tool.intent", {"effects": "external"}, True),
+        ("tool.intent", {"effects": "none"}, False),
+        ("tool.outcome", {}, False),
+    ],
+)
+def test_what_the_table_of_kinds_calls_durable_goes_to_the_disk_at_once_whoever_writes_it(
+    kind: str, body: dict[str, Any], at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain.ledger.ledger, "LAZY_S", 3600.0)
+
+    async def work(ledger: Ledger) -> None:
+        first = ledger.commit([draft(0)])
+        ticket = ledger.commit([whole(kind, body), StateChange("t", "k", b"v")])
+        if at_once:
+            await until(lambda: first.group is not None and ticket.group is not None)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (ticket.group is not None) is at_once
+
+    with_ledger(work, disk=MemoryDisk())
 
 
 def test_a_commit_is_one_unit_even_when_its_last_record_is_bad() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from chain.disk import Disk
+from chain.entry.kinds import KINDS
 from chain.entry.reader import EntryRecord, Record
 from chain.keys.keys import Keys
 from chain.ledger.ledger import Draft, Ledger, StateChange
@@ -24,6 +26,11 @@ class Clock:
     def __call__(self) -> int:
         self.now += 1
         return self.now
+
+
+def whole(kind: str, body: dict[str, Any], *more: Any) -> Draft:
+    """An entry with ``body``, and 0 in what fields of its kind that lacks."""
+    return Draft(kind, {**dict.fromkeys(KINDS[kind].fields, 0), **body}, *more)
 
 
 def draft(number: int, pid: int = 7, cause: int = -1) -> Draft:

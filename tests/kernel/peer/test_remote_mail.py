@@ -343,7 +343,7 @@ def test_sessions_that_are_gone_take_no_place_of_a_peers(tmp_path: Path) -> None
             b.twin.finish(await b.twin.delivery(), "hello")
             assert (await waiting)["status"] == "ok"
         for key in list(b.twin.kernel.state.sessions):
-            b.twin.kernel.state.sessions.forget(key)  # as erasure and eviction do
+            b.twin.kernel.state.apply_change("session", "\n".join(key), None)  # as erasure and eviction do
         waiting = asyncio.ensure_future(
             a.control(Messages.send, "bob@b", "hi", session="three", wait_s=LIMIT_S)
         )

@@ -17,9 +17,9 @@ COUNT = 2 * SORTED_AT_ONCE + 7
 
 def full_state() -> State:
     state = State(10, 1000)
-    state.place(Slot("/user", "/", ProcessSpec("user", type="supervisor", tools=()), 0))
+    state.slots.place(Slot("/user", "/", ProcessSpec("user", type="supervisor", tools=()), 0))
     for number in range(COUNT):
-        state.place(Slot(f"/user/p{number}", "/user", ProcessSpec(f"p{number}"), number))
+        state.slots.place(Slot(f"/user/p{number}", "/user", ProcessSpec(f"p{number}"), number))
     return state
 
 
@@ -42,6 +42,10 @@ def test_a_long_listing_lets_the_loop_go_on_and_misses_none() -> None:
     asyncio.run(run())
 
 
+def remove(state: State, address: str) -> None:
+    state.apply_entry("process.slot", {"address": address, "state": "removed", "why": ""}, COUNT + 1, 0, b"")
+
+
 def test_what_goes_while_it_is_listed_is_left_out() -> None:
     async def run() -> None:
         state = full_state()
@@ -49,7 +53,7 @@ def test_what_goes_while_it_is_listed_is_left_out() -> None:
         async for row in Listing(state, LiveTable(), lambda: 0.0).rows():
             rows.append(row["address"])
             if len(rows) == SLICE_ROWS:
-                del state.slots[f"/user/p{COUNT - 1}"]
+                remove(state, f"/user/p{COUNT - 1}")
         assert len(rows) == len(set(rows))
         assert set(state.slots) <= set(rows) <= {*state.slots, f"/user/p{COUNT - 1}"}
 
@@ -60,7 +64,7 @@ def test_the_first_ones_are_those_spawned_first_whatever_happens_meanwhile() -> 
     state = full_state()
     listing = Listing(state, LiveTable(), lambda: 0.0)
     shown = listing.first(5)
-    del state.slots["/user/p1"]
+    remove(state, "/user/p1")
     assert len(listing) == COUNT
     assert [address for _, address, *_ in shown] == ["/user", "/user/p0", *(f"/user/p{n}" for n in (2, 3, 4))]
 

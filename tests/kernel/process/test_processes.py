@@ -586,8 +586,12 @@ def test_a_slot_is_removed_when_it_is_down_and_its_name_is_free(tmp_path: Path) 
             await processes.remove("/user/ada", True)
         processes.stop("/user/ada")
         assert await processes.remove("/user/ada", False) == 1
-        assert (state.named("ada"), state.children("/user"), state.below("/user")) == ([], [], 0)
-        assert (state.beginning("a"), dict(state.sessions)) == ([], {})
+        assert (state.slots.named("ada"), state.slots.children("/user"), state.slots.below("/user")) == (
+            [],
+            [],
+            0,
+        )
+        assert (state.slots.beginning("a"), dict(state.sessions)) == ([], {})
         with pytest.raises(NotFound):
             await twin.send("ada")
         await twin.spawn("ada")
@@ -596,7 +600,7 @@ def test_a_slot_is_removed_when_it_is_down_and_its_name_is_free(tmp_path: Path) 
 
     async def after(twin: Twin) -> None:
         assert sorted(twin.kernel.state.slots) == ["/user", "/user/ada"]
-        assert twin.kernel.state.named("ada") == ["/user/ada"]
+        assert twin.kernel.state.slots.named("ada") == ["/user/ada"]
 
     on_twin(tmp_path, body)
     on_twin(tmp_path, after)
@@ -623,7 +627,7 @@ def test_a_removal_takes_what_is_below_only_when_told_to_and_when_all_has_ended(
         with pytest.raises(Busy, match="/user/boss is being removed"):
             processes.start("/user/boss")
         assert await removing == REMOVED_AT_ONCE + 7
-        assert (sorted(state.slots), state.below("/user")) == (["/user"], 0)
+        assert (sorted(state.slots), state.slots.below("/user")) == (["/user"], 0)
         gone = [r.body["address"] for r in await twin.entries("process.slot") if r.body["state"] == "removed"]
         assert (gone[-2:], len(gone)) == (["/user/boss/kid", "/user/boss"], REMOVED_AT_ONCE + 7)
 
@@ -738,7 +742,7 @@ def test_mail_of_a_process_that_was_still_ending_when_the_node_ended_is_dead_aft
 
     async def after(twin: Twin) -> None:
         assert {mail.id for mail in mails} == set(twin.kernel.state.dead)
-        assert (twin.kernel.state.in_flight, twin.kernel.state.turns) == (0, {})
+        assert (twin.kernel.state.in_flight, dict(twin.kernel.state.turns)) == (0, {})
 
     on_twin(tmp_path, before)
     on_twin(tmp_path, after)

@@ -77,7 +77,7 @@ def test_a_tree_of_agents_has_a_quota_however_deep_and_also_after_a_restart(tmp_
 
     async def after(twin: Twin) -> None:
         await twin.kernel.processes.when_started("/user/team/boss/k1")
-        assert twin.kernel.state.below("/user/team/boss") == 3
+        assert twin.kernel.state.slots.below("/user/team/boss") == 3
         quotas = twin.kernel.processes.quotas
         for parent in ("/user/team/boss", "/user/team/boss/k0/k0"):
             with pytest.raises(Busy, match="3 processes are below /user/team/boss"):
@@ -204,7 +204,7 @@ def test_what_a_peer_makes_counts_to_that_peer_with_all_below_it_also_after_a_re
         with pytest.raises(Busy, match="the limit for one peer"):
             await spawn(peer, {"request": {"name": "more"}})
         await spawn(other, {"request": {"name": "others"}})
-        assert twin.kernel.state.maker("/user/theirs/k0") == theirs
+        assert twin.kernel.state.slots.maker("/user/theirs/k0") == theirs
         await control_of(twin)(Processes.stop, "/user/theirs/k0")
         await control_of(twin)(Processes.remove, "/user/theirs/k0")
         await spawn(peer, {"request": {"name": "more"}})

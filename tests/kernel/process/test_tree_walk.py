@@ -94,7 +94,7 @@ def act(tree: Tree, step: Step) -> None:
             tree.processes.stop(slot())
         case ("remove", _):
             address = slot()
-            if tree.state.down(address) is None:
+            if tree.state.slots.down(address) is None:
                 tree.processes.stop(address)
                 tree.finish()
             tree.remove(address)
@@ -137,7 +137,7 @@ def check(tree: Tree) -> None:
             slot = tree.state.slots.get(above)
             supervised = above == ROOT or (slot is not None and slot.spec.type == "supervisor")
             assert not supervised or tree.live.at(above) is not None, f"{process.address} outlived {above}"
-        down = tree.state.down(process.address)
+        down = tree.state.slots.down(process.address)
         assert down is None or process.draining or process.spec.type == "supervisor", (
             f"{process.address} goes on, though {down.address} is {down.state}"
         )
@@ -166,7 +166,7 @@ def settle(tree: Tree) -> None:
 def check_settled(tree: Tree) -> None:
     """What is meant to run does, and nothing else."""
     for address, slot in tree.state.slots.items():
-        process, down = tree.live.at(address), tree.state.down(address)
+        process, down = tree.live.at(address), tree.state.slots.down(address)
         if down is not None:
             assert process is None, f"{address} runs, though {down.address} is {down.state}"
         else:
@@ -208,7 +208,7 @@ def grown(shape: list[tuple[int, Literal["worker", "supervisor"]]]) -> tuple[Tre
 
 
 def preorder(tree: Tree, address: str) -> list[str]:
-    below = [preorder(tree, child.address) for child in tree.state.children(address)]
+    below = [preorder(tree, child.address) for child in tree.state.slots.children(address)]
     return [address, *(one for each in below for one in each)]
 
 

@@ -25,6 +25,7 @@ from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state, restore_state
 from kernel.values import sha256_hex
 from tests.chain.twins.ledgers import open_ledger
+from tests.kernel.twins.former_states import former
 
 SALT = bytes(32)
 SPEC = ProcessSpec("ada", tools=("calculator",))
@@ -106,11 +107,11 @@ def test_what_was_accepted_hides_nothing_that_was_not() -> None:
     forged = state()
     forged.slots["/user/ada"].spec = replace(SPEC, workspace="/")
     other = {**ENTRIES, 2: ("message.accepted", {**SAID, "text": "hell"})}
-    forged.accepted = {0}
+    forged.boots.accepted = {0}
     assert [each.seq for each in disagreements(forged, other.get)] == [2]
     record = StateRecord("doc", "d1", encode_document(replace(DOCUMENT, text="the l00m")))
     assert documents_differ([record], forged, other.get) != []
-    forged.accepted = {0, 1}
+    forged.boots.accepted = {0, 1}
     assert documents_differ([record], forged, other.get) == []
 
 
@@ -265,14 +266,8 @@ def test_whose_a_document_is_the_node_says_and_not_the_archive(tmp_path: Path) -
 
 
 def test_a_snapshot_of_format_1_kept_no_hash_and_is_still_read() -> None:
-    parts = msgpack.unpackb(encode_state(state()))
-    parts["documents"] = [row[:-2] for row in parts["documents"]]
-    parts["turns"] = []
-    parts["slots"] = [row[:-1] for row in parts["slots"]]
-    for since in ("configured", "accepted", "traces"):
-        del parts[since]
     old = State(10, 1000)
-    restore_state(old, msgpack.packb({**parts, "format": 1}))
-    assert old.documents.readable("d1", None).is_text("whatever it was")
+    restore_state(old, former(1))
+    assert old.documents.readable("d35", None).is_text("whatever it was")
     fact = state().documents.readable("d1", None)
     assert fact.is_text("the loom") and not fact.is_text("the l00m")

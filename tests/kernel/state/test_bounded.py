@@ -19,13 +19,13 @@ from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.control.totals import log_bytes, totals
 from kernel.message.watch import Watchers
 from kernel.process.asked import Asked
-from kernel.state.sessions import Sessions
+from kernel.slices.sessions import Sessions
 from kernel.state.state import State
 from kernel.syscall.model_request import SLICE_BYTES
-from tests.kernel.state.test_state_snapshot import message
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of
+from tests.kernel.twins.records import message
 from tests.patience import HANG_S
 
 Key = tuple[str, str]
@@ -79,7 +79,7 @@ STEPS = st.tuples(st.sampled_from("abcdef"), st.sampled_from("xyz"), st.integers
 def test_sessions_are_what_a_plain_list_of_them_would_be(
     steps: list[tuple[str, str, int, int]], open_: set[Key]
 ) -> None:
-    sessions = Sessions((3, 50), 5, 120)
+    sessions = Sessions((3, 50), 5, 120, (), open_.__contains__)
     plain: dict[Key, list[tuple[int, int]]] = {}
     for address, name, size, what in steps:
         key = address, name
@@ -87,7 +87,7 @@ def test_sessions_are_what_a_plain_list_of_them_would_be(
             sessions.forget_all(address)
             plain = {other: turns for other, turns in plain.items() if other[0] != address}
             continue
-        sessions.add(key, [{}] * (what % 3), size, open_.__contains__)
+        sessions.add(key, [{}] * (what % 3), size)
         turns = [*plain.pop(key, []), (what % 3, size)]
         while len(turns) > 1 and (sum(n for n, _ in turns) > 3 or sum(s for _, s in turns) > 50):
             del turns[0]
@@ -172,11 +172,11 @@ def test_a_turn_that_holds_too_much_is_ended_in_words(tmp_path: Path, bounds: Bo
         for round_ in range(2):
             twin.ask_model(at, [{"role": "user", "content": f"{round_}"}], round_)
             await twin.result()
-        assert twin.kernel.state.kept_bytes == twin.kernel.state.kept[at.turn] > 3000
+        assert twin.kernel.state.kept_bytes == twin.kernel.state.calls.kept[at.turn] > 3000
         twin.ask_model(at, [{"role": "user", "content": "more"}], 2)
         end = await twin.end_of(mail)
         assert end["status"] == "error" and said in end["reply"]
-        assert (twin.kernel.state.kept, twin.kernel.state.kept_bytes) == ({}, 0)
+        assert (twin.kernel.state.calls.kept, twin.kernel.state.kept_bytes) == ({}, 0)
 
     on_twin(tmp_path, body, bounds=bounds)
 

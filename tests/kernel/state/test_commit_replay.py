@@ -17,7 +17,7 @@ from kernel.errors import Invalid
 from kernel.signals import Signals
 from kernel.state.record_forms import DEEPEST, FORMS, SESSION, read_change
 from kernel.state.recorder import Recorder
-from kernel.state.state import State
+from kernel.state.state import HEARS, State
 from kernel.values import MAX_DEPTH, plain
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.committed import LIMITS, RUNS, MemoryLedger, check_run
@@ -33,7 +33,7 @@ def test_what_commit_takes_replay_and_snapshot_take(run: list[list[Draft | State
 
 
 def test_every_kind_that_the_state_applies_has_a_form_of_fields_that_it_has() -> None:
-    assert set(FORMS) == set(State(*LIMITS)._handlers)
+    assert set(FORMS) == set(HEARS)
     for kind, fields in FORMS.items():
         assert set(fields) <= set(KINDS[kind].fields), kind
 
@@ -45,14 +45,31 @@ def recorder() -> Recorder:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"turn": "t1"}, "the field 'status' is missing"),
         ({"turn": ["t1"], "status": "ok"}, r"turn is \['t1'\]"),
         ({"turn": "t1", "status": None}, "status is None"),
     ],
 )
 def test_an_entry_that_cannot_be_applied_is_refused_in_words(body: dict[str, Any], said: str) -> None:
     with pytest.raises(EntryError, match=f"turn.ended cannot be applied: {said}"):
-        recorder().commit([Draft("turn.ended", body)])
+        recorder().commit([Draft("turn.ended", {**body, "reply": "", "reply_hash": ""})])
+
+
+def test_an_entry_has_the_fields_of_its_kind_and_no_others_when_it_is_written_but_older_ones_are_read() -> (
+    None
+):
+    whole = {"turn": "t1", "status": "ok", "reply": "", "reply_hash": ""}
+    for body, said in (
+        ({"turn": "t1", "status": "ok", "reply": ""}, "turn.ended lacks the field reply_hash"),
+        ({**whole, "more": 1}, "turn.ended has no field more"),
+    ):
+        writer = recorder()
+        with pytest.raises(EntryError, match=said):
+            writer.commit([Draft("node.disk_free", {}), Draft("turn.ended", body)])
+        assert writer.ledger.next_seq == 0
+        writer.state.apply_entry("turn.ended", body, 0, 0, b"")
+    assert recorder().commit([Draft("turn.ended", whole)]).entries
+    with pytest.raises(EntryError, match="the field 'status' is missing"):
+        recorder().state.apply_entry("turn.ended", {"turn": "t1"}, 0, 0, b"")
 
 
 @pytest.mark.parametrize(

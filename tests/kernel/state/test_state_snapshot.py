@@ -18,19 +18,36 @@ from hypothesis import strategies as st
 from chain.disk import Disk
 from chain.entry.reader import Record, read_records
 from chain.errors import DamageError, ForeignDataError
+from chain.vectors.document import TABLE as DOCUMENT
 from kernel.bounds import Bounds
 from kernel.model.spec import ProcessSpec
-from kernel.state.record_forms import ERASING
+from kernel.slices.documents import Fact
+from kernel.state.record_forms import ERASING, TABLES
 from kernel.state.recorder import replay_into
-from kernel.state.state import State
-from kernel.state.state_snapshot import FORMAT, KINDS, PARTS, encode_state, restore_state
+from kernel.state.state import HEARS, Call, DeadLetter, Mail, Slot, State, Turn
+from kernel.state.state_snapshot import FORMAT, encode_state, restore_state
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.former_states import PARTS_3, TRACE, call, former, story
 from tests.kernel.twins.kernel_twin import MEMORY, Twin
+from tests.kernel.twins.records import message, sent
 from tests.patience import HANG_S
 
 LIMITS = (8, 4096)
 Step = tuple[Any, ...]
+WIRING = (
+    "_handlers",
+    "_keepers",
+    "slices",
+    "_mail",
+    "_turns",
+    "_calls",
+    "_crossings",
+    "_letters",
+    "_in_use",
+    "_addresses",
+)
+"""Of a state and its slices: who hears what, and which other slices one reads."""
 
 
 def plain(value: Any) -> Any:
@@ -45,16 +62,16 @@ def plain(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if type(value).__module__.startswith("kernel."):
-        return {name: plain(item) for name, item in vars(value).items() if name != "_handlers"}
+        return {name: plain(item) for name, item in vars(value).items() if name not in WIRING}
     return value
 
 
 def view(state: State) -> dict[str, Any]:
     seen: dict[str, Any] = plain(state)
     for index in ("_children", "_named"):
-        seen[index] = {key: list(slots) for key, slots in seen[index].items() if slots}
+        seen["slots"][index] = {key: list(slots) for key, slots in seen["slots"][index].items() if slots}
     seen["crossings"]["inbox"] = {key: box for key, box in seen["crossings"]["inbox"].items() if box}
-    seen["order"] = {name: list(seen[name]) for name in ("slots", "dead", "mail")}
+    seen["order"] = {name: list(getattr(state, name)) for name in ("slots", "dead", "mail")}
     seen["order"]["mail"] = sorted(seen["order"]["mail"])
     seen["doubtful"] = [doubt.id for doubt in state.doubts()]
     return seen
@@ -87,17 +104,6 @@ def test_the_comparison_sees_a_difference() -> None:
 # -- any order of records --------------------------------------------------------------------------------------------
 
 TURN_ENDS = ["ok", "ok", "error", "cancelled", "diverged", "poison"]
-
-
-def message(ident: int, to: str, **more: Any) -> dict[str, Any]:
-    return {
-        "id": f"m{ident}", "sender": "operator", "to": to, "text": f"t{ident}", "session": "main",
-        "reply_to": "", "wants_reply": False, "deadline_us": 0, "rights": None, "waiting": [], **more,
-    }  # fmt: skip
-
-
-def sent(ident: int, to: str, **more: Any) -> dict[str, Any]:
-    return message(ident, to, **{"peer": "o", "answers": "", "status": "", "answer_by_us": 0, **more})
 
 
 def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
@@ -251,91 +257,161 @@ def test_a_real_run_cut_after_every_record(tmp_path: Path) -> None:
 
 
 def example() -> State:
-    run: list[Step] = [
-        ("process.spawned", {"address": "/a", "parent": "/", "spec": ProcessSpec("a").to_json()}, 0, 1, b""),
-        ("message.accepted", message(1, "/a"), 1, 1, b""),
-        ("turn.started", {"turn": "t1", "message": "m1", "address": "/a", "attempt": 1}, 2, 1, b""),
-        ("session", "/a\nmain", msgpack.packb([{"role": "user"}])),
-        ("message.sent", sent(4, "/b@o", wants_reply=True), 4, 1, b""),
-    ]
-    return apply(State(*LIMITS), run)
+    return story(State(*LIMITS))
 
 
-def test_the_format_is_this_one() -> None:
-    """Whoever changes a field here gives the format another number, and reads the old one or says why not."""
-    assert FORMAT == 3
-    names = {kind.__name__: " ".join(field.name for field in fields(kind)) for kind in KINDS}
-    assert names == {
+def test_the_formats_are_these() -> None:
+    """Whoever changes what a slice keeps gives that slice another format, and a migration from the one before."""
+    kept = {
+        kind.__name__: " ".join(field.name for field in fields(kind))
+        for kind in (Slot, Mail, Turn, Call, DeadLetter, Fact)
+    }
+    assert kept == {
         "Slot": "address parent spec spawned_seq state why pid restarts last_exit made_by",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
-        "Call": "ordinal call_hash op seq name arguments intent_seq attempt outcome doubt unsettled replaces effects",
+        "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects",
         "DeadLetter": "mail why seq time_us",
-        "Tally": "accepted acknowledged dead dropped",
         "Fact": "id owner scope bytes seq text_hash shown_hash",
     }
+    assert FORMAT == 4
+    assert {name: one.FORMAT for name, one in example().slices.items()} == {
+        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 3, "mail": 1, "turns": 3, "calls": 3,
+        "crossings": 1, "dead": 1, "tally": 1, "sessions": 1,
+    }  # fmt: skip
+
+
+def test_every_slice_reads_what_it_wrote_and_has_a_migration_from_each_format_before() -> None:
+    for name, one in example().slices.items():
+        assert set(range(1, one.FORMAT)) <= set(one.MIGRATIONS), name
+    assert view(restored(example())) == view(example())
+
+
+def test_the_snapshot_is_a_map_of_slices_each_with_its_format() -> None:
+    state = example()
+    parts = msgpack.unpackb(encode_state(state))
+    assert (set(parts), parts["format"]) == ({"format", "slices"}, 4)
+    assert list(parts["slices"]) == list(state.slices)
+    assert {name: format_ for name, (format_, _) in parts["slices"].items()} == {
+        name: one.FORMAT for name, one in state.slices.items()
+    }
+
+
+def test_a_slice_hears_exactly_the_kinds_whose_rows_name_it() -> None:
+    state = State(*LIMITS)
+    named = {(kind, name) for kind, names in HEARS.items() for name in names}
+    assert named == {(kind, name) for name, one in state.slices.items() for kind in one.hears()}
+    keeps = [table for one in state.slices.values() for table in one.keeps()]
+    assert sorted([*keeps, DOCUMENT]) == sorted(TABLES)  # a document's text is not kept in the node
+
+
+# -- formats of before -----------------------------------------------------------------------------------------------
 
 
 def test_a_later_format_is_refused() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    with pytest.raises(ForeignDataError, match="format 4, this version knows 3"):
-        restore_state(State(*LIMITS), msgpack.packb({**parts, "format": 4}))
+    with pytest.raises(ForeignDataError, match="format 5, this version knows 4"):
+        restore_state(State(*LIMITS), msgpack.packb({**parts, "format": 5}))
 
 
-def test_the_format_before_is_read() -> None:
-    """Format 2 knew neither who made a slot nor what came of a message."""
-    state = example()
-    parts = msgpack.unpackb(encode_state(state))
-    del parts["traces"]
-    parts["slots"] = [row[:-1] for row in parts["slots"]]
-    old = State(*LIMITS)
-    restore_state(old, msgpack.packb({**parts, "format": 2}))
-    assert view(old) == view(state)
-    with pytest.raises(DamageError, match="cannot be read"):
-        restore_state(State(*LIMITS), msgpack.packb({**parts, "traces": [], "format": 3}))
-
-
-@pytest.mark.parametrize(("found", "lacks"), [(2, 1), (1, 2)])
-def test_documents_of_the_formats_before_are_read(found: int, lacks: int) -> None:
-    """Format 2 knew no ``shown_hash``, format 1 no ``text_hash`` either."""
-    document = {"id": "d", "owner": "/a", "scope": "shared", "bytes": 7}
-    state = apply(State(*LIMITS), [("memory.written", document, 1, 1, b"")])
-    parts = msgpack.unpackb(encode_state(state))
-    parts["documents"] = [row[:-lacks] for row in parts["documents"]]
-    for part in ("traces", "intents")[:lacks]:
-        del parts[part]
-    old = State(*LIMITS)
-    restore_state(old, msgpack.packb({**parts, "format": found}))
-    assert view(old) == view(state)
-
-
-def test_the_first_format_is_read() -> None:
-    """Format 1 knew no parked turns, not what an open turn was told, and no intent without its turn."""
-    state = example()
-    call = {"turn": "t1", "ordinal": "0.0"}
-    state.apply_entry("tool.proposed", {**call, "call_hash": "h", "tool": "x", "arguments": "{}"}, 5, 1, b"")
-    state.apply_entry("tool.intent", {**call, "attempt": 1}, 6, 1, b"")
-    parts = msgpack.unpackb(encode_state(state))
-    del parts["intents"], parts["traces"]
-    parts["slots"] = [row[:-1] for row in parts["slots"]]
-    parts["turns"] = [[*row[:-5], [call[:-3] for call in row[-5]], row[-4]] for row in parts["turns"]]
-    old = State(*LIMITS)
-    restore_state(old, msgpack.packb({**parts, "format": 1}))
-    assert view(old) == view(state)
-    with pytest.raises(DamageError, match="cannot be read"):
-        restore_state(State(*LIMITS), msgpack.packb({**parts, "intents": [], "format": 2}))
-
-
-@pytest.mark.parametrize("part", [part for part in PARTS if part != "format"])
-@pytest.mark.parametrize("value", [None, "x", [1], [[1]], [[None] * 17], {"a": 1}, True])
-def test_a_part_that_is_something_else_is_refused(part: str, value: Any) -> None:
+def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
+    for name, pair, said in (("slots", [3, []], "'slots'.* has format 3"), ("moods", [1, []], "'moods'")):
+        slices = {**parts["slices"], name: pair}
+        with pytest.raises(ForeignDataError, match=said):
+            restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))
+
+
+def test_a_snapshot_of_format_3_is_read_whole() -> None:
+    old = State(*LIMITS)
+    restore_state(old, former(3))
+    assert view(old) == view(example())
+
+
+def test_a_snapshot_of_format_2_lacks_who_made_a_slot_and_what_came_of_a_message() -> None:
+    old, now = State(*LIMITS), example()
+    restore_state(old, former(2))
+    assert [slot.made_by for slot in old.slots.values()] == ["operator", "operator"]
+    assert (old.traces.messages(TRACE), now.traces.messages(TRACE)) == (0, 2)
+    lost = dict.fromkeys(("slots", "traces"))
+    assert {**view(old), **lost} == {**view(now), **lost}
+
+
+def test_a_snapshot_of_format_1_lacks_parked_turns_and_intents_that_outlive_their_turn_too() -> None:
+    old, now = State(*LIMITS), example()
+    restore_state(old, former(1))
+    assert [intent.id for intent in old.intents] == ["t4:1.0", "t4:1.1"]
+    assert [intent.id for intent in now.intents] == ["t4:1.0", "t4:1.1", "t6:0.0"]
+    assert [doubt.id for doubt in old.doubts()] == ["t4:1.0"]
+    assert [turn.diverged for turn in old.turns.values()] == ["", ""]
+    assert (old.boots.count, old.boots.configured, old.boots.accepted) == (1, {}, set())
+    lost = dict.fromkeys(("slots", "traces", "boots", "turns", "calls"))
+    assert {**view(old), **lost} == {**view(now), **lost}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_what_was_read_of_a_former_format_is_written_in_this_one_and_goes_on(number: int) -> None:
+    old = State(*LIMITS)
+    restore_state(old, former(number))
+    again = restored(old)
+    assert view(again) == view(old)
+    run: list[Step] = [
+        ("tool.outcome", {**call("t4", "1.1"), "status": "ok", "result": "r", "truncated": False, "attempt": 1},
+         50, 1, b""),
+        ("turn.ended", {"turn": "t4", "status": "ok"}, 51, 1, b""),
+        ("memory.forgotten", {"id": "d35"}, 52, 1, b""),
+    ]  # fmt: skip
+    assert view(apply(again, run)) == view(apply(old, run))
+    assert old.turn_of("/a") is None and not len(old.documents)
+    assert old.tally.accepted == old.tally.acknowledged + old.tally.dead + old.tally.dropped + old.in_flight
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("part", sorted(set(PARTS_3) - {"format"}))
+@pytest.mark.parametrize("value", [None, "x", [1], [[1]], [[None] * 17], {"a": 1}, True])
+def test_a_part_of_a_former_format_that_is_something_else_is_refused(
+    number: int, part: str, value: Any
+) -> None:
+    parts = {**msgpack.unpackb(former(number)), part: value}
     with pytest.raises(DamageError, match="cannot be read"):
-        restore_state(State(*LIMITS), msgpack.packb({**parts, part: value}))
-    del parts[part]
-    with pytest.raises(DamageError, match="not those of a state"):
         restore_state(State(*LIMITS), msgpack.packb(parts))
+
+
+def test_a_part_that_a_former_format_must_have_or_did_not_have_is_refused() -> None:
+    parts = msgpack.unpackb(former(3))
+    for wrong in ({**parts, "more": []}, {name: parts[name] for name in parts if name != "traces"}):
+        with pytest.raises(DamageError, match="not those of a state"):
+            restore_state(State(*LIMITS), msgpack.packb(wrong))
+
+
+# -- damage ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(State(*LIMITS).slices))
+@pytest.mark.parametrize("value", [None, "x", [1], [[1]], [[None] * 17], {"a": 1}, True])
+def test_rows_that_are_something_else_are_refused(name: str, value: Any) -> None:
+    parts = msgpack.unpackb(encode_state(example()))
+    format_, _ = parts["slices"][name]
+    for pair in ([format_, value], [0, None], [True, []], [-1, []], [format_], value):
+        wrong = {**parts, "slices": {**parts["slices"], name: pair}}
+        if (name, pair) == ("traces", [0, None]):  # that is what an earlier version had of it
+            continue
+        with pytest.raises(DamageError, match="cannot be read"):
+            restore_state(State(*LIMITS), msgpack.packb(wrong))
+
+
+def test_a_slice_that_is_missing_is_refused_unless_it_began_later() -> None:
+    state = example()
+    parts = msgpack.unpackb(encode_state(state))
+    for name in state.slices:
+        slices = {other: pair for other, pair in parts["slices"].items() if other != name}
+        data = msgpack.packb({**parts, "slices": slices})
+        if 0 in state.slices[name].MIGRATIONS:
+            restore_state(State(*LIMITS), data)
+        else:
+            with pytest.raises(DamageError, match=f"'{name}' is missing"):
+                restore_state(State(*LIMITS), data)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", b"\x91" * 100_000, msgpack.packb([1])])

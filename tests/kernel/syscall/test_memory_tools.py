@@ -17,7 +17,7 @@ from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
 from kernel.memory.memory import document_text, hits_text
 from kernel.operations.memory import Memory
-from kernel.state.documents import Documents
+from kernel.state.state import State
 from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
@@ -412,14 +412,15 @@ def test_the_facts_come_back_with_the_journal(tmp_path: Path) -> None:
 
 
 def test_the_node_holds_no_text_of_a_document() -> None:
-    documents = Documents()
+    state = State(10, 1000)
+    documents = state.documents
     body = {"id": "d1", "owner": "/user/ada", "scope": "own", "text_hash": "", "bytes": 9, "title": "secret"}
-    documents.written(body, 1)
+    state.apply_entry("memory.written", body, 1, 0, b"")
     assert "secret" not in repr(documents.readable("d1", "/user/ada"))
-    documents.written({**body, "owner": "/user/bob"}, 1)
+    state.apply_entry("memory.written", {**body, "owner": "/user/bob"}, 1, 0, b"")
     assert documents.owners(5) == [{"owner": "/user/bob", "documents": 1, "bytes": 9}]
-    documents.forgotten("d1")
-    documents.forgotten("d1")
+    for _ in range(2):
+        state.apply_entry("memory.forgotten", {"id": "d1"}, 2, 0, b"")
     assert (len(documents), documents.bytes, documents.owners(5)) == (0, 0, [])
 
 

@@ -134,7 +134,7 @@ def test_a_turn_that_diverges_is_parked_with_both_calls_and_its_message_is_not_d
         assert (asked["op"], asked["name"], json.loads(asked["arguments"])) == ("tool", "pay", {"amount": 6})
         assert twin.cells.ended[-1][:2] == (at.pid, at.turn)
         assert state_of(twin, "/user/ada") is ProcessState.SUSPENDED
-        assert (twin.kernel.state.dead, await twin.entries("turn.ended")) == ({}, [])
+        assert (dict(twin.kernel.state.dead), await twin.entries("turn.ended")) == ({}, [])
         assert len(twin.workers.calls) == 1
         twin.ask_tool(at, "pay", {"amount": 7}, 1)  # of a turn that is not open any more
         await twin.spawn("bob")

@@ -1,0 +1,129 @@
+"""Mailboxes: accepted messages that are neither answered nor dead. One stays until its turn has ended."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.model.machine import event_of
+from kernel.model.rows import as_rows, made, row
+from kernel.model.turn_states import TURN_EVENTS, TurnEvent
+from kernel.slices.slice import Handler, Table, Told
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """An accepted message. ``rights`` are the tools its sender could use, None for a person (all).
+
+    One to another node has its origin as ``peer``; ``answers`` (and ``status``) when it is the answer to a message of
+    that node. ``waiting``: processes of other nodes that wait for its answer, the asker last.
+    """
+
+    id: str
+    seq: int
+    sender: str
+    to: str
+    text: str
+    session: str
+    reply_to: str
+    wants_reply: bool
+    deadline_us: int
+    trace: bytes
+    rights: frozenset[str] | None
+    time_us: int
+    peer: str = ""
+    answers: str = ""
+    status: str = ""
+    answer_by_us: int = 0
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its text, which is what a mailbox is bounded by."""
+        return len(self.text.encode())
+
+
+def mail_of(told: Told) -> Mail:
+    """The message in message.accepted or message.sent."""
+    body = told.body
+    rights = body["rights"]
+    return Mail(
+        id=body["id"],
+        seq=told.seq,
+        sender=body["sender"],
+        to=body["to"],
+        text=body["text"],
+        session=body["session"],
+        reply_to=body["reply_to"],
+        wants_reply=body["wants_reply"],
+        deadline_us=body["deadline_us"],
+        trace=told.trace,
+        rights=None if rights is None else frozenset(rights),
+        time_us=told.time_us,
+        peer=body.get("peer", ""),
+        answers=body.get("answers", ""),
+        status=body.get("status", ""),
+        answer_by_us=body.get("answer_by_us", 0),
+        waiting=tuple(body.get("waiting", ())),
+    )
+
+
+def turn_id(message_id: str) -> str:
+    """The turn that handles a message: message ``m12`` is handled by turn ``t12``, however often it is delivered."""
+    return "t" + message_id[1:]
+
+
+def message_id(turn: str) -> str:
+    """The message that a turn handles."""
+    return "m" + turn[1:]
+
+
+class Mailboxes(Table[str, OrderedDict[str, Mail]]):
+    """By address, its messages by id, oldest first; an address without any has none."""
+
+    NAME = "mail"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._box_of: dict[str, str] = {}
+
+    def hears(self) -> Mapping[str, Handler]:
+        return {
+            "message.accepted": lambda told: self._hold(mail_of(told)),
+            "message.dead": lambda told: self._take(told.body["id"]),
+            "turn.ended": self._turn_ended,
+        }
+
+    def _hold(self, mail: Mail) -> None:
+        self._kept.setdefault(mail.to, OrderedDict())[mail.id] = mail
+        self._box_of[mail.id] = mail.to
+
+    def _take(self, ident: str) -> None:
+        address = self._box_of.pop(ident, None)
+        if address is not None:
+            del self._kept[address][ident]
+            if not self._kept[address]:
+                del self._kept[address]
+
+    def _turn_ended(self, told: Told) -> None:
+        if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:
+            self._take(message_id(told.body["turn"]))
+
+    def find(self, ident: str) -> Mail | None:
+        """The message of this id."""
+        address = self._box_of.get(ident)
+        return None if address is None else self._kept[address][ident]
+
+    @property
+    def messages(self) -> int:
+        """How many there are in all."""
+        return len(self._box_of)
+
+    def rows(self) -> Any:
+        return [row(mail) for box in self._kept.values() for mail in box.values()]
+
+    def restore(self, rows: Any) -> None:
+        for each in as_rows(rows):
+            self._hold(made(Mail, each))

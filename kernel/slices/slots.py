@@ -1,0 +1,183 @@
+"""The supervision tree as it is meant to be: a slot for each child, by its address."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.model.address import ancestors
+from kernel.model.makers import AGENT, OPERATOR, is_peer
+from kernel.model.rows import as_rows, made, row
+from kernel.model.spec import ProcessSpec
+from kernel.slices.slice import Handler, Keeper, Table, Told
+
+DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
+
+
+@dataclass(slots=True)
+class Slot:
+    """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet).
+
+    ``last_exit`` says of the last incarnation that ended how it did; ``made_by`` who had the slot made.
+    """
+
+    address: str
+    parent: str
+    spec: ProcessSpec
+    spawned_seq: int
+    state: str = "running"
+    why: str = ""
+    pid: int = 0
+    restarts: int = -1
+    last_exit: str = ""
+    made_by: str = OPERATOR
+
+
+class Slots(Table[str, Slot]):
+    """All of them, in the order in which they were spawned."""
+
+    NAME = "slots"
+    FORMAT = 2
+    MIGRATIONS = {1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)]}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self._slots: dict[str, Slot] = {}
+        super().__init__(self._slots)
+        self._children: dict[str, dict[str, Slot]] = {}
+        self._named: dict[str, dict[str, Slot]] = {}
+        self._below: Counter[str] = Counter()
+        self._of_peer: dict[str, str] = {}
+        self._by_peer: Counter[str] = Counter()
+
+    # -- what is recorded ----------------------------------------------------------------------------------------
+
+    def hears(self) -> Mapping[str, Handler]:
+        return {
+            "process.spawned": self._spawned,
+            "process.started": self._started,
+            "process.exited": self._exited,
+            "process.slot": self._changed,
+        }
+
+    def keeps(self) -> Mapping[str, Keeper]:
+        return {"exit": self._forget_exit}
+
+    def _spawned(self, told: Told) -> None:
+        body = told.body
+        made_by = body.get("made_by", OPERATOR)
+        spec = ProcessSpec.from_json(body["spec"])
+        self.place(Slot(body["address"], body["parent"], spec, told.seq, made_by=made_by))
+
+    def _started(self, told: Told) -> None:
+        slot = self._slots.get(told.body["address"])
+        if slot is not None:
+            slot.pid = told.body["pid"]
+            slot.restarts += 1
+            if slot.state not in DOWN:  # a stop that crossed the start holds
+                slot.state, slot.why = "running", ""
+
+    def _exited(self, told: Told) -> None:
+        body = told.body
+        slot = self._slots.get(body["address"])
+        if slot is not None:
+            slot.last_exit = ": ".join(filter(None, (f"PID {body['pid']}", body["reason"], body["detail"])))
+
+    def _changed(self, told: Told) -> None:
+        body = told.body
+        slot = self._slots.get(body["address"])
+        if slot is None:
+            return
+        if body["state"] == "removed":
+            self._remove(slot)
+        else:
+            slot.state, slot.why = body["state"], body["why"]
+
+    def _forget_exit(self, address: str, value: None) -> None:
+        if address in self._slots:
+            self._slots[address].last_exit = ""
+
+    def rows(self) -> Any:
+        return [row(slot) for slot in self._slots.values()]
+
+    def restore(self, rows: Any) -> None:
+        for each in as_rows(rows):
+            self.place(made(Slot, each))
+
+    # -- the tree ------------------------------------------------------------------------------------------------
+
+    def place(self, slot: Slot) -> None:
+        """Take a slot into the tree."""
+        address = slot.address
+        if address not in self._slots:
+            self._below.update(ancestors(address))
+        self._forget_peer(address)
+        self._slots[address] = slot
+        maker = self.maker(address)
+        if is_peer(maker):
+            self._of_peer[address] = maker
+            self._by_peer[maker] += 1
+        self._children.setdefault(slot.parent, {})[address] = slot
+        self._named.setdefault(slot.spec.name, {})[address] = slot
+
+    def _remove(self, slot: Slot) -> None:
+        address = slot.address
+        del self._slots[address]
+        self._forget_peer(address)
+        for table, key in ((self._children, slot.parent), (self._named, slot.spec.name)):
+            del table[key][address]
+            if not table[key]:
+                del table[key]
+        for above in ancestors(address):
+            self._below[above] -= 1
+            if not self._below[above]:
+                del self._below[above]
+
+    def _forget_peer(self, address: str) -> None:
+        peer = self._of_peer.pop(address, None)
+        if peer is not None:
+            self._by_peer[peer] -= 1
+            if not self._by_peer[peer]:
+                del self._by_peer[peer]
+
+    def below(self, address: str) -> int:
+        """How many slots there are below ``address``, however deep."""
+        return self._below[address]
+
+    def children(self, address: str) -> list[Slot]:
+        """Slots directly below ``address``, in the order they were spawned."""
+        return list(self._children.get(address, {}).values())
+
+    def child_count(self, address: str) -> int:
+        """How many slots there are directly below ``address``."""
+        return len(self._children.get(address, ()))
+
+    def maker(self, address: str) -> str:
+        """To whom a process counts: the peer that made it or what it is below; an agent, when some worker is above it;
+        else the operator.
+        """
+        line = [slot for at in (address, *ancestors(address)) if (slot := self._slots.get(at)) is not None]
+        peer = next((slot.made_by for slot in line if is_peer(slot.made_by)), None)
+        below_worker = any(slot.spec.type == "worker" for slot in line if slot.address != address)
+        return peer or (AGENT if below_worker else OPERATOR)
+
+    def count_of(self, peer: str) -> int:
+        """How many slots count to a peer (``peer:ORIGIN``)."""
+        return self._by_peer[peer]
+
+    def down(self, address: str) -> Slot | None:
+        """The nearest slot, at ``address`` or above it, that is down until somebody starts it."""
+        for at in (address, *ancestors(address)):
+            slot = self._slots.get(at)
+            if slot is not None and slot.state in DOWN:
+                return slot
+        return None
+
+    def named(self, name: str) -> list[str]:
+        """Addresses of the slots of this name."""
+        return list(self._named.get(name, {}))
+
+    def beginning(self, name: str) -> list[str]:
+        """Addresses of the slots whose names begin so."""
+        return [address for own, slots in self._named.items() if own.startswith(name) for address in slots]

@@ -1,0 +1,16 @@
+"""Bodies of entries about messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def message(ident: int, to: str, **more: Any) -> dict[str, Any]:
+    return {
+        "id": f"m{ident}", "sender": "operator", "to": to, "text": f"t{ident}", "session": "main",
+        "reply_to": "", "wants_reply": False, "deadline_us": 0, "rights": None, "waiting": [], **more,
+    }  # fmt: skip
+
+
+def sent(ident: int, to: str, **more: Any) -> dict[str, Any]:
+    return message(ident, to, **{"peer": "o", "answers": "", "status": "", "answer_by_us": 0, **more})
