@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import Random, SystemRandom
 from typing import Any
 
 from kernel.bounds import Bounds
@@ -67,7 +68,8 @@ from kernel.worker.workers import Workers
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. ``hears``
-    are the rows of those who are the node's and not the kernel's; they hear after the kernel has.
+    are the rows of those who are the node's and not the kernel's; they hear after the kernel has. ``chance`` is where
+    whatever is random comes from.
     """
 
     boot: int
@@ -76,6 +78,7 @@ class Environment:
     log: Callable[..., None]
     archive: Ask = no_archive
     hears: Handlers = field(default_factory=dict)
+    chance: Random = field(default_factory=SystemRandom)
 
 
 class Kernel:
@@ -100,7 +103,7 @@ class Kernel:
         recorder.ledger.on_group(self.events.group)
         launcher = CellLauncher(cells, self.state, env.behaviours, signals)
         self.processes = Processes(
-            recorder, self.live, PidBlocks(recorder, signals), launcher, bounds, signals
+            recorder, self.live, PidBlocks(recorder, signals), launcher, bounds, signals, chance=env.chance
         )
         self.helpers = Helpers(recorder, self.processes, env.log)
         attempts, self.ends = Attempts(), Ends()
@@ -138,7 +141,7 @@ class Kernel:
         )
         self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, bounds)
         syscall_parts = SyscallParts(
-            self.turns, self.processes, self.tool_calls, self.model_calls, self.watchers, env.log
+            self.turns, self.processes, self.tool_calls, self.model_calls, self.watchers, env.log, env.chance
         )
         self._syscalls = Syscalls(recorder, self.live, self.ends, bounds, syscall_parts)
         self._settlement = settlement

@@ -13,9 +13,9 @@ children have ended is not gone before what is below those is; what it ends with
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from random import Random, SystemRandom
 from typing import Protocol
 
 from chain.ledger.ledger import Draft
@@ -110,6 +110,7 @@ class Processes:
         bounds: Bounds,
         signals: Signals,
         clock: Clock | None = None,
+        chance: Random | None = None,
     ) -> None:
         self._recorder = recorder
         self._signals = signals
@@ -119,6 +120,7 @@ class Processes:
         self._launcher = launcher
         self.quotas = Quotas(self._state, bounds)
         self._clock = clock or LoopClock()
+        self._chance = chance or SystemRandom()
         self.listing = Listing(recorder.state, live, self._clock.now_s)
         self._supervisors: dict[str, Supervisor] = {}
         self.effects = Effects(self._perform, self._clock)
@@ -446,7 +448,7 @@ class Processes:
         supervisor = self._supervisors.get(address)
         if supervisor is None:
             return
-        after, effects = step(supervisor, event, self._clock.now_s(), random.random())
+        after, effects = step(supervisor, event, self._clock.now_s(), self._chance.random())
         self._supervisors[address] = after
         if supervisor.closing is None and after.closing is not None:
             for below in self._tree_below(address):
