@@ -62,13 +62,17 @@ def encode_state(state: State) -> bytes:
                   for origin, box in crossings.inbox.items() for number, kept in box.items()],
         "erasing": [list(item) for item in state.erasing.items()],
         "intents": [[one.turn, one.address, one.trace, _row(one.call)]
-                    for one in state.intents if not _in_its_turn(state, one)],
+                    for one in sorted(state.intents, key=_seq_of) if not _in_its_turn(state, one)],
         "accepted": [[str(seq)] for seq in sorted(state.accepted)],
         "configured": [list(item) for item in state.configured.items()],
         "traces": [list(item) for item in state.traces.items()],
     }  # fmt: skip
     packed: bytes = msgpack.packb(parts)
     return packed
+
+
+def _seq_of(intent: OpenIntent) -> int:
+    return intent.call.intent_seq
 
 
 def _in_its_turn(state: State, intent: OpenIntent) -> bool:
