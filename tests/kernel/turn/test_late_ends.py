@@ -156,8 +156,9 @@ def test_that_a_message_is_dead_is_told_when_the_disk_has_it(tmp_path: Path) -> 
         assert ticket is not None
         for _ in range(100):
             await asyncio.sleep(0)
-        assert (ticket.group, end.done()) == (None, False)
+        early = ticket.group, end.done()
         disk.ready.set()
+        assert early == (None, False)
         assert (await asyncio.wait_for(end, LIMIT_S))["status"] == "dead"
         assert ticket.group is not None
 
