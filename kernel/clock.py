@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -27,7 +26,7 @@ class LoopClock:
     """The clock of the running event loop."""
 
     def now_s(self) -> float:
-        return time.monotonic()
+        return asyncio.get_running_loop().time()
 
     def later(self, delay_s: float, call: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(delay_s, call)

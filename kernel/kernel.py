@@ -8,7 +8,8 @@ Every decision is elsewhere: ``processes`` (the tree), ``turns`` (messages and t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from random import Random, SystemRandom
 from typing import Any
 
 from kernel.bounds import Bounds
@@ -66,13 +67,16 @@ from kernel.worker.workers import Workers
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused."""
+    """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. Whatever
+    is random comes from ``chance``.
+    """
 
     boot: int
     bounds: Bounds
     behaviours: Mapping[str, BehaviourEntry]
     log: Callable[..., None]
     archive: Ask = no_archive
+    chance: Random = field(default_factory=SystemRandom)
 
 
 class Kernel:
@@ -97,7 +101,7 @@ class Kernel:
         recorder.ledger.on_group(self.events.group)
         launcher = CellLauncher(cells, self.state, env.behaviours, signals)
         self.processes = Processes(
-            recorder, self.live, PidBlocks(recorder, signals), launcher, bounds, signals
+            recorder, self.live, PidBlocks(recorder, signals), launcher, bounds, signals, chance=env.chance
         )
         self.helpers = Helpers(recorder, self.processes, env.log)
         attempts, self.ends = Attempts(), Ends()
@@ -136,7 +140,7 @@ class Kernel:
         )
         self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, bounds)
         syscall_parts = SyscallParts(
-            self.turns, self.processes, self.tool_calls, self.model_calls, self.watchers, env.log
+            self.turns, self.processes, self.tool_calls, self.model_calls, self.watchers, env.log, env.chance
         )
         self._syscalls = Syscalls(recorder, self.live, self.ends, bounds, syscall_parts)
         self._settlement = settlement

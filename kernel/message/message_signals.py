@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chain.ledger.ledger import Ticket
 from kernel.signals import Signal
 from kernel.state.state import DeadLetter
 
@@ -17,9 +18,10 @@ class MessageArrived(Signal):
 
 @dataclass(frozen=True, slots=True)
 class MessageDied(Signal):
-    """A message became a dead letter."""
+    """A message became a dead letter. ``ticket``: of the record that says so."""
 
     letter: DeadLetter
+    ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ children have ended is not gone before what is below those is; what it ends with
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from random import Random, SystemRandom
 from typing import Protocol
 
 from chain.ledger.ledger import Draft
@@ -110,6 +110,7 @@ class Processes:
         bounds: Bounds,
         signals: Signals,
         clock: Clock | None = None,
+        chance: Random | None = None,
     ) -> None:
         self._recorder = recorder
         self._signals = signals
@@ -119,6 +120,7 @@ class Processes:
         self._launcher = launcher
         self.quotas = Quotas(self._state, bounds)
         self._clock = clock or LoopClock()
+        self._chance = chance or SystemRandom()
         self.listing = Listing(recorder.state, live, self._clock.now_s)
         self._supervisors: dict[str, Supervisor] = {}
         self.effects = Effects(self._perform, self._clock)
@@ -131,6 +133,7 @@ class Processes:
         self._leaving: set[int] = (
             set()
         )  # by the entry that made them: slots that go once all that is of them is gone
+        self._meant: dict[int, SlotState] = {}  # by that entry too: states of slots that wait for the disk
 
     # -- boot ----------------------------------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ class Processes:
         restarts, period_s = slot.spec.intensity
         flags = Flags(restarts, period_s, "park" if shared else "shutdown")
         below = [
-            (self._child_spec(child), SlotState(child.state))
+            (self._child_spec(child), self._meant.get(child.spawned_seq) or SlotState(child.state))
             for child in self._state.slots.children(address)
             if child.address != without and child.spawned_seq not in self._leaving
         ]
@@ -446,7 +449,7 @@ class Processes:
         supervisor = self._supervisors.get(address)
         if supervisor is None:
             return
-        after, effects = step(supervisor, event, self._clock.now_s(), random.random())
+        after, effects = step(supervisor, event, self._clock.now_s(), self._chance.random())
         self._supervisors[address] = after
         if supervisor.closing is None and after.closing is not None:
             for below in self._tree_below(address):
@@ -587,6 +590,7 @@ class Processes:
             return
         body = {"address": address, "state": str(state), "why": why[:200]}
         self._recorder.must([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
+        self._mean(slot, state)
         if state not in (SlotState.STOPPED, SlotState.PARKED):
             return
         if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile
@@ -594,6 +598,20 @@ class Processes:
         if self._live.at(address) is None:
             self._starts.failed(address, f"{address} is {state}: {why}")
             self._leave(slot)
+
+    def _mean(self, slot: Slot, state: SlotState) -> None:
+        """What the slot is meant to be counts at once, though the disk may have yet to take it: its supervisor may end
+        and begin anew meanwhile.
+        """
+        if slot.state == state:
+            self._meant.pop(slot.spawned_seq, None)
+            return
+        self._meant[slot.spawned_seq] = state
+        self._recorder.when_writable(("meant", slot.spawned_seq), lambda: self._recorded(slot))
+
+    def _recorded(self, slot: Slot) -> None:
+        """The disk has what the slot is meant to be."""
+        self._meant.pop(slot.spawned_seq, None)
 
     def _left(self, address: str) -> None:
         """A slot that is down has been recorded so: its process may have ended before."""

@@ -257,7 +257,7 @@ class Calls(Slice):
         turns = [[turn.id, [row(call) for call in turn.calls.values()]] for turn in self._turns.values()]
         alone = [
             [one.turn, one.address, one.trace, row(one.call)]
-            for one in self.intents
+            for one in sorted(self.intents, key=lambda one: one.call.intent_seq)
             if not self._in_turn(one)
         ]
         return [turns, alone]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernel.message.message_signals import MessageDied
 from kernel.message.watch import Watchers
 from kernel.peer.remote import Remote
+from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.state import Mail
 from kernel.state.unit import Unit
@@ -21,6 +22,7 @@ class Replies:
         self._watchers = watchers
         self._remote = remote
         self._settlement = settlement
+        self._after = AfterDurable(recorder.ledger)
 
     def put(self, unit: Unit, mail: Mail, status: str, reply: str) -> None:
         """Add the records that hand over the answer to ``mail``."""
@@ -30,9 +32,10 @@ class Replies:
             self._settlement.replied(unit, mail, status, reply)
 
     def died(self, death: MessageDied) -> None:
-        """Whoever waits for a message that became a dead letter is told."""
+        """Whoever waits for a message that became a dead letter is told; who is outside, when that is on the disk."""
         mail, why = death.letter.mail, death.letter.why
-        self._watchers.ended(mail.id, {"status": "dead", "reply": why, "turn": ""})
+        end = {"status": "dead", "reply": why, "turn": ""}
+        self._after.do(lambda: self._watchers.ended(mail.id, end), death.ticket)
         if "@" in mail.reply_to:
             self._remote.reply_dead(mail, why)
         elif mail.reply_to:

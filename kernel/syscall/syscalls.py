@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft
@@ -32,7 +31,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SyscallParts:
-    """Who carries out what. ``log(event, **fields)`` writes into the node's log."""
+    """Who carries out what. ``log(event, **fields)`` writes into the node's log; ``chance`` is where the randomness
+    comes from that behaviours ask for.
+    """
 
     turns: Turns
     processes: Processes
@@ -40,6 +41,7 @@ class SyscallParts:
     model_calls: ModelCalls
     watchers: Watchers
     log: Callable[..., None]
+    chance: Random
 
 
 class Syscalls:
@@ -158,13 +160,16 @@ class Syscalls:
             self._parts.turns.diverge(process, turn, recorded, shown(op, "", ""))
             return
         if recorded is None:
-            value: float | int = time.time() if op == "now" else secrets.randbits(63)
+            value: float | int = self._now_s() if op == "now" else self._parts.chance.getrandbits(63)
             body = {"turn": turn.id, "ordinal": ordinal, "call_hash": hashed, "op": op, "value": value}
             draft = Draft("sys.value", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
             self._recorder.commit([draft])
         outcome = turn.calls[ordinal].outcome
         assert outcome is not None
         self._parts.turns.answer(turn, ordinal, outcome)
+
+    def _now_s(self) -> float:
+        return self._recorder.ledger.now_us() / 1e6
 
     # -- the end of a turn ---------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from tests.prove.kills import prove_kills
 from tests.prove.mutants import prove_mutants
 from tests.prove.power_cut import prove_power_cuts
 from tests.prove.recall import prove_recall
+from tests.prove.simulation import prove_simulation
 from tests.prove.tamper import prove_tampering
 from tests.prove.tamper_db import prove_tampering_db
 from tests.prove.turn_walk import prove_turns
@@ -77,6 +78,7 @@ PARTS = (
     Part("replay", "whatever commit takes, replay and snapshot take: 90,000 units of records", 3, prove_commit_replay),
     Part("turns", "one turn that does everything, killed or refused at each call that writes", 3, prove_turns),
     Part("mutants", "each sync left out once", 2, prove_mutants),
+    Part("simulation", "the kernel under a virtual clock, 1,000 seeds; past defects put back", 6, prove_simulation),
     Part("kills", "kills of every part of a node under load", 3,
          lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS)),
     Part("interruptions", "cancel, stop, kill and timeouts in the middle of calls", 4,

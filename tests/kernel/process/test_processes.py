@@ -216,6 +216,36 @@ def test_what_is_stopped_while_the_disk_is_full_has_its_mail_buried_and_can_be_s
     on_twin(tmp_path, body, disk=disk)
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_a_slot_is_meant_to_be_counts_for_its_parents_restart_though_the_disk_takes_it_late(
+    tmp_path: Path, runs: bool
+) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        processes, live, slots = twin.kernel.processes, twin.kernel.live, twin.kernel.state.slots
+        await twin.spawn("ada")
+        await twin.spawn("bob", parent="/user/ada")
+        if runs:
+            processes.stop("/user/ada/bob")
+            await until(lambda: live.at("/user/ada/bob") is None)
+        await twin.ledger.barrier()
+        disk.full = True
+        sending = asyncio.create_task(twin.send("ada"))
+        await until(lambda: twin.ledger.read_only is not None)
+        (processes.start if runs else processes.stop)("/user/ada/bob")
+        processes.kill("/user/ada", "kill")
+        await processes.when_started("/user/ada")
+        disk.full = False
+        meant = "running" if runs else "stopped"
+        await until(lambda: slots["/user/ada/bob"].state == meant and not twin.kernel.recorder.waiting)
+        await processes.effects.settled()
+        assert (live.at("/user/ada/bob") is not None) == runs
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
 def test_a_message_that_cannot_be_buried_holds_up_no_other_mailbox(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         post, mail, failed = twin.kernel.post, twin.kernel.state.mail, []

@@ -14,7 +14,7 @@ from kernel.model.states import KILLED
 from kernel.state.state import Mail
 from tests.kernel.syscall.test_open_calls import cut, until
 from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.disks import FullDisk
+from tests.kernel.twins.disks import FullDisk, SlowDisk
 from tests.kernel.twins.kernel_twin import LIMIT_S, Delivery, Twin
 
 SECRET = [{"role": "user", "content": "a secret"}]
@@ -139,5 +139,27 @@ def test_the_mail_of_what_was_stopped_while_the_disk_refuses_is_dead_when_it_doe
         disk.full = False
         assert (await asyncio.wait_for(end, LIMIT_S))["reply"] == "/user/ada is stopped"
         await asyncio.gather(refused, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_that_a_message_is_dead_is_told_when_the_disk_has_it(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        end = twin.kernel.watchers.wait(mail.id)
+        await twin.ledger.barrier()
+        disk.ready.clear()
+        ticket = twin.kernel.post.bury(mail.id, "the test said so")
+        assert ticket is not None
+        for _ in range(100):
+            await asyncio.sleep(0)
+        early = ticket.group, end.done()
+        disk.ready.set()
+        assert early == (None, False)
+        assert (await asyncio.wait_for(end, LIMIT_S))["status"] == "dead"
+        assert ticket.group is not None
 
     on_twin(tmp_path, body, disk=disk)

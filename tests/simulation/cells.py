@@ -1,0 +1,219 @@
+"""Cells: what thinks. Each process does what its message says, round by round, and again the same when it is resumed.
+
+They keep the rules of :class:`kernel.cells.cell_port.CellPort`: nothing is heard of a process that the node has ended,
+of a turn that is closed, or of a cell that is lost. Beside that they bear witness: no address has two processes here,
+no turn two, and none that has ended comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel.cells.cell_events import (
+    CellAsked,
+    CellCall,
+    CellCrashed,
+    CellLeft,
+    CellLost,
+    CellStarted,
+    CellStartFailed,
+    CellView,
+    Placement,
+    TurnDone,
+)
+from kernel.signals import Signals
+from tests.simulation.world import World, plan_of
+
+SEATS = 4
+
+
+@dataclass(eq=False)
+class Hosted:
+    """A process in a cell. ``waits`` for the outcomes of the round it is in."""
+
+    placement: Placement
+    cell: str
+    running: bool = False
+    turn: str = ""
+    plan: dict[str, Any] = field(default_factory=dict)
+    attempt: int = 0
+    round: int = 0
+    waits: set[str] = field(default_factory=set)
+    outcomes: dict[str, Any] = field(default_factory=dict)
+
+
+class SimulatedCells:
+    def __init__(self, signals: Signals, world: World) -> None:
+        self._signals = signals
+        self._world = world
+        self.hosted: dict[int, Hosted] = {}
+        self._cells = 0
+        self.ambush: Callable[[str], None] | None = None  # who is told of the address that asks next
+        self._ended: set[str] = set()  # turns that are over, in this boot
+        self.turns: dict[str, int] = {}  # deliveries of each
+
+    # -- what the node asks ----------------------------------------------------------------------------------------
+
+    def place(self, placement: Placement) -> None:
+        for other in self.hosted.values():
+            if other.placement.address == placement.address:
+                self._world.broken(
+                    f"{placement.address} has PID {other.placement.pid} in a cell, and PID {placement.pid} comes"
+                )
+        hosted = self.hosted[placement.pid] = Hosted(placement, self._seat())
+        if self._world.chance.random() < 0.04:
+            why = self._world.chance.choice(("no such behaviour", "timeout: not constructed in time"))
+            self._later(hosted, lambda: self._fail(hosted, why))
+        else:
+            self._later(hosted, lambda: self._started(hosted))
+
+    def deliver(
+        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
+    ) -> None:
+        hosted = self.hosted[pid]
+        if hosted.turn:
+            self._world.broken(f"PID {pid} is handed {turn} in the middle of {hosted.turn}")
+        if any(other.turn == turn for other in self.hosted.values()):
+            self._world.broken(f"{turn} is handed to PID {pid} and in the hands of another")
+        if turn in self._ended:
+            self._world.broken(f"{turn} is handed to PID {pid}, and it has ended")
+        hosted.turn, hosted.plan = turn, plan_of(message["text"])
+        hosted.round, hosted.waits, hosted.outcomes = 0, set(), {}
+        hosted.attempt = self.turns[turn] = self.turns.get(turn, 0) + 1
+        self._next(hosted)
+
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+        hosted, ordinal = self.hosted.get(pid), f"{round_}.{index}"
+        if hosted is None or hosted.turn != turn:
+            return
+        if ordinal not in hosted.waits:
+            self._world.broken(
+                f"PID {pid} is told an outcome of {turn}:{ordinal}, for which it does not wait"
+            )
+            return
+        hosted.waits.discard(ordinal)
+        hosted.outcomes[ordinal] = outcome
+        if not hosted.waits:
+            hosted.round += 1
+            self._next(hosted)
+
+    def end_turn(self, pid: int, turn: str, why: str) -> None:
+        hosted = self.hosted.get(pid)
+        if "diverged" in why:
+            self._world.broken(f"{turn} of PID {pid} {why}, and it asks what it asked")
+        self._ended.add(turn)
+        if hosted is not None and hosted.turn == turn:
+            hosted.turn = ""
+
+    def stop(self, pid: int, why: str) -> None:
+        self.hosted.pop(pid, None)
+
+    def cell_of(self, pid: int) -> str:
+        return self.hosted[pid].cell if pid in self.hosted else ""
+
+    def os_pid_of(self, pid: int) -> int:
+        return 0
+
+    def list(self) -> list[CellView]:
+        return []
+
+    async def close(self) -> None:
+        self.hosted.clear()
+
+    # -- what they do ----------------------------------------------------------------------------------------------
+
+    def _seat(self) -> str:
+        """In the newest cell, when it has room, or in a new one."""
+        newest = f"c{self._cells}"
+        if not self._cells or sum(one.cell == newest for one in self.hosted.values()) >= SEATS:
+            self._cells += 1
+        return f"c{self._cells}"
+
+    def _later(self, hosted: Hosted, call: Callable[[], None], turn: str = "") -> None:
+        """After a while, unless it has ended by then, it or the turn."""
+        pid = hosted.placement.pid
+
+        def due() -> None:
+            if self.hosted.get(pid) is hosted and hosted.turn == turn:
+                call()
+
+        asyncio.get_running_loop().call_later(self._world.delay_s(), due)
+
+    def _started(self, hosted: Hosted) -> None:
+        hosted.running = True
+        self._signals.say(CellStarted(hosted.placement.pid, hosted.cell))
+
+    def _fail(self, hosted: Hosted, why: str) -> None:
+        del self.hosted[hosted.placement.pid]
+        self._signals.say(CellStartFailed(hosted.placement.pid, why))
+
+    def _next(self, hosted: Hosted) -> None:
+        rounds = hosted.plan["rounds"]
+        step = self._done if hosted.round == len(rounds) else self._ask
+        self._later(hosted, lambda: step(hosted), hosted.turn)
+
+    def _ask(self, hosted: Hosted) -> None:
+        calls = hosted.plan["rounds"][hosted.round]
+        if calls[0]["op"] == "raise":
+            if hosted.attempt <= calls[0]["times"]:
+                self.crash(hosted)
+                return
+            hosted.round += 1
+            self._next(hosted)
+            return
+        turn, round_ = hosted.turn, hosted.round
+        hosted.waits = {f"{round_}.{index}" for index in range(len(calls))}
+        for index, call in enumerate(calls):
+            if hosted.turn != turn or self.hosted.get(hosted.placement.pid) is not hosted:
+                return  # something that came of the last call has ended it
+            asked = CellCall(turn, round_, index, call["op"], dict(call.get("args", {})))
+            self._signals.say(CellAsked(hosted.placement.pid, asked))
+        ambush, self.ambush = self.ambush, None
+        if ambush is not None:
+            ambush(hosted.placement.address)
+        last = round_ + 1 == len(hosted.plan["rounds"])
+        if (
+            last
+            and hosted.plan.get("hasty")
+            and self.hosted.get(hosted.placement.pid) is hosted
+            and hosted.turn == turn
+            and hosted.waits
+        ):
+            self._done(hosted)  # it waits for nothing
+
+    def _done(self, hosted: Hosted) -> None:
+        told = json.dumps([hosted.plan["name"], hosted.outcomes], sort_keys=True)
+        reply = hashlib.sha256(told.encode()).hexdigest()[:16]
+        turn, hosted.turn = hosted.turn, ""
+        self._ended.add(turn)
+        remember = [{"said": reply}] if hosted.plan.get("remember") else []
+        self._signals.say(
+            TurnDone(hosted.placement.pid, turn, {"reply": reply, "remember": remember, "status": "ok"})
+        )
+
+    # -- what befalls them -----------------------------------------------------------------------------------------
+
+    def crash(self, hosted: Hosted) -> None:
+        """Its behaviour raises."""
+        del self.hosted[hosted.placement.pid]
+        self._signals.say(CellCrashed(hosted.placement.pid, hosted.turn or None, "it raised"))
+
+    def leave(self, hosted: Hosted) -> None:
+        """Its behaviour ends it."""
+        del self.hosted[hosted.placement.pid]
+        self._signals.say(CellLeft(hosted.placement.pid, "normal"))
+
+    def lose(self, cell: str) -> None:
+        """A cell dies, with all in it; maybe somebody was running."""
+        lost = [one for one in self.hosted.values() if one.cell == cell]
+        running = [one.placement.pid for one in lost if one.turn]
+        culprit = self._world.chance.choice([0, *running])
+        for one in lost:
+            del self.hosted[one.placement.pid]
+        pids = [one.placement.pid for one in lost]
+        self._signals.say(CellLost(cell, culprit, pids, "end of file"))

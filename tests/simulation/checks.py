@@ -1,0 +1,190 @@
+"""What must hold of a node: at any moment, when it is quiet, and of all that it has ever written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kernel.model.address import ROOT
+from kernel.model.address import parent as parent_of
+from kernel.model.states import ProcessState
+from kernel.slices.calls import call_id
+from kernel.state.state import DOWN, State, turn_id
+from kernel.state.state_snapshot import encode_state
+from kernel.supervision.supervisor import Phase
+from tests.simulation.ledger import SimulatedLedger
+from tests.simulation.node import OWN, Node
+from tests.simulation.world import World
+
+EFFECTFUL = {tool.name for tool in OWN if tool.effects != "none"} | {"file_write"}
+NOTHING_DONE = ("killed", "denied")
+HUNG = "the turn did not end within"  # nothing here takes that long
+
+
+def of_the_state(state: State) -> list[str]:
+    """What holds of the state between any two commits: a crash could leave it so."""
+    tally = state.tally
+    broken = []
+    if tally.accepted != tally.acknowledged + tally.dead + tally.dropped + state.in_flight:
+        broken.append(f"messages do not balance: {tally}, {state.in_flight} in flight")
+    for address in state.mail:
+        if address not in state.slots:
+            broken.append(f"mail of {address}, which is no more")
+    for address, slot in state.slots.items():
+        if parent_of(address) != ROOT and parent_of(address) not in state.slots:
+            broken.append(f"{address} is left of {slot.parent}, which is no more")
+    return broken
+
+
+def at_any_moment(node: Node) -> list[str]:
+    """Cheap enough to be asked after each step."""
+    state, broken = node.state, of_the_state(node.state)
+    addresses = Counter(process.address for process in node.kernel.live.all())
+    broken += [f"{address} has {count} processes" for address, count in addresses.items() if count > 1]
+    for process in node.kernel.live.all():
+        if process.address != ROOT and process.address not in state.slots:
+            broken.append(f"PID {process.pid} runs at {process.address}, which has no slot")
+    return broken
+
+
+def replay_is_live(node: Node) -> list[str]:
+    """What a replay would come to is what the node has."""
+    if encode_state(node.replayed()) == encode_state(node.state):
+        return []
+    return ["a replay comes to another state than the node has"]
+
+
+def unrest(node: Node) -> list[str]:
+    """What is not quiet yet."""
+    state, kernel = node.state, node.kernel
+    restless = [f"{kernel.recorder.waiting} wait for the disk"] if kernel.recorder.waiting else []
+    restless += [f"{mail.id} waits at {mail.to}" for box in state.mail.values() for mail in box.values()]
+    restless += [f"{intent.id} has no outcome" for intent in state.intents]
+    restless += [f"{turn} is open" for turn in state.turns]
+    if kernel.processes.effects.unfinished:
+        restless.append("effects of supervisors wait")
+    restless += [what for address in state.slots for what in _unsteady(node, address)]
+    return restless
+
+
+def _unsteady(node: Node, address: str) -> list[str]:
+    """Slot, process, and what its supervisor takes for it, agree."""
+    slot, process = node.state.slots[address], node.kernel.live.at(address)
+    supervisor = node.kernel.processes.supervisor(parent_of(address))
+    name = address.rpartition("/")[2]
+    child = supervisor.table.get(name) if supervisor is not None else None
+    if node.state.slots.down(address) is not None:
+        return [] if process is None else [f"PID {process.pid} runs at {address}, which is down"]
+    if slot.state in DOWN:
+        return []
+    if process is None:
+        return [f"nothing runs at {address}, which is {slot.state}"]
+    found = []
+    if process.state is not ProcessState.RUNNING or process.draining:
+        found.append(f"PID {process.pid} at {address} is {process.state}")
+    if child is None:
+        found.append(f"PID {process.pid} runs at {address}, and its supervisor knows nothing of it")
+    elif child.phase is not Phase.UP or child.pid != process.pid:
+        found.append(
+            f"PID {process.pid} runs at {address}, its supervisor has {child.phase}, PID {child.pid}"
+        )
+    if slot.pid != process.pid:
+        found.append(f"PID {process.pid} runs at {address}, the record has {slot.pid}")
+    return found
+
+
+class Record:
+    """All that a ledger holds, by what is asked of it."""
+
+    def __init__(self, ledger: SimulatedLedger) -> None:
+        self.accepted: dict[str, dict[str, Any]] = {}
+        self.ended: dict[str, list[dict[str, Any]]] = {}
+        self.dead: dict[str, str] = {}
+        self.outcomes: dict[str, list[dict[str, Any]]] = {}
+        self.intents: dict[str, list[dict[str, Any]]] = {}
+        self.taken_back: dict[str, int] = {}  # the newest intents that are settled without an outcome
+        self.unmade: list[int] = []  # intents of which the node says that they were not carried out
+        self.again: list[str] = []  # turns that were begun after their end
+        for entry, body in ledger.kept.entries:
+            match entry.kind:
+                case "message.accepted":
+                    self.accepted[body["id"]] = body
+                case "message.dead":
+                    self.dead[body["id"]] = body["why"]
+                case "turn.started" if body["turn"] in self.ended:
+                    self.again.append(body["turn"])
+                case "turn.ended":
+                    self.ended.setdefault(body["turn"], []).append(body)
+                case "tool.intent":
+                    call = call_id(body["turn"], body["ordinal"])
+                    self.intents.setdefault(call, []).append({**body, "seq": entry.seq})
+                    self.taken_back.pop(call, None)
+                case "tool.resolved" if body["resolution"] == "retry":
+                    call = call_id(body["turn"], body["ordinal"])
+                    self.taken_back[call] = self.intents[call][-1]["seq"]
+                    if body["by"].startswith("node"):
+                        self.unmade.append(self.taken_back[call])
+                case "tool.outcome":
+                    self.outcomes.setdefault(call_id(body["turn"], body["ordinal"]), []).append(body)
+
+    @property
+    def settled(self) -> set[str]:
+        """The calls that have an outcome."""
+        return {
+            call
+            for call, bodies in self.outcomes.items()
+            if any(body["status"] != "in_doubt" for body in bodies)
+        }
+
+    def end_of(self, message: str) -> tuple[str, str] | None:
+        """What may be told of a message."""
+        if message in self.dead:
+            return "dead", self.dead[message]
+        ends = self.ended.get(turn_id(message))
+        return (ends[0]["status"], ends[0]["reply"]) if ends else None
+
+
+def of_the_record(node: Node, world: World) -> list[str]:
+    """Of all that is on the disk, held against what the world saw; at the quiet end."""
+    record = Record(node.ledger)
+    broken = [f"{turn} was begun again after its end" for turn in record.again]
+    broken += [f"{turn} has {len(ends)} ends" for turn, ends in record.ended.items() if len(ends) > 1]
+    broken += [
+        f"{turn} hung: {ends[0]['reply']}" for turn, ends in record.ended.items() if HUNG in ends[0]["reply"]
+    ]
+    for sent in world.sent.values():
+        if sent.acknowledged and record.accepted.get(sent.id, {}).get("text") != sent.text:
+            broken.append(f"{sent.id} was acknowledged, and the disk has {record.accepted.get(sent.id)}")
+        if sent.acknowledged and record.end_of(sent.id) is None:
+            broken.append(f"{sent.id} was acknowledged, and has no end")
+    for call, intents in record.intents.items():
+        ends = [body for body in record.outcomes.get(call, []) if body["status"] != "in_doubt"]
+        if not ends and call in record.taken_back:
+            continue
+        if not ends:
+            broken.append(f"{call} ({intents[0]['tool']}) has no outcome")
+        elif intents[0]["tool"] in EFFECTFUL:
+            broken += _true(call, ends[0], world)
+    made = {one.intent for attempts in world.attempts.values() for one in attempts}
+    broken += [
+        f"intent {seq} was carried out, and the node says it was not" for seq in record.unmade if seq in made
+    ]
+    return broken + [
+        f"{call} was made without an intent" for call in world.attempts if call not in record.intents
+    ]
+
+
+def _true(call: str, outcome: dict[str, Any], world: World) -> list[str]:
+    """What the outcome of a call with effects says is what was done."""
+    attempts = world.attempts.get(call, [])
+    done, status = sum(one.effects for one in attempts), outcome["status"]
+    by_person = outcome["result"].endswith("a person confirmed it")
+    told = f"{call} is {status} ({outcome['result'][:80]}), and was done {done} times"
+    if status == "ok" and not done and not by_person and outcome["result"] != "it is there":
+        return [told]
+    nothing = status in NOTHING_DONE or "not be started" in outcome["result"]
+    if nothing and done and call not in world.words:
+        return [told]
+    if done > 1 and not any(one.end == "lost" for one in attempts) and call not in world.words:
+        return [told]
+    return []

@@ -1,0 +1,136 @@
+"""One boot of a node: the whole kernel as it is, over the ledger, cells, workers and gateway of the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from chain.entry.record import Record
+from kernel.abi import ToolDeclaration
+from kernel.bounds import Bounds
+from kernel.cells.launcher import BehaviourEntry
+from kernel.kernel import Environment, Kernel
+from kernel.signals import Signals
+from kernel.state.recorder import Recorder, replay_into
+from kernel.state.state import State
+from kernel.state.state_snapshot import encode_state, restore_state
+from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
+from tests.chain.twins.memory_disk import MemoryDisk
+from tests.simulation.cells import SimulatedCells
+from tests.simulation.gateway import SimulatedGateway
+from tests.simulation.ledger import SimulatedLedger, Weather
+from tests.simulation.virtual_loop import Crash, VirtualLoop
+from tests.simulation.workers import SimulatedWorkers
+from tests.simulation.world import World
+
+ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
+OWN = (
+    ToolDeclaration("pay", "Pay somebody.", ANYTHING, timeout_s=4.0),
+    ToolDeclaration("ping", "Ping somebody.", ANYTHING, on_doubt="lost", timeout_s=4.0),
+    ToolDeclaration("poke", "Poke somebody.", ANYTHING, on_doubt="retry", timeout_s=4.0),
+    ToolDeclaration("peek", "Look at somebody.", ANYTHING, effects="none", timeout_s=4.0),
+)
+TOOLS = ("pay", "ping", "poke", "peek", "calculator", "file_write", "send_message", "ask", "spawn_agent")
+BOUNDS = Bounds(
+    turn_timeout_s=300.0, ask_timeout_s=8.0, model_timeout_s=6.0, mailbox_messages=12, dead_letters=8, turn_attempts=4
+)  # fmt: skip
+
+
+def make_state() -> State:
+    return State(BOUNDS.session_records, BOUNDS.session_bytes)
+
+
+class Node:
+    """From its boot on. ``fault(what)`` is told of everything that must not be."""
+
+    def __init__(
+        self,
+        disk: MemoryDisk,
+        world: World,
+        weather: Weather,
+        chance: Random,
+        now_s: float,
+        *,
+        restored: bool,
+        looks: Callable[[State], list[str]],
+    ) -> None:
+        self.loop = VirtualLoop(now_s)
+        self.loop.set_exception_handler(lambda loop, context: world.broken(_fault_of(context)))
+        self._world, self._weather, self._chance = world, weather, chance
+        self.disk = disk
+        self._restored, self._looks = restored, looks
+        self.log: list[str] = []
+        self.loop.do(self._boot())
+
+    async def _boot(self) -> None:
+        state = make_state()
+        self.ledger = SimulatedLedger(
+            self.disk,
+            self.loop,
+            self._weather,
+            self._chance,
+            lambda record: replay_into(state, record),
+            self._crash,
+        )
+        if self._restored:  # as from a snapshot
+            kept, state = encode_state(state), make_state()
+            restore_state(state, kept)
+        signals = Signals()
+        self.cells = SimulatedCells(signals, self._world)
+        self.workers = SimulatedWorkers(self._world, self.ledger)
+        self.gateway = SimulatedGateway(self._world)
+        behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": 700})}
+        env = Environment(self._world.boot, BOUNDS, behaviours, self._logged, chance=self._chance)
+        recorder = Recorder(self.ledger, state, signals)  # type: ignore[arg-type]  # a twin
+        parts: tuple[Any, Any, Any] = (self.cells, self.workers, self.gateway)
+        self.kernel = Kernel(recorder, _registry(), *parts, signals=signals, env=env)
+        self.ledger.look = self._look
+        self.kernel.boot({})
+
+    def _logged(self, event: str, **fields: object) -> None:
+        if event == "something could not be recorded":
+            self._world.broken(f"{event}: {fields}")
+
+    def _crash(self) -> None:
+        raise Crash
+
+    def _look(self) -> None:
+        for what in self._looks(self.state):
+            self._world.broken(what)
+
+    @property
+    def state(self) -> State:
+        return self.kernel.state
+
+    def replayed(self) -> State:
+        """What a replay of every record that has a place comes to."""
+        state = make_state()
+
+        def take(record: Record) -> None:
+            replay_into(state, record)
+
+        self.ledger.replay(take)
+        return state
+
+    def now_s(self) -> float:
+        return self.loop.time()
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do something on the loop."""
+
+        async def done() -> None:
+            work()
+
+        self.loop.do(done())
+
+
+def _registry() -> Registry:
+    return Registry(
+        [*builtin_declarations(), *OWN], [ToolSource(tool.name, "somewhere:thing") for tool in OWN]
+    )
+
+
+def _fault_of(context: dict[str, Any]) -> str:
+    error = context.get("exception")
+    return f"the loop was told: {context.get('message')}: {type(error).__name__}: {error}"

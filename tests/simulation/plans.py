@@ -1,0 +1,69 @@
+"""What messages ask their receivers to do: rounds of syscalls, drawn from the seed."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from kernel.state.state import State
+
+Call = dict[str, Any]
+
+
+class Plans:
+    """Draws plans. ``name`` makes each of them another."""
+
+    def __init__(self, choose: Random) -> None:
+        self._choose = choose
+        self._count = 0
+
+    def plan(self, name: str, state: State, depth: int = 0) -> dict[str, Any]:
+        rounds = [self._round(name, state, depth) for _ in range(self._choose.choice((0, 1, 1, 2, 3, 4)))]
+        return {"name": name, "rounds": rounds, "remember": self._choose.random() < 0.3,
+                "hasty": self._choose.random() < 0.1}  # fmt: skip
+
+    def _round(self, name: str, state: State, depth: int) -> list[Call]:
+        if self._choose.random() < 0.06:
+            return [{"op": "raise", "times": self._choose.choice((1, 1, 2, 9))}]
+        if self._choose.random() < 0.25:
+            return [self._other()]
+        many = self._choose.choice((1, 1, 1, 2, 3))
+        return [self._tool(name, state, depth) for _ in range(many)]
+
+    def _other(self) -> Call:
+        op = self._choose.choice(("model", "model", "now", "random"))
+        if op != "model":
+            return {"op": op}
+        content = "x" * self._choose.choice((5, 5, 5_000))
+        messages = [{"role": "user", "content": content}]
+        return {"op": "model", "args": {"messages": messages, "tools": ["pay"], "provider": "", "model": ""}}
+
+    def _tool(self, name: str, state: State, depth: int) -> Call:
+        self._count += 1
+        choose = self._choose
+        tool = choose.choice(
+            ("pay", "pay", "pay", "ping", "poke", "poke", "peek", "calculator", "file_write", "send_message", "ask",
+             "spawn_agent", "nothing")
+        )  # fmt: skip
+        arguments: dict[str, Any] = {"n": self._count}
+        match tool:
+            case "calculator":
+                arguments = {"expression": f"1+{self._count}"}
+            case "file_write":
+                arguments = {"path": choose.choice(("one", "two")), "content": f"{name} {self._count}"}
+            case "send_message" | "ask":
+                workers = [slot.address for slot in state.slots.values() if slot.spec.type == "worker"]
+                to = choose.choice(workers or ["/user/a"])
+                inner = (
+                    self.plan(f"{name}.{self._count}", state, depth + 1)
+                    if depth < 2
+                    else {"name": name, "rounds": []}
+                )
+                arguments = {"to": to, "text": json.dumps(inner)}
+                if tool == "ask" and choose.random() < 0.5:
+                    arguments["timeout_s"] = choose.choice((1, 4))
+            case "spawn_agent":
+                restart = choose.choice(("permanent", "transient", "temporary"))
+                arguments = {"name": choose.choice(("x", "y")), "tools": ["pay", "poke"], "restart": restart}
+        return {"op": "tool", "args": {"name": tool, "arguments": json.dumps(arguments), "id": ""}}

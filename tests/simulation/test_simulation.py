@@ -1,0 +1,73 @@
+"""The simulation itself: it holds, it is the same each time, and the defects it looks for can still be put back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.places import ROOT
+from tests.simulation.mutants import MUTANTS, edited
+from tests.simulation.run import simulate
+
+SEEDS = 25
+
+
+def test_a_node_keeps_its_word_whatever_befalls_it() -> None:
+    failed = {seed: fault for seed in range(SEEDS) if (fault := simulate(str(seed)).fault)}
+    assert not failed, "python -m tests.simulation --seed SEED shows one of them with its fewest steps"
+
+
+def test_a_seed_decides_every_step_and_every_byte() -> None:
+    first, again, other = simulate("same"), simulate("same"), simulate("other")
+    assert (first.steps, first.digest) == (again.steps, again.digest)
+    assert first.digest != other.digest
+    program = "from tests.simulation.run import simulate; print(simulate('same').digest)"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for hash_seed in ("1", "2")
+    }
+    assert digests == {first.digest}
+
+
+def test_a_run_has_of_everything() -> None:
+    kinds: set[str] = set()
+    for seed in range(5):
+        kinds |= set(simulate(f"kinds {seed}").kinds)
+    assert kinds >= {
+        "message.accepted", "message.dead", "process.exited", "process.slot", "process.spawned", "process.started",
+        "tool.intent", "tool.outcome", "tool.resolved", "turn.ended", "turn.started", "model.asked", "sys.value",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_defect_of_the_past_can_be_put_back(mutant: object) -> None:
+    [found] = [one for one in MUTANTS if one is mutant]
+    for module in {edit.module for edit in found.edits}:
+        edits = [edit for edit in found.edits if edit.module == module]
+        compile(edited(module, edits), module, "exec")
+
+
+def test_a_defect_that_is_put_back_is_seen() -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "tests.simulation",
+        "--mutant",
+        "dead-told-early",
+        "--seeds",
+        "20",
+        "--brief",
+    ]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "was told" in done.stdout

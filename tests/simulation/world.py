@@ -1,0 +1,120 @@
+"""What is outside the node, outlives it, and bears witness: effects, what clients and workers were told, and how.
+
+Everything random in the surroundings comes from ``chance``. Whatever must never be is said to :meth:`World.broken`,
+and ends the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.simulation.ledger import SimulatedLedger
+
+
+class Broken(AssertionError):
+    """Something happened that must never."""
+
+
+@dataclass
+class HandedOver:
+    """One attempt at a call, as the worker had it. ``end``: under way, answered, lost."""
+
+    call: str
+    tool: str
+    intent: int
+    boot: int
+    effects: int = 0
+    end: str = "under way"
+
+
+@dataclass
+class Sent:
+    """A message of a client. ``acknowledged``: it was told that the node has it."""
+
+    id: str
+    text: str
+    acknowledged: bool = False
+
+
+@dataclass
+class World:
+    """``attempts`` by call (``turn:ordinal``), of tools with effects. ``words``: how often a person had a call made
+    again. ``refused``: calls that were waiting for a worker when somebody ended their process.
+    """
+
+    chance: Random
+    faults: list[str] = field(default_factory=list)
+    boot: int = 0
+    attempts: dict[str, list[HandedOver]] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    sent: dict[str, Sent] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    def broken(self, what: str) -> None:
+        self.faults.append(what)
+
+    def delay_s(self) -> float:
+        """How long something outside takes: nothing, a moment, or a while."""
+        kind = self.chance.random()
+        if kind < 0.3:
+            return 0.0
+        return self.chance.expovariate(200.0) if kind < 0.8 else self.chance.uniform(0.02, 1.0)
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    def hand_over(self, ledger: SimulatedLedger, body: dict[str, Any], seq: int, retries: bool) -> HandedOver:
+        """A worker is handed a call with effects: by then its intent is on the disk, and nobody has made it."""
+        call = f"{body['turn']}:{body['ordinal']}"
+        held = ledger.kept.entries
+        if seq >= len(held) or held[seq][0].kind != "tool.intent" or held[seq][1] != body:
+            self.broken(f"{call} was handed over and its intent {seq} is not on the disk")
+        before = self.attempts.setdefault(call, [])
+        for one in before:
+            if one.end == "under way":
+                self.broken(f"{call} is made twice at once")
+            elif one.end == "answered" and one.boot == self.boot:
+                self.broken(f"{call} is made again after it was answered")
+        if before and not retries and len(before) > self.words.get(call, 0):
+            self.broken(
+                f"{call} is made a {len(before) + 1}. time, and no policy and no person had it made again"
+            )
+        if call in self.refused:
+            self.broken(f"{call} is made, and its process was ended before it was handed over")
+        attempt = HandedOver(call, body["tool"], seq, self.boot)
+        before.append(attempt)
+        return attempt
+
+    def died(self, recorded: Collection[str], *, forgets: bool) -> None:
+        """The node is gone, and its workers with it; what it ``forgets`` was not on the disk. ``recorded``: the calls
+        whose outcomes are.
+        """
+        self.boot += 1
+        if forgets:
+            self.refused.clear()
+        for attempts in self.attempts.values():
+            for one in attempts:
+                if one.call not in recorded:
+                    one.end = "lost"
+
+    # -- clients ---------------------------------------------------------------------------------------------------
+
+    def acknowledge(self, sent: Sent) -> None:
+        """A client hears that the node has its message."""
+        sent.acknowledged = True
+        self.sent[sent.id] = sent
+
+    def told(self, sent: Sent, end: dict[str, Any], recorded: tuple[str, str] | None) -> None:
+        """A client hears of the end of its message: only once, and what is on the disk."""
+        if recorded != (end["status"], end["reply"]):
+            self.broken(f"{sent.id} was told {end}, and the disk has {recorded}")
+
+
+def plan_of(text: str) -> dict[str, Any]:
+    """What a message asks its receiver to do."""
+    plan: dict[str, Any] = json.loads(text)
+    return plan
