@@ -40,7 +40,8 @@ MUTANTS = (
     Mutant(
         "slot-before-mail", "a slot goes before its mail and what is below it", "aac32f6",
         (Edit("kernel.process.processes",
-              "if self._state.mail.get(address) or self._state.child_count(address):\n            if self._recorder",
+              "if self._state.mail.get(address) or self._state.slots.child_count(address):\n"
+              "            if self._recorder",
               "if False:\n            if self._recorder"),),
     ),
     Mutant(
@@ -75,10 +76,11 @@ MUTANTS = (
     ),
     Mutant(
         "intent-forgotten", "an intent whose turn has ended is never in doubt", "ac9f4ee",
-        (Edit("kernel.state.state",
-              'call_id(body["turn"], ordinal))\n        if turn is not None and body',
-              'call_id(body["turn"], ordinal))\n            self.intents.settle(call_id(body["turn"], ordinal))\n'
-              "        if turn is not None and body"),),
+        (Edit("kernel.slices.calls",
+              "        self.kept_bytes -= self.kept.pop(ident, 0)\n\n    def _decided",
+              "        for one in list(self.intents):\n            if one.turn == ident:\n"
+              "                self.intents.settle(one.id)\n"
+              "        self.kept_bytes -= self.kept.pop(ident, 0)\n\n    def _decided"),),
     ),
     Mutant(
         "withdrawn-unsaid", "a call that is withdrawn in the round in which it was asked has no outcome", "7aadd63",

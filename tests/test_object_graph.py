@@ -1,0 +1,35 @@
+"""The object graph is built once: nothing is given to an object after it was made, but for what is said here."""
+
+from __future__ import annotations
+
+from tests.places import ROOT
+from tools.house import late_names, sources, wires
+
+NOT_WIRES = {
+    "kernel.cell.link.frames error.__cause__": "an exception without its frames: they hold a peer's bytes",
+    "kernel.cell.link.frames error.__context__": "the same",
+    "kernel.cells.placer os.environ": "what Ray reads from the environment of its own process",
+    "kernel.helper.offspring OFFSPRING.adopts": "what the operating system was told of this process",
+    "kernel.model.persistent copy._shards": "a copy, made by its own class",
+    "kernel.model.persistent copy._size": "the same",
+    "weftos.api.listener self._server.should_exit": "how uvicorn is stopped",
+    "weftos.cli.terminal.arguments info.typer_instance": "a copy of the group of commands that is asked for",
+}
+IN_ONE_BREATH = {
+    "kernel.cells.cell_door visitor": "a link and its visitor are made in three lines, and know each other",
+    "kernel.worker.pool process": "a helper and the row it is kept in",
+}
+
+
+def without_lines(found: list[str]) -> set[str]:
+    """``module:line name`` without the line."""
+    pairs = (place.split(" ", 1) for place in found)
+    return {f"{place.partition(':')[0]} {name}" for place, name in pairs}
+
+
+def test_nothing_is_assigned_to_an_object_from_outside() -> None:
+    assert without_lines(wires(sources(None, ROOT))) == set(NOT_WIRES)
+
+
+def test_no_lambda_reads_a_name_that_is_bound_later() -> None:
+    assert without_lines(late_names(sources(None, ROOT))) == set(IN_ONE_BREATH)
