@@ -115,6 +115,25 @@ def test_after_any_failed_operation_the_same_append_succeeds_later_and_is_there_
     assert open_journal(disk.crash())[1] == list(range(12))
 
 
+@pytest.mark.parametrize("operation", ["create", "write", "sync", "rename", "sync_directory"])
+@pytest.mark.parametrize("killed", [True, False])
+def test_what_follows_a_segment_that_could_not_be_begun_is_read_again(operation: str, killed: bool) -> None:
+    """Killed, it finds names that were given and not synced; after a power cut it does not."""
+    disk = MemoryDisk()
+    journal, _ = open_journal(disk)
+    journal.append(payload(0), KEYS.sign_ed25519)
+    disk.fail(operation)
+    with pytest.raises(OSError, match="EIO"):
+        journal.roll()
+    for number in (1, 2):
+        journal.append(payload(number), KEYS.sign_ed25519)
+    after = disk if killed else disk.crash()
+    for number in range(3, 6):
+        again, held = open_journal(after)
+        assert held == list(range(number))
+        again.append(payload(number), KEYS.sign_ed25519)
+
+
 @pytest.mark.parametrize("operation", ["write", "sync"])
 def test_nothing_of_a_long_frame_that_failed_is_left_behind_the_short_one_that_follows(
     operation: str,
