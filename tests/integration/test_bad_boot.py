@@ -228,7 +228,8 @@ def forge_snapshot(data: Path) -> None:
     found = read_snapshot(data / "snapshot", Disk())
     assert found is not None
     parts = msgpack.unpackb(found.state)
-    for row in parts["slots"]:
+    _, slots = parts["slices"]["slots"]
+    for row in slots:
         row[:] = [
             value.replace('"tools":["calculator"]', '"tools":["calculator","file_write"]')
             if isinstance(value, str)

@@ -27,8 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chain.archive.archive import Archive
-from chain.archive.query import DEADLINE_S, STOP_S, QueryError
+from chain.archive.archive import Archive, ArchiveUnavailable
+from chain.archive.query import DEADLINE_S, STOP_S, Answer, QueryError
 from chain.entry.entry import MAX_INTEGER
 from chain.errors import ChainError
 from kernel.helper.helper import die_with_parent, serve_link
@@ -56,6 +56,7 @@ class ArchiveService:
         self._archive = archive
         self._thread = ThreadPoolExecutor(1, "archive")
         self._query_thread = ThreadPoolExecutor(1, "query")
+        self._queries: set[asyncio.Future[Answer]] = set()
         self._memory = MemoryService(archive, vectors, embedder, self._thread, notify)
         self._durable: int | None = None
         self._following: asyncio.Task[None] | None = None
@@ -128,10 +129,11 @@ class ArchiveService:
         loaded = self._archive.size
         loop = asyncio.get_running_loop()
         work = partial(self._archive.query, sql, SQL_ROWS if limit is None else limit)
+        query = loop.run_in_executor(self._query_thread, work)
+        self._queries.add(query)
+        query.add_done_callback(self._queries.discard)
         try:
-            answer = await asyncio.wait_for(
-                loop.run_in_executor(self._query_thread, work), DEADLINE_S + STOP_S
-            )
+            answer = await asyncio.wait_for(asyncio.shield(query), DEADLINE_S + STOP_S)
         except QueryError as error:
             return _error(error.code, str(error))
         except TimeoutError:
@@ -191,7 +193,16 @@ class ArchiveService:
         self._fault = fault
 
     async def _in_thread(self, call: Callable[..., T], *values: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *values)
+        """``call``, and once more when somebody's query is over that may have taken all the memory there was."""
+        loop, before = asyncio.get_running_loop(), set(self._queries)
+        try:
+            return await loop.run_in_executor(self._thread, call, *values)
+        except ArchiveUnavailable:
+            greedy = before | self._queries
+            if not greedy:
+                raise
+            await asyncio.wait(greedy)
+            return await loop.run_in_executor(self._thread, call, *values)
 
 
 def _error(code: str, message: str) -> dict[str, Any]:

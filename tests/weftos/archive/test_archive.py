@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
+from chain.archive.archive import Archive, ArchiveUnavailable
 from chain.keys.keys import create_keys
 from chain.ledger.ledger import Draft, Ledger, StateChange
 from chain.vectors.document import Document, encode_document
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from tests.chain.twins.hostile_sql import UNSTOPPABLE
 from tests.patience import HANG_S
-from weftos.archive.__main__ import STUCK_STATUS
+from weftos.archive.__main__ import STUCK_STATUS, ArchiveService
+from weftos.archive.embedder import Embedder
 
 TIMEOUT_S = HANG_S
 
@@ -153,6 +155,33 @@ def test_hostile_sql_gets_its_answer_in_words_and_the_process_follows_meanwhile(
             assert (await helper.request("status", {}))["rebuilt"] is None
 
     node_with_archive(tmp_path, scenario)
+
+
+def test_what_a_query_left_no_memory_for_is_done_when_that_is_over(tmp_path: Path) -> None:
+    async def run() -> None:
+        archive = Archive(tmp_path / "audit.duckdb", tmp_path)
+        service = ArchiveService(archive, tmp_path / "vectors", Embedder(), lambda op, args: None)
+        query: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        tries: list[int] = []
+
+        def work() -> str:
+            tries.append(1)
+            if not query.done():
+                raise ArchiveUnavailable("out of memory")
+            return "done"
+
+        with pytest.raises(ArchiveUnavailable):  # nobody's query is to blame
+            await service._in_thread(work)
+        service._queries.add(query)
+        asked = asyncio.create_task(service._in_thread(work))
+        async with asyncio.timeout(HANG_S):
+            while len(tries) < 2:
+                await asyncio.sleep(0.001)
+            query.set_result(None)
+            assert await asked == "done"
+        assert len(tries) == 3
+
+    asyncio.run(run())
 
 
 @pytest.mark.slow
