@@ -67,7 +67,9 @@ class Signer:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Sign what was offered last, end the thread. Blocks. See :attr:`fault` for whether it was stored."""
+        """Sign what was offered last, end the thread. Blocks. See :attr:`fault` for whether it was stored; an attempt
+        that was under way is not the last one.
+        """
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -89,12 +91,12 @@ class Signer:
         """Wait for a head and sign it; true when it was the last one."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._newest is not self._signed)
-            newest, keys = self._newest, self._keys
+            newest, keys, stopping = self._newest, self._keys, self._stopping
             text = self._tree.sign_text(parse(newest).text) if newest is not self._signed else b""
         if text:
             self._sign(newest, text, keys)
         with self._changed:
-            if self._stopping and (self._newest is self._signed or self.fault):
+            if stopping and (self._newest is self._signed or self.fault):
                 return True
             self._changed.wait_for(lambda: self._stopping, RETRY_S if self.fault else INTERVAL_S)
         return False

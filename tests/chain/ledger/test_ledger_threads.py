@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from chain.ledger.ledger import Ledger
 from tests.chain.ledger.test_ledger import until, with_ledger
 from tests.chain.twins.ledgers import draft
 from tests.chain.twins.memory_disk import MemoryDisk
+from tests.patience import HANG_S
 
 
 class FaultyDisk(MemoryDisk):
@@ -60,6 +62,37 @@ def test_an_error_nobody_expected_is_told_and_got_over(thread: str, part: str, s
         assert ledger.published_size == ledger.full_size == 1
         await until(lambda: len(told) == 2)
         assert [(where, why and said in why) for where, why in told] == [(part, True), (part, None)]
+
+    with_ledger(work, disk=disk)
+
+
+class SlowlyFullDisk(MemoryDisk):
+    """The first head is on its way when the stop comes, and fails then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go_on, self.failed = threading.Event(), threading.Event(), False
+
+    def create(self, path: Path) -> int:
+        if threading.current_thread().name == "ledger-signer" and not self.failed:
+            self.begun.set()
+            self.go_on.wait(HANG_S)
+            self.failed = True
+            raise OSError(errno.ENOSPC, "ENOSPC")
+        return super().create(path)
+
+
+def test_an_attempt_that_was_under_way_when_the_stop_came_is_not_the_last_one() -> None:
+    disk = SlowlyFullDisk()
+
+    async def work(ledger: Ledger) -> None:
+        await ledger.commit([draft(0)], durable=True).durable()
+        await until(disk.begun.is_set)
+        closing = asyncio.create_task(ledger.close())
+        await until(lambda: ledger._signer._stopping)
+        disk.go_on.set()
+        await closing
+        assert disk.failed and ledger.full_size == 1
 
     with_ledger(work, disk=disk)
 
