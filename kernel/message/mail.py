@@ -198,8 +198,7 @@ class Post:
         body = {"id": ident, "to": mail.to, "why": why}
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
         ticket = self._recorder.commit([*(extra or self._settle(ident)), draft])
-        self._signals.say(TurnOver(turn_id(ident)))
-        self._signals.say(MessageDied(self._state.dead[ident], ticket))
+        self._signals.tell(TurnOver(turn_id(ident)), MessageDied(self._state.dead[ident], ticket))
         drops = self._drops(ident)
         if drops:
             self._recorder.must(drops)

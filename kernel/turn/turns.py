@@ -134,7 +134,7 @@ class Turns:
             "turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq
         )
         self._recorder.commit([started])
-        self._signals.say(SessionRead(process.address, mail.session))
+        self._signals.tell(SessionRead(process.address, mail.session))
         process.turn = ident
         process.asked = set()
         self._watch(process)
@@ -224,7 +224,7 @@ class Turns:
         if self.has_ended(turn.id):
             return
         self._ends[turn.id] = End(process.pid, status, reply, remember)
-        self._signals.say(TurnOver(turn.id))
+        self._signals.tell(TurnOver(turn.id))
         self._write_end(turn)
 
     def _write_end(self, turn: Turn) -> None:
@@ -311,7 +311,7 @@ class Turns:
         self._recorder.commit([draft_divergence(turn, call, asked, process.pid)])
         why = f"diverged at call {call.ordinal}: a resumed turn must ask what it asked before"
         self._cells.end_turn(process.pid, turn.id, why)
-        self._signals.say(TurnOver(turn.id))
+        self._signals.tell(TurnOver(turn.id))
         process.leave_turn()
         self._watchers.emit(turn.mail.id, {"event": "diverged", "turn": turn.id, "ordinal": call.ordinal})
         if process.draining:

@@ -437,3 +437,32 @@ def test_a_new_process_of_an_old_name_does_not_inherit_its_conversation(tmp_path
         assert (await twin.delivery()).history == []
 
     on_twin(tmp_path, body)
+
+
+def test_a_turn_that_is_ended_from_outside_has_ended_whatever_others_make_of_it(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        failed: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: failed.append(context["exception"])
+        )
+        never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def wait() -> Any:
+            return await never
+
+        def cancel(stream: str) -> None:
+            raise RuntimeError("the gateway has a fault")
+
+        twin.gateway.answer = lambda request: wait()
+        twin.gateway.cancel = cancel  # type: ignore[method-assign]
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        at = await twin.delivery()
+        twin.ask_model(at, [{"role": "user", "content": "?"}])
+        process = twin.kernel.live.at("/user/ada")
+        assert process is not None and twin.kernel.turns.cut_short(process, "cancelled", "the test said so")
+        assert (await twin.end_of(mail))["status"] == "cancelled"
+        assert [str(error) for error in failed] == ["the gateway has a fault"]
+        assert not twin.kernel.ends and not process.turn
+
+    on_twin(tmp_path, body)
