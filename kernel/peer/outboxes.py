@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from chain.errors import LedgerUnavailable
 from chain.journal.group import Group
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
@@ -168,19 +167,20 @@ class Outboxes:
 
     def answered(self, peer: Peer, answer: Answer) -> None:
         """The other node has taken a message, or refused it."""
+        self._way.recorder.until_writable(
+            ("answered", own_id(answer.id)), lambda: self._answered(peer, answer)
+        )
+
+    def _answered(self, peer: Peer, answer: Answer) -> None:
         mail = self._state.crossings.find(own_id(answer.id))
         if mail is None or mail.peer != peer.origin or mail.seq != answer.number:
             return
         if carried_id(mail) != answer.id:
             return
-        try:
-            if answer.why:
-                ticket = self._way.post.bury(mail.id, f"refused by {peer.name}: {answer.why}")
-            else:
-                ticket = self._way.recorder.commit([acknowledgement(mail)])
-        except LedgerUnavailable:
-            self._way.recorder.when_writable(("answered", mail.id), lambda: self.answered(peer, answer))
-            return
+        if answer.why:
+            ticket = self._way.post.bury(mail.id, f"refused by {peer.name}: {answer.why}")
+        else:
+            ticket = self._way.recorder.commit([acknowledgement(mail)])
         self._way.after.do(lambda: self.settled(peer.origin, answer), ticket)
 
     def settled(self, peer: str, answer: Answer) -> None:
