@@ -14,48 +14,22 @@ import sys
 from pathlib import Path
 from threading import current_thread
 
-from chain.disk import Disk
 from chain.ledger.ledger import Ledger
+from tests.chain.twins.dying_disk import DyingDisk
 from tests.chain.twins.ledgers import KEYS, Clock, draft
 
 SIZES = (40, 200, 256, 300, 511, 600, 610)
+NAMING = ("new_directory", "create", "rename", "remove", "remove_directory")
 WATCHED = 2  # the one that fills a tile, and the one that removes what it has superseded
 
 
-class DyingDisk(Disk):
-    """Kills its process instead of the operation number ``left`` of the publisher that changes anything."""
-
-    left: int | None = None
-
-    def _step(self) -> None:
-        if self.left is not None and current_thread().name == "ledger-publisher":
-            self.left -= 1
-            if self.left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def new_directory(self, directory: Path) -> None:
-        self._step()
-        super().new_directory(directory)
-
-    def create(self, path: Path) -> int:
-        self._step()
-        return super().create(path)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._step()
-        super().rename(source, target)
-
-    def remove(self, path: Path) -> None:
-        self._step()
-        super().remove(path)
-
-    def remove_directory(self, directory: Path) -> None:
-        self._step()
-        super().remove_directory(directory)
+def counts(operation: str) -> bool:
+    """What the publisher does to names."""
+    return operation in NAMING and current_thread().name == "ledger-publisher"
 
 
 async def run(directory: Path, number: int, said: int) -> None:
-    disk = DyingDisk()
+    disk = DyingDisk(counts)
     ledger = Ledger.open(
         directory, KEYS, now_us=Clock(), replay=lambda record: None, disk=disk, publish_s=60.0
     )

@@ -9,69 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
-from threading import Lock, current_thread, main_thread
+from threading import current_thread, main_thread
 
 from chain.disk import Disk
 from chain.keys.key_change import adopt_keys, load_candidates, prepare_keys
 from chain.keys.rotation import rotation_body
 from chain.ledger.ledger import Ledger
+from tests.chain.twins.dying_disk import DyingDisk
 from tests.chain.twins.ledgers import Clock, draft
 
 
-class DyingDisk(Disk):
-    """Kills its process instead of the operation number ``left`` of its side that changes anything."""
-
-    def __init__(self, side: str) -> None:
-        self.left: int | None = None
-        self._on_main = {"keys": True, "ledger": False}[side]
-        self._lock = Lock()
-
-    def _step(self) -> None:
-        with self._lock:
-            on_main = current_thread() is main_thread()
-            if self.left is not None and on_main == self._on_main:
-                self.left -= 1
-                if self.left < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-    def make_directory(self, directory: Path) -> None:
-        self._step()
-        super().make_directory(directory)
-
-    def create(self, path: Path) -> int:
-        self._step()
-        return super().create(path)
-
-    def create_new(self, path: Path) -> int:
-        self._step()
-        return super().create_new(path)
-
-    def write(self, handle: int, offset: int, data: bytes) -> None:
-        self._step()
-        super().write(handle, offset, data)
-
-    def sync(self, handle: int) -> None:
-        self._step()
-        super().sync(handle)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._step()
-        super().rename(source, target)
-
-    def remove(self, path: Path) -> None:
-        self._step()
-        super().remove(path)
-
-    def remove_directory(self, directory: Path) -> None:
-        self._step()
-        super().remove_directory(directory)
-
-    def sync_directory(self, directory: Path) -> None:
-        self._step()
-        super().sync_directory(directory)
+def disk_of(side: str) -> DyingDisk:
+    """Counts the operations of one side."""
+    on_main = {"keys": True, "ledger": False}[side]
+    return DyingDisk(
+        lambda operation: operation != "new_directory" and (current_thread() is main_thread()) == on_main
+    )
 
 
 def boot(directory: Path, disk: Disk) -> Ledger:
@@ -85,7 +40,7 @@ def boot(directory: Path, disk: Disk) -> Ledger:
 
 
 async def run(directory: Path, side: str, dies_at: int) -> None:
-    disk = DyingDisk(side)
+    disk = disk_of(side)
     ledger = boot(directory, disk)
     ledger.start(asyncio.get_running_loop())
     await ledger.commit([draft(ledger.next_seq)], durable=True).durable()
