@@ -20,10 +20,11 @@ from kernel.kernel import Kernel
 from kernel.model.address import validate_address
 from kernel.operations.erasure import Erase, Erased, Erasing, Erasure
 from kernel.operations.operation import Handler, Nothing
+from kernel.slices.mailboxes import Mail
 from kernel.state.crossings import decision_record
 from kernel.state.record_forms import ERASING, EXIT
 from kernel.state.recorder import ledger_errors
-from kernel.state.state import Mail, State
+from kernel.state.state import State
 from kernel.upkeep.erasure import Plan, Selection, as_json
 from kernel.values import clean, measured
 from mesh.delivery.delivery import MAX_WHY_CHARS

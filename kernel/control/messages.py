@@ -13,9 +13,9 @@ from kernel.kernel import Kernel
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.operations.messages import DeadLetter, Messages, OfLetter, Replayed, Send, Sent, Watch
 from kernel.operations.operation import Handler, Nothing
+from kernel.slices.dead_letters import DeadLetter as Letter
+from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import ledger_errors
-from kernel.state.state import DeadLetter as Letter
-from kernel.state.state import Mail
 from kernel.upkeep.erasure import DEFAULT_SESSION
 from kernel.values import clean
 

@@ -33,8 +33,9 @@ from kernel.operations.processes import (
     Stopped,
 )
 from kernel.process.live import LiveProcess
+from kernel.slices.mailboxes import Mail
+from kernel.slices.turns import Turn
 from kernel.state.recorder import ledger_errors
-from kernel.state.state import Mail, Turn
 from mesh.identity.peers import Peer
 
 MOST_MAIL = 20

@@ -15,7 +15,7 @@ import msgpack
 
 from kernel.errors import AddressError, Invalid
 from kernel.model.address import validate_address
-from kernel.state.state import Mail
+from kernel.slices.mailboxes import Mail
 from kernel.values import clean
 from mesh.bounded import Unbounded, unpack
 

@@ -19,8 +19,9 @@ from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.signals import Signals
+from kernel.slices.mailboxes import Mail, turn_id
 from kernel.state.recorder import Recorder
-from kernel.state.state import Mail, State, turn_id
+from kernel.state.state import State
 from kernel.state.unit import Unit
 
 OPERATOR = "operator"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from chain.ledger.ledger import Ticket
 from kernel.signals import Signal
-from kernel.state.state import DeadLetter
+from kernel.slices.dead_letters import DeadLetter
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from kernel.message.letters import MAX_WAITING, Letter, channel_rights, read_let
 from kernel.message.mail import Outgoing
 from kernel.message.message_signals import MessageArrived
 from kernel.peer.outboxes import Way, acknowledgement, carried_id, own_id
+from kernel.slices.mailboxes import Mail
 from kernel.state.crossings import decision_record, forgetting_record
-from kernel.state.state import Mail
 from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes, sha256_hex
 from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Inbox, Message, New

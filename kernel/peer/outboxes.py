@@ -27,9 +27,9 @@ from kernel.message.letters import write_letter
 from kernel.message.mail import Outgoing, Post
 from kernel.model.address import parse_target
 from kernel.peer.mesh_port import MeshPort
+from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
-from kernel.state.state import Mail
 from kernel.state.unit import Unit
 from mesh.delivery.delivery import Answer, DeadLetter, Effect, Outbox, Parcel, Send
 from mesh.errors import LinkDown, LinkFull

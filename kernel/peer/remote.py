@@ -33,9 +33,10 @@ from kernel.peer.remote_calls import NOCONNECTION, RIGHTS, RemoteCalls
 from kernel.process.live import LiveTable
 from kernel.process.processes import Processes
 from kernel.signals import Signal, Signals
+from kernel.slices.mailboxes import Mail
+from kernel.slices.turns import Turn
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
-from kernel.state.state import Mail, Turn
 from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes
 from mesh.delivery.delivery import read_answer, read_message

@@ -11,8 +11,8 @@ from kernel.message.mail import Outgoing, Post
 from kernel.message.message_signals import MessageArrived
 from kernel.peer.remote import Remote
 from kernel.signals import Signals
+from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder
-from kernel.state.state import Mail
 from kernel.state.unit import Unit
 
 

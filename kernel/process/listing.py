@@ -14,7 +14,8 @@ from typing import Any
 
 from kernel.model.address import ROOT
 from kernel.process.live import LiveTable
-from kernel.state.state import Slot, State
+from kernel.slices.slots import Slot
+from kernel.state.state import State
 
 SLICE_ROWS = 100
 SORTED_AT_ONCE = 1_000

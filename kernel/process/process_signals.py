@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernel.process.live import LiveProcess
 from kernel.signals import Signal
-from kernel.state.state import Slot
+from kernel.slices.slots import Slot
 
 
 @dataclass(frozen=True, slots=True)

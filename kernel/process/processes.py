@@ -42,8 +42,8 @@ from kernel.process.process_signals import (
 from kernel.process.quotas import Quotas
 from kernel.process.starts import Starts
 from kernel.signals import Signals
+from kernel.slices.slots import Slot
 from kernel.state.recorder import Recorder
-from kernel.state.state import Slot
 from kernel.supervision.reducer import (
     INFINITY,
     Add,

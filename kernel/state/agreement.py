@@ -18,7 +18,9 @@ from chain.vectors.document import DocumentError, decode_document
 from kernel.errors import Invalid
 from kernel.model.makers import OPERATOR
 from kernel.model.spec import ProcessSpec
-from kernel.state.state import Mail, Slot, State
+from kernel.slices.mailboxes import Mail
+from kernel.slices.slots import Slot
+from kernel.state.state import State
 from kernel.values import sha256_hex
 
 MOST_NAMED = 10_000

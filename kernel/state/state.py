@@ -17,21 +17,19 @@ from typing import Any
 
 from kernel.bounds import MOST_SESSIONS, MOST_SESSIONS_BYTES
 from kernel.slices.boots import Boots
-from kernel.slices.calls import Calls, OpenIntent, OpenIntents, resolved_name
-from kernel.slices.dead_letters import DeadLetter, DeadLetters
+from kernel.slices.calls import Calls, OpenIntent, OpenIntents
+from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.documents import Documents
 from kernel.slices.in_transit import InTransit
-from kernel.slices.mailboxes import Mail, Mailboxes, turn_id
+from kernel.slices.mailboxes import Mail, Mailboxes
 from kernel.slices.pids import PidTable
 from kernel.slices.sessions import Sessions
 from kernel.slices.slice import Handler, Slice, Told
-from kernel.slices.slots import DOWN, Slot, Slots
+from kernel.slices.slots import Slots
 from kernel.slices.tally import Tally
 from kernel.slices.traces import Traces
-from kernel.slices.turns import Call, Turn, Turns, rank
+from kernel.slices.turns import Turn, Turns
 from kernel.state.record_forms import Change, check_entry, read_change
-
-__all__ = ["DOWN", "Call", "DeadLetter", "Mail", "Slot", "State", "Turn", "rank", "resolved_name", "turn_id"]
 
 HEARS: Mapping[str, tuple[str, ...]] = {
     "node.booted": ("boots",),

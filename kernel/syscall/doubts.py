@@ -17,9 +17,10 @@ from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessEvent, ProcessState
 from kernel.process.live import LiveTable
 from kernel.slices.calls import OpenIntent
+from kernel.slices.turns import Call, Turn
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
-from kernel.state.state import Call, State, Turn
+from kernel.state.state import State
 from kernel.syscall.tool_records import Outcome
 
 MAX_ATTEMPTS = 3

@@ -21,8 +21,8 @@ from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
 from kernel.message.watch import Watchers
 from kernel.process.live import LiveProcess
+from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
-from kernel.state.state import Call, Turn
 from kernel.syscall.model_question import (
     Question,
     Resolved,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel.errors import Invalid
-from kernel.state.state import resolved_name
+from kernel.slices.calls import resolved_name
 from kernel.syscall.model_request import RequestText
 from kernel.turn.divergence import shown_question
 from kernel.values import call_hash, clean

@@ -24,8 +24,9 @@ from kernel.peer.router import Router
 from kernel.process.live import LiveProcess
 from kernel.process.process_signals import SlotWritten
 from kernel.process.processes import Processes
+from kernel.slices.turns import Turn
 from kernel.state.documents import NewDocument, draft_document
-from kernel.state.state import State, Turn
+from kernel.state.state import State
 from kernel.state.unit import Unit
 from kernel.syscall.tool_records import CallSite
 from kernel.toolbox.calculator import CalculationError, calculate

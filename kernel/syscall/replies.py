@@ -5,9 +5,9 @@ from __future__ import annotations
 from kernel.message.message_signals import MessageDied
 from kernel.message.watch import Watchers
 from kernel.peer.remote import Remote
+from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
-from kernel.state.state import Mail
 from kernel.state.unit import Unit
 from kernel.syscall.settlement import Settlement
 

@@ -15,8 +15,9 @@ from kernel.model.states import KILLED, SHUTDOWN
 from kernel.process.live import LiveTable
 from kernel.process.process_signals import ProcessExited
 from kernel.slices.calls import OpenIntent, call_id
+from kernel.slices.mailboxes import Mail, turn_id
+from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
-from kernel.state.state import Call, Mail, Turn, turn_id
 from kernel.state.unit import Unit
 from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Doubts, harmless, policy_of

@@ -18,8 +18,8 @@ from kernel.process.ends import Ends
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.process_signals import ProcessExited
 from kernel.process.processes import Processes
+from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
-from kernel.state.state import Turn
 from kernel.syscall.model_calls import ModelCalls
 from kernel.syscall.tool_calls import ToolCalls
 from kernel.turn.divergence import shown

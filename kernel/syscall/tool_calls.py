@@ -28,8 +28,9 @@ from kernel.message.message_signals import AskAnswered
 from kernel.policy.gates import Proposal, Verdict, judge
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.slices.calls import call_id
+from kernel.slices.mailboxes import Mail
+from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
-from kernel.state.state import Call, Mail, Turn
 from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Resolved, node_policy, policy_of
 from kernel.syscall.memory_tools import MemoryTools

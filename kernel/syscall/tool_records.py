@@ -8,7 +8,7 @@ from typing import Any
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.policy.gates import Verdict
 from kernel.slices.calls import OpenIntent
-from kernel.state.state import Call, Turn
+from kernel.slices.turns import Call, Turn
 from kernel.values import cut_bytes, sha256_hex
 
 

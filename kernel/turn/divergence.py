@@ -17,9 +17,10 @@ from chain.ledger.ledger import Draft, Ticket
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessEvent, ProcessState
 from kernel.process.live import LiveTable
+from kernel.slices.turns import Call, Turn, rank
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
-from kernel.state.state import Call, State, Turn, rank
+from kernel.state.state import State
 from kernel.values import canonical, clean, cut_bytes, sha256_hex
 
 DECISIONS = ("again", "accept", "dead")

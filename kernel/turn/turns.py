@@ -26,10 +26,11 @@ from kernel.process.ends import End, Ends
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.process_signals import ProcessExited
 from kernel.signals import Signals
+from kernel.slices.mailboxes import Mail, turn_id
+from kernel.slices.turns import Call, Turn
 from kernel.state.after_durable import AfterDurable
 from kernel.state.record_forms import SESSION, remembered
 from kernel.state.recorder import Recorder
-from kernel.state.state import Call, Mail, Turn, turn_id
 from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.turn_signals import SessionRead, TurnDrained

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from chain.entry.record import EntryRecord
 from kernel.errors import Invalid, NotFound, Refused
 from kernel.operations.erasure import MOST_SEQS
-from kernel.state.state import turn_id
+from kernel.slices.mailboxes import turn_id
 
 PROTECTED: Mapping[str, str] = {
     "key.rotated": "every later signature is checked by it",

@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from chain.entry.reader import EntryRecord
-from kernel.state.state import rank
+from kernel.slices.turns import rank
 from weftos.audit.auditor import Auditor, plain, row
 from weftos.audit.path import path_to, sender_of
 from weftos.errors import WeftosError

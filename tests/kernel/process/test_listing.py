@@ -8,7 +8,8 @@ from pathlib import Path
 from kernel.model.spec import ProcessSpec
 from kernel.process.listing import SLICE_ROWS, SORTED_AT_ONCE, Listing
 from kernel.process.live import LiveTable
-from kernel.state.state import Slot, State
+from kernel.slices.slots import Slot
+from kernel.state.state import State
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Twin
 

@@ -27,7 +27,7 @@ from kernel.model.states import KILLED
 from kernel.process.effects import EFFECTS_AT_ONCE
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.processes import REMOVED_AT_ONCE
-from kernel.state.state import Mail
+from kernel.slices.mailboxes import Mail
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Twin

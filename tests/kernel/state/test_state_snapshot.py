@@ -21,10 +21,14 @@ from chain.errors import DamageError, ForeignDataError
 from chain.vectors.document import TABLE as DOCUMENT
 from kernel.bounds import Bounds
 from kernel.model.spec import ProcessSpec
+from kernel.slices.dead_letters import DeadLetter
 from kernel.slices.documents import Fact
+from kernel.slices.mailboxes import Mail
+from kernel.slices.slots import Slot
+from kernel.slices.turns import Call, Turn
 from kernel.state.record_forms import ERASING, TABLES
 from kernel.state.recorder import replay_into
-from kernel.state.state import HEARS, Call, DeadLetter, Mail, Slot, State, Turn
+from kernel.state.state import HEARS, State
 from kernel.state.state_snapshot import FORMAT, encode_state, restore_state
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult
 from tests.kernel.turn.test_turns import on_twin

@@ -11,7 +11,7 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.model.states import KILLED
-from kernel.state.state import Mail
+from kernel.slices.mailboxes import Mail
 from tests.kernel.syscall.test_open_calls import cut, until
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk, SlowDisk

@@ -24,8 +24,9 @@ from chain.errors import LedgerUnavailable
 from chain.verify.verify import verify
 from kernel.bounds import Bounds
 from kernel.errors import NotFound, Unavailable
+from kernel.slices.mailboxes import turn_id
 from kernel.state.recorder import replay_into
-from kernel.state.state import State, turn_id
+from kernel.state.state import State
 from kernel.toolbox.files import FileChanged, file_version, write_file
 from kernel.worker.worker import may_replace
 from kernel.worker.workers import WorkerCall, WorkerResult

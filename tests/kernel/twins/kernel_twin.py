@@ -38,8 +38,9 @@ from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.peer.remote_calls import PeerAsked
 from kernel.signals import Signal, Signals
+from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder, replay_into
-from kernel.state.state import Mail, State
+from kernel.state.state import State
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
 from kernel.worker.workers import WorkerCall, WorkerResult, WorkerWithdrawn
 from tests.patience import HANG_S
