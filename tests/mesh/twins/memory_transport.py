@@ -27,6 +27,7 @@ class MemoryProxy:
         self.target = target
         self._network = network
         self.frozen = False
+        self.held: list[_Pipe] = []
         self._garbles = 0
 
     def cut(self) -> None:
@@ -35,7 +36,7 @@ class MemoryProxy:
             pipe.end()
 
     def freeze(self) -> None:
-        """Let nothing pass, and tell nobody."""
+        """Let nothing pass, no end either, and tell nobody."""
         self.frozen = True
 
     def thaw(self) -> None:
@@ -43,6 +44,9 @@ class MemoryProxy:
         for pipe in self._network.pipes:
             for _ in pipe.frames:
                 pipe.flow_soon()
+        for pipe in self.held:
+            pipe.end()
+        self.held.clear()
 
     def garble(self) -> None:
         """Change one bit of the next frame."""
@@ -86,6 +90,13 @@ class _Pipe:
             self.full = False
             if self.source_number in self.source.pipes:
                 self.source.events.on_writable(self.source_number)
+
+    def closed(self) -> None:
+        """One side has closed it: the other hears of it when the proxy lets it pass."""
+        if self.proxy is not None and self.proxy.frozen:
+            self.proxy.held.append(self)
+        else:
+            self.end()
 
     def end(self) -> None:
         """Both sides hear of the end after what is under way."""
@@ -185,7 +196,7 @@ class MemoryWire:
     def close(self, conn: int) -> None:
         pipe = self.pipes.pop(conn, None)
         if pipe is not None:
-            asyncio.get_running_loop().call_soon(pipe.end)
+            asyncio.get_running_loop().call_soon(pipe.closed)
 
     async def shut(self) -> None:
         self._network.listening.pop(self._address, None)

@@ -77,6 +77,7 @@ class TcpProxy:
                     data = data[:-1] + bytes((data[-1] ^ 1,))
                 writer.write(data)
                 await writer.drain()
+            await self._flowing.wait()
 
 
 class TcpLand:
