@@ -6,9 +6,11 @@ Connections are kept. Nothing is done on its own: no redirect followed, no body 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -108,6 +110,10 @@ class HttpServer:
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._host_header = host if self._port == default else f"{host}:{self._port}"
         self._kept: list[Connection] = []
+        self._resolver = ThreadPoolExecutor(
+            1, "resolver"
+        )  # of its own: a slow name is nothing to other servers
+        self._resolving: asyncio.Future[list[AddressInfo]] | None = None
 
     @asynccontextmanager
     async def post(
@@ -136,11 +142,28 @@ class HttpServer:
                 return connection
         return None
 
+    async def _addresses(self) -> list[AddressInfo]:
+        """Of the server; one look-up for all that ask at once. Raises OSError."""
+        with contextlib.suppress(socket.gaierror):
+            return self._look_up(socket.AI_NUMERICHOST)
+        if self._resolving is None:
+            self._resolving = asyncio.get_running_loop().run_in_executor(self._resolver, self._look_up)
+            self._resolving.add_done_callback(self._resolved)
+        return await asyncio.shield(self._resolving)
+
+    def _look_up(self, flags: int = 0) -> list[AddressInfo]:
+        return list(socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=flags))
+
+    def _resolved(self, looked_up: asyncio.Future[list[AddressInfo]]) -> None:
+        self._resolving = None
+        if not looked_up.cancelled():
+            looked_up.exception()  # whoever asked may have gone
+
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._bounds.connect_s):
-                addresses = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+                addresses = await self._addresses()
                 _, connection = await loop.create_connection(
                     lambda: Connection(self._bounds, self._changed),
                     sock=await dial(addresses),

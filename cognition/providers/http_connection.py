@@ -2,8 +2,10 @@
 
 What bytes mean says h11, which touches no socket; here are the socket and the clock. The server is not trusted:
 
-- A head and a line of a chunked body are bounded. A body is taken from the socket no faster than somebody reads it; how
-  large it may become the reader decides.
+- A head, a line of a chunked body and what frames a body are bounded. A body is taken from the socket no faster than
+  somebody reads it; how large it may become the reader decides.
+- h11 is given a little at a time, because it handles all that it has in one go, and is not given a head with a long run
+  of blanks: its pattern for a header line takes time with the square of such a run, 20 s for 64 KiB (h11 0.16).
 - A kept connection on which anything comes unasked is closed at once, so that no answer lies in wait for a question.
 - An exchange that does not end in good order, cancelled or failed, ends its connection.
 """
@@ -11,10 +13,19 @@ What bytes mean says h11, which touches no socket; here are the socket and the c
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import h11
+
+FED_BYTES = 1024
+EVENTS_AT_ONCE = 16
+"""Of one answer, between two rounds of the event loop."""
+MOST_BLANKS = 256
+_BLANKS = b" " * MOST_BLANKS
+_TAB_IS_BLANK = bytes.maketrans(b"\t", b" ")
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
 class HttpError(Exception):
@@ -41,13 +52,16 @@ class BrokenError(HttpError):
 class HttpBounds:
     """What a server may make us hold or wait for.
 
-    ``interim``: answers of status 1xx before the one that counts. ``ahead_bytes``: of a body, before it is read.
+    ``interim``: answers of status 1xx before the one that counts. ``line_bytes``: a line of a chunked body.
+    ``framing_bytes``: what comes beside the data of a body. ``ahead_bytes``: of a body, before it is read.
     ``rest_bytes``, ``rest_s``: what an answer whose reader is content may still bring for its connection to be kept.
     ``kept``: connections without a question, each for ``kept_s``.
     """
 
     head_bytes: int = 64 * 2**10
     interim: int = 16
+    line_bytes: int = 1024
+    framing_bytes: int = 4 * 2**20
     ahead_bytes: int = 256 * 2**10
     rest_bytes: int = 16 * 2**10
     rest_s: float = 1.0
@@ -99,6 +113,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._patience = _Patience(self._silent)
         self._reader: asyncio.Future[None] | None = None
+        self._unfed = bytearray()
+        self._ended = False  # after what is unfed
+        self._events = 0
+        self._framing = 0
         self._ahead = 0
         self._rest: int | None = None  # bytes that may come while nobody reads; None: somebody does
         self._failure: HttpError | None = None
@@ -112,7 +130,7 @@ class Connection(asyncio.Protocol):
     def send(self, request: h11.Request, body: bytes) -> None:
         """Begin an exchange."""
         self._rest = None
-        self._ahead = 0
+        self._ahead = self._framing = 0
         head = self._http.send(request) or b""
         self._http.send(h11.Data(body))
         self._http.send(h11.EndOfMessage())
@@ -163,11 +181,12 @@ class Connection(asyncio.Protocol):
             self.abort()
         else:
             self._rest -= len(data)
-            self._http.receive_data(data)
+            self._unfed += data
             self._settle()
 
     def eof_received(self) -> None:
         if self._rest is None:
+            self._ended = True
             self._take(b"")
         else:
             self.abort()
@@ -182,7 +201,7 @@ class Connection(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         self._ahead += len(data)
-        self._http.receive_data(data)
+        self._unfed += data
         self._wake()
 
     def _wake(self) -> None:
@@ -195,9 +214,12 @@ class Connection(asyncio.Protocol):
 
     async def _event(self) -> h11.Event:
         begun = self._http.their_state is not h11.SEND_RESPONSE
+        self._events += 1
+        if self._events % EVENTS_AT_ONCE == 0:
+            await asyncio.sleep(0)
         while True:
             try:
-                event = self._http.next_event()
+                event = self._next()
             except h11.RemoteProtocolError as error:
                 closed = self._http.trailing_data == (b"", True)
                 words = "it was closed before there was an answer" if closed and not begun else str(error)
@@ -205,6 +227,38 @@ class Connection(asyncio.Protocol):
             if isinstance(event, h11.Event):
                 return event
             await self._more()
+
+    def _next(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """What h11 makes of the next bytes. Raises BrokenError for what it is not given, h11.RemoteProtocolError."""
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            if self._unfed:
+                self._feed()
+            elif self._ended:
+                self._ended = False
+                self._http.receive_data(b"")
+            else:
+                break
+        if isinstance(event, h11.Data):
+            self._framing -= len(event.data)
+        return event
+
+    def _feed(self) -> None:
+        """Give h11 the next piece; all that it has before is the beginning of a head, or of a line of a body."""
+        piece = bytes(self._unfed[:FED_BYTES])
+        del self._unfed[:FED_BYTES]
+        begun = self._http.trailing_data[0]
+        if self._http.their_state is h11.SEND_RESPONSE:
+            head = (begun + piece).translate(_TAB_IS_BLANK)
+            end = _END_OF_HEAD.search(head)
+            if head.find(_BLANKS, 0, end.start() if end else len(head)) >= 0:
+                raise BrokenError(f"its head has a run of {MOST_BLANKS} blanks")
+        else:
+            if len(begun) > self._bounds.line_bytes:
+                raise BrokenError(f"a line of its chunked body has more than {self._bounds.line_bytes} bytes")
+            self._framing += len(piece)
+            if self._framing > self._bounds.framing_bytes:
+                raise BrokenError(f"there are more than {self._bounds.framing_bytes} bytes around its body")
+        self._http.receive_data(piece)
 
     async def _more(self) -> None:
         if self._failure is not None:
@@ -222,14 +276,16 @@ class Connection(asyncio.Protocol):
     def _settle(self) -> None:
         """If the answer is over, be of use again, or end."""
         try:
-            while self._http.their_state is h11.SEND_BODY:
-                if self._http.next_event() is h11.NEED_DATA:
+            for _ in range(EVENTS_AT_ONCE):
+                if self._http.their_state is not h11.SEND_BODY:
+                    break
+                if self._next() is h11.NEED_DATA:
                     return
             self._http.start_next_cycle()
-        except h11.ProtocolError:
+        except (h11.ProtocolError, BrokenError):
             self.abort()
             return
-        if self._http.trailing_data != (b"", False):  # more came, or the end of all
+        if self._unfed or self._ended or self._http.trailing_data != (b"", False):  # more came, or the end
             self.abort()
             return
         self._rest = 0

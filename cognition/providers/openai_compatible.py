@@ -281,7 +281,7 @@ class OpenAICompatible:
         decoder = SseDecoder(self.bounds.event_bytes)
         builder = AnswerBuilder(self.bounds, self._key)
         body = self._body(response, self.bounds.wire_bytes)
-        while piece := await body.read():
+        while piece := await body.read():  # a small one: whoever else is served has his turn between them
             for data in decoder.feed(piece):
                 if data == b"[DONE]":
                     return builder.finish()

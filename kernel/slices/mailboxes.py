@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -81,12 +81,16 @@ def message_id(turn: str) -> str:
 
 
 class Mailboxes(Table[str, OrderedDict[str, Mail]]):
-    """By address, its messages by id, oldest first; an address without any has none."""
+    """By address, its messages by id, oldest first; an address without any has none.
+
+    ``waits_for``: by who asked, of whom he has unanswered questions, and how many.
+    """
 
     NAME = "mail"
 
     def __init__(self) -> None:
         super().__init__()
+        self.waits_for: dict[str, Counter[str]] = {}
         self._box_of: dict[str, str] = {}
 
     def hears(self) -> Mapping[str, Handler]:
@@ -99,13 +103,25 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
     def _hold(self, mail: Mail) -> None:
         self._kept.setdefault(mail.to, OrderedDict())[mail.id] = mail
         self._box_of[mail.id] = mail.to
+        if mail.reply_to:
+            self.waits_for.setdefault(mail.sender, Counter())[mail.to] += 1
 
     def _take(self, ident: str) -> None:
         address = self._box_of.pop(ident, None)
         if address is not None:
-            del self._kept[address][ident]
+            mail = self._kept[address].pop(ident)
             if not self._kept[address]:
                 del self._kept[address]
+            if mail.reply_to:
+                self._waits_no_more(mail)
+
+    def _waits_no_more(self, question: Mail) -> None:
+        asked = self.waits_for[question.sender]
+        asked[question.to] -= 1
+        if not asked[question.to]:
+            del asked[question.to]
+        if not asked:
+            del self.waits_for[question.sender]
 
     def _turn_ended(self, told: Told) -> None:
         if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:

@@ -140,7 +140,7 @@ class NodeTools:
             chain = (*chain, f"{process.address}@{here}")
         else:
             local = self._post.resolve(local)
-            path = would_cycle(self._waiting(), process.address, local)
+            path = would_cycle(self._state.mail.waits_for, process.address, local)
             if path is not None:
                 raise Refused(f"asking {local} would wait for itself: {' -> '.join(path)}")
             there = f"{local}@{here}"
@@ -148,15 +148,6 @@ class NodeTools:
             path = [*chain[chain.index(there) :], there]
             raise Refused(f"asking {there} would wait for itself: {' -> '.join(path)}")
         return (local, ()) if peer is None else (there, chain)
-
-    def _waiting(self) -> dict[str, list[str]]:
-        """Who waits for whose replies: by each unanswered question, asker to asked."""
-        waiting: dict[str, list[str]] = {}
-        for box in self._state.mail.values():
-            for mail in box.values():
-                if mail.reply_to:
-                    waiting.setdefault(mail.sender, []).append(mail.to)
-        return waiting
 
     def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
         wanted = frozenset(args["tools"]) if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights

@@ -18,6 +18,7 @@ from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger.ledger import Draft, StateChange, Ticket
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, KernelError
+from kernel.message.mail import BURIED_AT_ONCE
 from kernel.message.message_signals import TurnOver
 from kernel.message.watch import Watchers
 from kernel.model.capability import Rights, intersect
@@ -105,7 +106,9 @@ class Turns:
         if process is None or process.turn or process.draining or process.state is not ProcessState.RUNNING:
             return
         now_us = self._recorder.ledger.now_us()
-        while box := self._state.mail.get(address):
+        for _ in range(BURIED_AT_ONCE):
+            if not (box := self._state.mail.get(address)):
+                return
             mail = next(iter(box.values()))
             turn = self._state.turns.get(turn_id(mail.id))
             if self.has_ended(turn_id(mail.id)):
@@ -118,6 +121,7 @@ class Turns:
                 return
             self._open(process, mail)
             return
+        asyncio.get_running_loop().call_soon(self.pump, address)
 
     def _open(self, process: LiveProcess, mail: Mail) -> None:
         ident = turn_id(mail.id)

@@ -8,6 +8,7 @@ import gc
 import os
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ import pytest
 
 from cognition.providers.http import AddressInfo, HttpServer, dial, tls_context
 from cognition.providers.http_connection import (
+    EVENTS_AT_ONCE,
     BrokenError,
     CertificateError,
     ConnectError,
@@ -318,6 +320,7 @@ FLOODS = {
     "interim headers": (b"", b"HTTP/1.1 102 Processing\r\n" + b"a: b\r\n" * 1000 + b"\r\n"),
     "trailers": (CHUNKED + LAST.removesuffix(b"\r\n"), b"a: b\r\n" * 1000),
     "an extension of a chunk": (CHUNKED + b"2;", b"a" * 65536),
+    "small chunks": (CHUNKED, b"1;" + b"a" * 900 + b"\r\n:\r\n"),
     "another protocol": (b"HTTP/1.1 101 Switch\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", b"a" * 65536),
 }
 
@@ -336,6 +339,62 @@ def test_a_flood_outside_a_body_ends_the_connection(what: str) -> None:
         with pytest.raises(BrokenError):
             await ask(http)
         await until(lambda: heard.ended)
+
+    run(say, client)
+
+
+@pytest.mark.parametrize("blanks", [b" " * 256, b"\t " * 128])
+@pytest.mark.parametrize("step", [1, 200, 65_536])
+def test_a_head_with_a_long_run_of_blanks_is_not_parsed(blanks: bytes, step: int) -> None:
+    async def say(writer: asyncio.StreamWriter, _: int) -> None:
+        head = b"HTTP/1.1 200 OK\r\na:" + blanks + b"\0\r\n\r\n"
+        for start in range(0, len(head), step):
+            writer.write(head[start : start + step])
+            await asyncio.sleep(0)
+
+    async def client(http: HttpServer, heard: Heard) -> None:
+        with pytest.raises(BrokenError, match="run of 256 blanks"):
+            await ask(http)
+
+    run(say, client)
+
+
+def test_blanks_in_a_body_are_data_and_a_line_of_them_is_refused() -> None:
+    blanks = b" " * 5000
+
+    async def say(writer: asyncio.StreamWriter, number: int) -> None:
+        writer.write(CHUNKED + piece(blanks) + (LAST if number == 1 else b"1;" + blanks + b"\n\r\n"))
+
+    async def client(http: HttpServer, heard: Heard) -> None:
+        assert await ask(http) == blanks
+        with pytest.raises(BrokenError, match="a line of its chunked body"):
+            await ask(http)
+
+    run(say, client)
+
+
+def test_others_have_their_turn_while_what_has_come_is_read() -> None:
+    chunks = 800
+
+    async def say(writer: asyncio.StreamWriter, _: int) -> None:
+        writer.write(CHUNKED + piece(b":") * chunks + LAST)
+
+    async def client(http: HttpServer, heard: Heard) -> None:
+        rounds = 0
+
+        async def count() -> None:
+            nonlocal rounds
+            while True:
+                await asyncio.sleep(0)
+                rounds += 1
+
+        async with http.post("/chat", (), b"question") as response:
+            await asyncio.sleep(0.2)  # that it lies here; did it come bit by bit, there were more rounds yet
+            counting = asyncio.create_task(count())
+            while await response.read():
+                pass
+            counting.cancel()
+        assert rounds > chunks // EVENTS_AT_ONCE // 2
 
     run(say, client)
 
@@ -506,6 +565,37 @@ def test_the_next_address_is_tried(first: str) -> None:
 
 def test_no_such_host() -> None:
     assert isinstance(refusal("http://nowhere.invalid"), ConnectError)
+
+
+def test_a_name_that_is_slow_to_resolve_keeps_no_other_server_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looking_up, answered = threading.Semaphore(0), threading.Event()
+    real = socket.getaddrinfo
+
+    def slow(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0) -> Any:
+        if host != "slow.example" or flags:
+            return real(host, port, family, type, proto, flags)
+        looking_up.release()
+        answered.wait(HANG_S)
+        raise socket.gaierror(socket.EAI_AGAIN, "no server answers")
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    async def client(http: HttpServer, heard: Heard) -> None:
+        away = HttpServer("http://slow.example/v1", BOUNDS)
+        asked = [asyncio.create_task(ask(away)) for _ in range(100)]
+        await asyncio.to_thread(looking_up.acquire)
+        try:
+            assert await ask(http) == b"good"
+            assert not any(task.done() for task in asked)
+        finally:
+            answered.set()
+        refused = await asyncio.gather(*asked, return_exceptions=True)
+        assert {type(error) for error in refused} == {ConnectError}
+        assert not looking_up.acquire(blocking=False)
+
+    run(say_whole, client, replace(BOUNDS, connect_s=10 * HANG_S))
 
 
 def test_a_server_that_takes_the_call_and_says_no_more() -> None:

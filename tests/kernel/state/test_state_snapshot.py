@@ -179,7 +179,12 @@ CHOICES = st.tuples(st.integers(0, 999), *[st.integers(0, 11)] * 3)
 def test_any_records_cut_anywhere(run: list[Step], at: float) -> None:
     cut = int(at * len(run))
     whole = apply(State(*LIMITS), run)
-    assert view(apply(restored(apply(State(*LIMITS), run[:cut])), run[cut:])) == view(whole)
+    again = apply(restored(apply(State(*LIMITS), run[:cut])), run[cut:])
+    assert view(again) == view(whole)
+    unanswered = [mail for box in whole.mail.values() for mail in box.values() if mail.reply_to]
+    assert Counter((mail.sender, mail.to) for mail in unanswered) == {
+        (asker, asked): count for asker, by in again.mail.waits_for.items() for asked, count in by.items()
+    }
 
 
 # -- a real run ------------------------------------------------------------------------------------------------------

@@ -335,6 +335,28 @@ def test_garbage_on_the_socket_does_not_end_the_node(node: Client, data: Path) -
     assert node.status()["name"] == "twin"
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"GET /v1/status HTTP/1.1\r\nhost: w\r\na:" + b"\t " * 128 + b"\0\r\n\r\n", "a run of 256 blanks"),
+        (
+            b"POST /v1/send HTTP/1.1\r\nhost: w\r\ntransfer-encoding: chunked\r\n\r\n1;"
+            + b" " * 5000
+            + b"\n\r\n",
+            "a line of the chunked body",
+        ),
+    ],
+)
+def test_what_takes_the_parser_long_is_not_parsed(node: Client, data: Path, said: bytes, words: str) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(HANG_S)
+        connection.connect(str(data / "control.sock"))
+        connection.sendall(said)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b"")).decode()
+    assert answer.startswith("HTTP/1.1 400 ") and words in answer
+    assert node.status()
+
+
 def test_without_a_node_the_error_says_how_to_start_one(tmp_path: Path) -> None:
     with pytest.raises(WeftosError, match=f"weftos up --data {tmp_path}") as caught:
         Client(tmp_path)
