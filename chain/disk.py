@@ -5,8 +5,11 @@ it.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+COPY_BYTES = 2**20
+"""As much as is copied in one go."""
 _READ_BYTES = 2**26
 
 
@@ -123,3 +126,17 @@ class Disk:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def joined(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces that are worth a write, and not all of them at once."""
+    some: list[bytes] = []
+    held = 0
+    for part in parts:
+        some.append(part)
+        held += len(part)
+        if held >= COPY_BYTES:
+            yield b"".join(some)
+            some, held = [], 0
+    if some:
+        yield b"".join(some)

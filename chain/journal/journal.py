@@ -57,6 +57,7 @@ class Journal:
         self._dirty = False
         self._path = directory / (position.file or segment_name(0))
         self._offset = position.offset
+        self._placed = True
         self._last = b""
         self._last_offset = position.offset
         self._checksum = position.checksum
@@ -90,8 +91,7 @@ class Journal:
         """Write one frame and return its group number once it is on the disk. ``sign`` makes the Ed25519 signature of
         a statement, always the same one. Raises OSError, DamageError.
         """
-        if self._dirty:
-            self._repair()
+        self._make_sound()
         if self._offset >= self._segment_bytes:
             self._roll()
         assert self._handle is not None
@@ -118,8 +118,7 @@ class Journal:
 
         Raises OSError, DamageError.
         """
-        if self._dirty:
-            self._repair()
+        self._make_sound()
         if self._path.name != segment_name(self.next_group):
             self._roll()
         return self.next_group
@@ -138,10 +137,10 @@ class Journal:
             self._disk.write(handle, 0, header)
             self._disk.sync(handle)
             self._disk.rename(self._directory / _NEW, path)
-            self._disk.sync_directory(self._directory)
         except BaseException:
             self._disk.close(handle)
             raise
+        self._placed = False
         old, self._handle = self._handle, handle
         self._path = path
         self._last_offset, self._offset = 0, len(header)
@@ -150,6 +149,19 @@ class Journal:
         self._checksum = header[-32:]
         if old is not None:
             self._disk.close(old)
+        self._place()
+
+    def _make_sound(self) -> None:
+        """After a failure: what is gone on from is what was written and synced."""
+        if not self._placed:
+            self._place()
+        if self._dirty:
+            self._repair()
+
+    def _place(self) -> None:
+        """Have the present segment's name on the disk: it is in its place, and there is no going back behind it."""
+        self._disk.sync_directory(self._directory)
+        self._placed = True
 
     def _repair(self) -> None:
         handle, self._handle = self._handle, None

@@ -29,6 +29,13 @@ def stale_counters(counts: Mapping[int, int], in_use: Collection[int]) -> list[i
     return [pid for pid in counts if 0 < pid <= before and pid not in in_use]
 
 
+def counters_apart(entries: Mapping[int, int], held: Mapping[int, int]) -> set[int]:
+    """PIDs whose counters in ``held`` are not those of the ``entries``. Stale ones may have been left out."""
+    before = max(entries, default=0) - COUNTERS
+    apart = {pid for pid, count in held.items() if entries.get(pid) != count}
+    return apart | {pid for pid in entries.keys() - held.keys() if not 0 < pid <= before}
+
+
 @dataclass(slots=True)
 class Written:
     """An entry with everything that is kept of it. Treat as frozen; it is not, because making it is on the

@@ -6,11 +6,11 @@ needs to be: each file is replaced as a whole, and doing all of it again changes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from struct import Struct
 
-from chain.disk import Disk
+from chain.disk import COPY_BYTES, Disk, joined
 from chain.errors import TileError
 from chain.tiles.tile_paths import WIDTH, body_file, parse_piece, partials
 
@@ -75,18 +75,19 @@ def _clear(directory: Path, disk: Disk, bundle: int) -> set[Path]:
 def _rewrite(directory: Path, name: str, disk: Disk, places: Collection[int], count: int) -> int:
     """Cut bodies out of one file, which must hold ``count``; how many there were."""
     path = directory / name
-    bodies = _split(disk.read(path), name)
+    bodies = _spans(path, disk, name)
     if len(bodies) != count:
         raise TileError(name, f"holds {len(bodies)} bodies, not {count}")
-    present = [place for place in places if bodies[place]]
+    present = {place for place in places if bodies[place][1]}
     if not present:
         return 0
-    for place in present:
-        bodies[place] = b""
     new = path.with_name(path.name + _NEW)
     handle = disk.create(new)
     try:
-        disk.write(handle, 0, b"".join(_LENGTH.pack(len(body)) + body for body in bodies))
+        end = 0
+        for part in joined(_without(present, bodies, path, disk)):
+            disk.write(handle, end, part)
+            end += len(part)
         disk.sync(handle)
     finally:
         disk.close(handle)
@@ -94,16 +95,28 @@ def _rewrite(directory: Path, name: str, disk: Disk, places: Collection[int], co
     return len(present)
 
 
-def _split(data: bytes, name: str) -> list[bytes]:
-    """The bodies of a file, each with its salt; empty where one is erased already."""
-    bodies: list[bytes] = []
-    at = 0
-    while at < len(data):
-        if at + _LENGTH.size > len(data):
+def _without(
+    erased: Collection[int], bodies: Sequence[tuple[int, int]], path: Path, disk: Disk
+) -> Iterator[bytes]:
+    for place, (at, length) in enumerate(bodies):
+        if place in erased:
+            yield _LENGTH.pack(0)
+        else:
+            for offset in range(0, _LENGTH.size + length, COPY_BYTES):
+                yield disk.read_at(path, at + offset, min(COPY_BYTES, _LENGTH.size + length - offset))
+
+
+def _spans(path: Path, disk: Disk, name: str) -> list[tuple[int, int]]:
+    """Where each record of a file begins and how long its body is, with its salt; 0 where one is erased already."""
+    spans: list[tuple[int, int]] = []
+    at, size = 0, disk.size(path)
+    while at < size:
+        if at + _LENGTH.size > size:
             raise TileError(name, f"ends within a length, at byte {at}")
-        end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
-        if end > len(data):
-            raise TileError(name, f"the body at byte {at} would end at byte {end}, the file has {len(data)}")
-        bodies.append(data[at + _LENGTH.size : end])
+        length = _LENGTH.unpack(disk.read_at(path, at, _LENGTH.size))[0]
+        end = at + _LENGTH.size + length
+        if end > size:
+            raise TileError(name, f"the body at byte {at} would end at byte {end}, the file has {size}")
+        spans.append((at, length))
         at = end
-    return bodies
+    return spans

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from chain.disk import Disk
+from chain.disk import COPY_BYTES, Disk, joined
 from chain.errors import ChainError, TileError
 from chain.journal.sequencer import Written
 from chain.merkle.head import parse_head
@@ -37,7 +37,6 @@ HURRY_BYTES = 4 * 2**20
 BACKLOG_BYTES = 32 * 2**20
 BATCH_ITEMS = 8192
 NEW = ".new"
-_COPY_BYTES = 2**20
 
 T = TypeVar("T")
 ReadFrom = Callable[[int], Iterable[Item]]
@@ -160,7 +159,10 @@ class Publisher:
                 return
 
     def _due(self, last: float, pause: float) -> bool:
-        if not self._note or (self._note_size(self._note) <= self.size and self._vkeys == self._wanted_vkeys):
+        if not self._note:
+            return False
+        is_new = self._note_size(self._note) > self.size or self._vkeys != self._wanted_vkeys
+        if not is_new and self.fault is None:
             return False
         hurry = self._hurry or (self._backlog_bytes > HURRY_BYTES and self.fault is None)
         return self._stopping or hurry or time.monotonic() >= last + pause
@@ -194,10 +196,8 @@ class Publisher:
     def _publish(self, note: bytes) -> None:
         size = self._note_size(note)
         touched: set[Path] = set()
-        taken = 0
         items = self._items(size)
-        while batch := [item for _, item in zip(range(BATCH_ITEMS), items, strict=False)]:
-            taken += len(batch)
+        while batch := next_batch(items):
             self._write_all(self._layout.extend(batch), touched)
         if self._layout.size != size:
             raise TileError(CHECKPOINT, f"{self._layout.size} entries are at hand, the head covers {size}")
@@ -285,9 +285,9 @@ class Publisher:
     def _chunks(self, output: Output) -> Iterator[bytes]:
         for source in output.before:
             path = self._directory / source
-            for at in range(0, self._disk.size(path), _COPY_BYTES):
-                yield self._disk.read_at(path, at, _COPY_BYTES)
-        yield b"".join(output.parts)
+            for at in range(0, self._disk.size(path), COPY_BYTES):
+                yield self._disk.read_at(path, at, COPY_BYTES)
+        yield from joined(output.parts)
 
     def _make(self, directory: Path) -> None:
         if directory not in self._made and directory != self._directory:
@@ -304,6 +304,18 @@ class Publisher:
         for name in self._disk.names(self._directory):
             if name.endswith(NEW):
                 self._disk.remove(self._directory / name)
+
+
+def next_batch(items: Iterator[Item]) -> list[Item]:
+    """The next of ``items``, as many as are laid out in one go."""
+    batch: list[Item] = []
+    held = 0
+    for item in items:
+        batch.append(item)
+        held += len(item[3] or b"")
+        if len(batch) == BATCH_ITEMS or held >= HURRY_BYTES:
+            break
+    return batch
 
 
 def _words(error: Exception) -> str:

@@ -21,6 +21,7 @@ from chain.entry.frame import frame_statement
 from chain.entry.reader import segment_names
 from chain.entry.scan import Fault, Scan, Scanned
 from chain.errors import ChainError
+from chain.journal.sequencer import counters_apart
 from chain.keys.keys import MAX_VKEYS_BYTES, VKEYS_FILE
 from chain.keys.rotation import KeyHistory, vkeys_text
 from chain.merkle.head import TreeHead, parse_head
@@ -241,12 +242,8 @@ class _Verification:
         }
         if audit.counters.whole:
             found["time"] = (str(audit.counters.time_us), str(snapshot.time_us))
-            different = audit.counters.next.items() ^ snapshot.counts.items()
-            found["counts"] = (
-                "those of the entries",
-                f"others for pid {min(different)[0]}" if different else "",
-            )
-            found["counts"] = found["counts"] if different else ("", "")
+            if apart := counters_apart(audit.counters.next, snapshot.counts):
+                found["counts"] = ("those of the entries", f"others for pid {min(apart)}")
             if self._claims.history:
                 found["rotations"] = (str(self._claims.history.rotations), str(snapshot.rotations))
         for name, (expected, said) in found.items():

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from chain.disk import Disk
+from chain.entry.frame import segment_name
 from chain.entry.reader import JournalReader
 from chain.entry.record import StateRecord, encode_payload, encode_state_record
 from chain.errors import DamageError
@@ -191,3 +193,45 @@ def test_every_opening_begins_a_segment_and_an_empty_one_is_taken_over() -> None
     open_journal(disk)[0].append(payload(0), KEYS.sign_ed25519)
     open_journal(disk)
     assert disk.names(AT) == ["0000000000000000.wj", "0000000000000001.wj"]
+
+
+class _RefusingOnce(Disk):
+    def __init__(self) -> None:
+        self.refuses = False
+
+    def sync_directory(self, directory: Path) -> None:
+        if self.refuses:
+            self.refuses = False
+            raise OSError(errno.EIO, "Input/output error")
+        super().sync_directory(directory)
+
+
+def test_a_roll_whose_directory_was_not_synced_goes_on_in_the_new_segment(tmp_path: Path) -> None:
+    disk = _RefusingOnce()
+    journal = Journal(tmp_path, disk, "weftos-abc", JournalReader(tmp_path, disk).position)
+    journal.append(payload(0), KEYS.sign_ed25519)
+    disk.refuses = True
+    with pytest.raises(OSError, match="Input/output"):
+        journal.roll()
+    for number in (1, 2):
+        journal.append(payload(number), KEYS.sign_ed25519)
+    journal.close()
+    assert disk.names(tmp_path) == [segment_name(0), segment_name(1)]
+    with (tmp_path / segment_name(1)).open("ab") as torn:
+        torn.write(b"the beginning of a frame")
+    reader = JournalReader(tmp_path, disk)
+    assert [group.number for group in reader.groups()] == [0, 1, 2]
+
+
+def test_a_name_that_is_not_on_the_disk_is_before_anything_is_written_behind_it(tmp_path: Path) -> None:
+    disk = _RefusingOnce()
+    journal = Journal(tmp_path, disk, "weftos-abc", JournalReader(tmp_path, disk).position)
+    journal.append(payload(0), KEYS.sign_ed25519)
+    disk.refuses = True
+    with pytest.raises(OSError, match="Input/output"):
+        journal.roll()
+    disk.refuses = True
+    with pytest.raises(OSError, match="Input/output"):
+        journal.append(payload(1), KEYS.sign_ed25519)
+    assert journal.append(payload(1), KEYS.sign_ed25519) == 1
+    journal.close()

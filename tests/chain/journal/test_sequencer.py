@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import chain.journal.sequencer
 from chain.entry.draft import PREVIOUS, Draft, StateChange
 from chain.entry.entry import MAX_BODY_BYTES, ZERO_HASH, commit_body, decode_body, decode_entry
 from chain.errors import BodyTooLarge, EntryError
-from chain.journal.sequencer import MAX_COMMIT_BYTES, Sequencer
+from chain.journal.sequencer import MAX_COMMIT_BYTES, Sequencer, counters_apart, stale_counters
 from chain.merkle.merkle import leaf_hash, root
 from tests.chain.twins.ledgers import draft
 
@@ -109,3 +111,19 @@ def test_few_counters_are_all_held() -> None:
     sequencer = Sequencer("weftos-a", counts=dict.fromkeys(range(100), 1))
     sequencer.forget(())
     assert len(sequencer.counts) == 100
+
+
+@given(st.dictionaries(st.integers(0, 30), st.integers(1, 9), min_size=1), st.sets(st.integers(0, 30)))
+def test_what_may_be_forgotten_may_be_missing_and_nothing_else(
+    counts: dict[int, int], in_use: set[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain.journal.sequencer, "COUNTERS", 5)
+        stale = stale_counters(counts, in_use)
+        kept = {pid: count for pid, count in counts.items() if pid not in stale}
+        assert counters_apart(counts, kept) == set()
+        for pid in kept:
+            assert counters_apart(counts, {**kept, pid: counts[pid] + 1}) == {pid}
+            without = {other: count for other, count in kept.items() if other != pid}
+            assert counters_apart(counts, without) == ({pid} if pid == 0 or pid > max(counts) - 5 else set())
+        assert counters_apart(counts, {**kept, 31: 1}) == {31}

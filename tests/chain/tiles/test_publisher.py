@@ -21,8 +21,10 @@ from chain.notes.note import verify
 from chain.state.history import PUBLISHED, History
 from chain.state.recovery import start_of
 from chain.state.snapshot import Snapshot, read_snapshot, write_snapshot
+from chain.tiles import publisher
+from chain.tiles.publisher import next_batch
 from chain.tiles.tile_store import TileStore
-from tests.chain.twins.ledgers import Clock
+from tests.chain.twins.ledgers import Clock, draft, open_ledger
 
 
 class FailingDisk(Disk):
@@ -299,3 +301,47 @@ async def test_a_ledger_whose_published_part_is_gone_does_not_start(tmp_path: Pa
     shutil.rmtree(tmp_path / "ledger")
     with pytest.raises(DamageError, match="0 entries are published, the snapshot covers 150"):
         opened(tmp_path, keys)
+
+
+def test_what_is_laid_out_in_one_go_is_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher, "BATCH_ITEMS", 4)
+    monkeypatch.setattr(publisher, "HURRY_BYTES", 100)
+    items = iter([(b"", b"", b"", bytes(size)) for size in (1, 2, 3, 4, 5, 99, 1, 200, 7)])
+    batches = iter(lambda: next_batch(items), [])
+    assert [[len(body or b"") for _, _, _, body in batch] for batch in batches] == [
+        [1, 2, 3, 4],
+        [5, 99],
+        [1, 200],
+        [7],
+    ]
+
+
+class _KeepingOne(Disk):
+    """Refuses once to remove a file from a directory of partial ones."""
+
+    refuses = False
+
+    def remove(self, path: Path) -> None:
+        if self.refuses and path.parent.name.endswith(".p"):
+            self.refuses = False
+            raise OSError(5, "broken on purpose")
+        super().remove(path)
+
+
+@in_a_loop
+async def test_what_could_not_be_cleared_away_is_tried_again_though_nothing_new_has_come(
+    tmp_path: Path,
+) -> None:
+    disk = _KeepingOne()
+    ledger = open_ledger(tmp_path, disk)
+    ledger.start(asyncio.get_running_loop())
+    for _ in range(2):
+        await ledger.commit([draft(ledger.next_seq + i) for i in range(130)], durable=True).durable()
+        await ledger.publish()
+    disk.refuses = True
+    await ledger.commit([draft(ledger.next_seq)], durable=True).durable()
+    with pytest.raises(LedgerUnavailable, match="broken on purpose"):
+        await ledger.publish()
+    await ledger.publish()
+    assert ledger.published_size == ledger.size
+    await ledger.close()
