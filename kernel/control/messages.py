@@ -43,17 +43,20 @@ class MessageControl:
         wait_s = request.wait_s
         mail, ticket = self._accept(asked, request.named, request.text, request.session, wait_s is not None)
         end = self._kernel.watchers.wait(mail.id) if wait_s is not None else None
-        with ledger_errors():
-            await ticket.durable()
-        answer: Sent = {"message": mail.id, "address": mail.to, "seq": mail.seq}
-        if end is None:
-            return answer
         try:
+            with ledger_errors():
+                await ticket.durable()
+            answer: Sent = {"message": mail.id, "address": mail.to, "seq": mail.seq}
+            if end is None:
+                return answer
             return cast(Sent, {**answer, **await asyncio.wait_for(end, wait_s)})
         except TimeoutError:
             raise TimedOut(
                 f"{mail.to} has not answered {mail.id} within {wait_s:g} s; it may still do so"
             ) from None
+        finally:
+            if end is not None:
+                end.cancel()
 
     async def watch(self, asked: Asked, request: Watch) -> AsyncIterator[dict[str, Any]]:
         if self._kernel.watchers.count >= self._kernel.env.bounds.watchers:

@@ -71,7 +71,8 @@ class Limit:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         """For whoever checks requests with pydantic, which this module does not import."""
-        return {**handler(source), **self.given()}
+        schema = {**handler(source), **self.given()}
+        return {**schema, "fail_fast": True} if schema["type"] in ("list", "tuple") else schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from kernel.operations.operation import START_S, Noun, OnWire, Operation
+from kernel.operations.operation import START_S, Limit, Noun, OnWire, Operation
 
 Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["shared", "dedicated"]
@@ -36,7 +36,9 @@ class SpawnRequest:
     behaviour: str = "agent"
     under: str = USER
     on: str = ""
-    tools: Annotated[Sequence[str] | None, OnWire(tuple[str, ...] | None)] = None
+    tools: Annotated[
+        Sequence[str] | None, OnWire(Annotated[tuple[str, ...], Limit(max_length=MAX_TOOLS)] | None)
+    ] = None
     restart: Restart = "permanent"
     isolation: Isolation | None = None
     provider: str = ""

@@ -158,16 +158,18 @@ def _read_description(
     """What a worker told of the tools ``names``, believed only as far as it can be checked."""
     declarations: dict[str, ToolDeclaration] = {}
     told = answer.get("faults")
-    faults = (
-        {name: str(told[name])[:1000] for name in names if name in told} if isinstance(told, dict) else {}
-    )
+    faults = {
+        name: why[:1000]
+        for name, why in (told.items() if isinstance(told, dict) else ())
+        if name in names and isinstance(why, str)
+    }
     listed = answer.get("declarations")
     for data in listed if isinstance(listed, list) else []:
         try:
             declaration = declaration_from_data(data)
         except DeclarationError as error:
-            name = str(data.get("name")) if isinstance(data, dict) else ""
-            if name in names:
+            name = data.get("name") if isinstance(data, dict) else None
+            if isinstance(name, str) and name in names:
                 faults[name] = f"the tool declares itself wrongly: {error}"
             continue
         if declaration.name in names and declaration.sandbox == "thirdparty":

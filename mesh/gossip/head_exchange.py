@@ -217,7 +217,8 @@ def _note(peer: Peer, op: Mapping[str, Any]) -> bytes:
 def _proof(peer: Peer, op: Mapping[str, Any]) -> _Proof:
     wanted, hashes = _wanted(op), op.get("hashes")
     if hashes is None:
-        return _Proof(wanted, None, str(op.get("why"))[:200])
+        why = op.get("why")
+        return _Proof(wanted, None, why[:200] if isinstance(why, str) else "it does not say why")
     if not isinstance(hashes, list) or len(hashes) > MAX_HASHES:
         raise PeerHeadError(f"the proof from {peer.origin} is no list of at most {MAX_HASHES} hashes")
     if not all(isinstance(item, bytes) and len(item) == HASH_BYTES for item in hashes):

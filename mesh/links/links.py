@@ -164,6 +164,13 @@ class Links:
             if broken.farewell is not None:
                 self._wire.send(conn, broken.farewell)
             self._broken(link, broken)
+        except (
+            Exception
+        ) as fault:  # of ours, at words of the peer: it costs this peer its link, and nobody else
+            self._loop.call_exception_handler(
+                {"message": f"a frame of {link.name} was not understood", "exception": fault}
+            )
+            self._end(link, f"a frame of it was not understood ({type(fault).__name__})", say=True)
 
     def on_gone(self, conn: int, why: str) -> None:
         link = self._links.get(conn)

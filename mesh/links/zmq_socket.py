@@ -120,5 +120,8 @@ class LoopSocket:
                     return False
                 self._take()
             return True
+        except BaseException:
+            self.look_again()  # the descriptor does not say so once more
+            raise
         finally:
             self._reading = outer

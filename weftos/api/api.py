@@ -8,9 +8,10 @@ error in the middle of a stream is its last line. ``/openapi.json`` says the sam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any, cast
+from dataclasses import fields
+from typing import Any, TypeVar, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kernel.errors import KernelError
+from kernel.errors import KernelError, Unavailable
 from kernel.operations.operation import AnyRow
 from kernel.operations.table import TABLE
 from weftos.api.openapi import document
@@ -29,6 +30,7 @@ from weftos.api.requests import Reader, WrongRequest
 MAX_BODY_BYTES = 2**20
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
 
 
 class Streams:
@@ -88,15 +90,36 @@ def _route(row: AnyRow, endpoint: Endpoint) -> Route:
 def _endpoint(row: AnyRow, control: Control, streams: Streams) -> Endpoint:
     """What answers an HTTP request with the answer of ``row``."""
     reader = Reader(row)
+    waits = any(field.name == "wait_s" for field in fields(row.request))  # type: ignore[arg-type]  # a dataclass
 
     async def answer(request: Request) -> Response:
-        found = await control.ask(request.scope[OPERATOR], row, await reader.read(request))
+        asked = await reader.read(request)
+        asking = control.ask(request.scope[OPERATOR], row, asked)
+        found = await (_while_there(request, asking) if waits else asking)
         return json_rows(found) if isinstance(found, list) else json_answer(found)
 
     async def stream(request: Request) -> Response:
         return streams.answer(control.stream(request.scope[OPERATOR], row, await reader.read(request)))
 
     return stream if row.streams else answer
+
+
+async def _while_there(request: Request, asking: Coroutine[Any, Any, T]) -> T:
+    """What ``asking`` gives. Raises Unavailable when the caller goes meanwhile: nobody waits for it then."""
+    answer, gone = asyncio.create_task(asking), asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        raise Unavailable("whoever asked has gone")
+    finally:
+        answer.cancel()
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _openapi(request: Request) -> Response:

@@ -16,6 +16,7 @@ from kernel.operations.operation import AnyRow
 
 _SHOWN_FAULTS = 5
 _SHOWN_CHARS = 80
+_MOST_FIELDS = 100
 
 
 class WrongRequest(Exception):
@@ -87,11 +88,14 @@ async def _body(request: Request) -> object:
     if not _is_json(request.headers.get("content-type", "")):
         return body
     try:
-        return json.loads(body)
+        value = json.loads(body)
     except json.JSONDecodeError as error:
         raise WrongRequest(f"the body is not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
         raise WrongRequest(f"the body cannot be read: {_unreadable(error)}") from error
+    if isinstance(value, dict) and len(value) > _MOST_FIELDS:
+        raise WrongRequest(f"the body has {len(value)} fields: no request has so many")
+    return value
 
 
 def _unreadable(error: Exception) -> str:

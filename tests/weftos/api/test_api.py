@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,13 @@ def data(twin: Twin, service: tuple[Twin, Path]) -> Path:
 def node(data: Path) -> Iterator[Client]:
     with Client(data) as client:
         yield client
+
+
+def until(true: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + HANG_S
+    while not true():
+        assert time.monotonic() < end_s
+        time.sleep(0.005)
 
 
 def raw(data: Path) -> httpx.Client:
@@ -153,6 +161,32 @@ def test_process_commands_reach_the_kernel(node: Client, twin: Twin) -> None:
 
 def test_send_waits_for_the_reply(node: Client) -> None:
     assert node.send("x", "hello", wait_s=5)["reply"] == "HELLO"
+
+
+@pytest.mark.parametrize("blanks", [0, 500_000])
+def test_what_nobody_waits_for_any_more_is_given_up(
+    node: Client, data: Path, twin: Twin, blanks: int
+) -> None:
+    body = b'{"target": "x", "text": "nobody ever answers", "wait_s": 86400}' + b" " * blanks
+    head = (
+        b"POST /v1/send HTTP/1.1\r\nhost: w\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    )
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(data / "control.sock"))
+        connection.sendall(head % len(body) + body)
+        until(lambda: any(call[0] == "send" for call in twin.calls))
+        assert ("given up", "x") not in twin.calls
+    until(lambda: ("given up", "x") in twin.calls)
+
+
+def test_a_request_with_a_great_many_faults_is_refused_for_one(data: Path, twin: Twin) -> None:
+    with raw(data) as http:
+        many = http.post("/v1/spawn", json={"name": "x", "tools": [1] * 200_000}).json()["error"]["message"]
+        assert "tools" in many and ";" not in many
+        many = http.post("/v1/spawn", json={"name": "x", "tools": ["a"] * 101}).json()["error"]["message"]
+        assert "at most 100" in many
+        wide = http.post("/v1/spawn", json={str(number): 1 for number in range(50_000)}).json()
+        assert wide["error"]["message"] == "the body has 50000 fields: no request has so many"
 
 
 def test_a_listing_longer_than_one_slice_is_whole(node: Client, twin: Twin) -> None:
