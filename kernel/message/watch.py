@@ -9,8 +9,33 @@ from typing import Any
 REMEMBERED_ENDS = 10_000
 REMEMBERED_BYTES = 64 * 2**20
 WATCH_EVENTS = 4_096
+WATCH_CHARS = 2**21
 
 Event = dict[str, Any]
+
+
+class WatchQueue(asyncio.Queue[Event]):
+    """Events of one message, within a count and the characters they hold; the oldest give way, never the newest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chars = 0
+
+    def push(self, event: Event) -> None:
+        """Add an event."""
+        more = _chars(event)
+        while not self.empty() and (self.qsize() >= WATCH_EVENTS or self._chars + more > WATCH_CHARS):
+            self.get_nowait()
+        self.put_nowait(event)
+
+    def _put(self, item: Event) -> None:
+        super()._put(item)
+        self._chars += _chars(item)
+
+    def _get(self) -> Event:
+        item: Event = super()._get()
+        self._chars -= _chars(item)
+        return item
 
 
 class Watchers:
@@ -24,7 +49,7 @@ class Watchers:
         self.ends_bytes = 0
         self._ends: OrderedDict[str, Event] = OrderedDict()
         self._waiting: dict[str, list[asyncio.Future[Event]]] = {}
-        self._queues: dict[str, list[asyncio.Queue[Event]]] = {}
+        self._queues: dict[str, list[WatchQueue]] = {}
 
     def wait(self, message: str) -> asyncio.Future[Event]:
         """A future of the message's end: ``{"status", "reply", "turn"}``."""
@@ -44,15 +69,15 @@ class Watchers:
             if not waiting:
                 del self._waiting[message]
 
-    def watch(self, message: str) -> asyncio.Queue[Event]:
+    def watch(self, message: str) -> WatchQueue:
         """A queue of the message's events; end with :meth:`unwatch`."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(WATCH_EVENTS)
+        queue = WatchQueue()
         self._queues.setdefault(message, []).append(queue)
         if message in self._ends:
-            queue.put_nowait({"event": "end", **self._ends[message]})
+            queue.push({"event": "end", **self._ends[message]})
         return queue
 
-    def unwatch(self, message: str, queue: asyncio.Queue[Event]) -> None:
+    def unwatch(self, message: str, queue: WatchQueue) -> None:
         queues = self._queues.get(message, [])
         if queue in queues:
             queues.remove(queue)
@@ -62,9 +87,7 @@ class Watchers:
     def emit(self, message: str, event: Event) -> None:
         """Tell the watchers of a message."""
         for queue in self._queues.get(message, ()):
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait(event)
+            queue.push(event)
 
     def _forget_end(self, message: str) -> None:
         end = self._ends.pop(message, None)
@@ -97,6 +120,10 @@ class Watchers:
             if not future.done():
                 future.set_result(end)
         self.emit(message, {"event": "end", **end})
+
+
+def _chars(event: Event) -> int:
+    return sum(len(value) for value in event.values() if isinstance(value, str))
 
 
 def _size(end: Event) -> int:

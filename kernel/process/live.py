@@ -13,7 +13,8 @@ from kernel.process.asked import Asked
 
 @dataclass(slots=True)
 class LiveProcess:
-    """One incarnation. ``asked`` holds the ordinals its cell waits for; ``rights`` the tools of its open turn;
+    """One incarnation. ``asked`` holds the ordinals its cell waits for, ``prepared`` those of them that have not been
+    compared with the record yet, so that nothing recorded answers them; ``rights`` the tools of its open turn;
     ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
     configuration told it; ``overdue`` goes off when its turn has taken too long.
     """
@@ -25,6 +26,7 @@ class LiveProcess:
     state: ProcessState = ProcessState.STARTING
     turn: str = ""
     asked: set[str] = field(default_factory=set)
+    prepared: set[str] = field(default_factory=set)
     rights: frozenset[str] = frozenset()
     draining: bool = False
     draining_s: float | None = None
@@ -34,7 +36,7 @@ class LiveProcess:
     def leave_turn(self) -> None:
         """It is in no turn any more."""
         self.turn = ""
-        self.asked = set()
+        self.asked, self.prepared = set(), set()
         self.rest()
 
     def rest(self) -> None:

@@ -86,6 +86,8 @@ class ModelCalls:
             text = request_of(args, self._bounds.model_messages)
             steps = text.steps()
             if next(steps, _DONE) is not _DONE:
+                process.asked.discard(ordinal)
+                process.prepared.add(ordinal)
                 work = self._prepare(process, turn, ordinal, args, text, steps)
                 task = asyncio.get_running_loop().create_task(work)
                 self._preparing.add(task)
@@ -118,10 +120,14 @@ class ModelCalls:
             log.error("a model request of %s failed: %s", turn.id, fault_of(error))
             question = refused_question(f"the node failed at this request ({type(error).__name__})")
         while self._turns.asks(process, turn, ordinal):
+            process.prepared.discard(ordinal)
+            process.asked.add(ordinal)
             try:
                 self._prepared(process, turn, ordinal, question)
                 return
             except LedgerUnavailable:
+                process.asked.discard(ordinal)
+                process.prepared.add(ordinal)
                 await self._recorder.writable()
 
     def _prepared(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question) -> None:

@@ -14,6 +14,7 @@ from kernel.cells.cell_events import CellAsked, CellCall, TurnDone
 from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import TurnOver
 from kernel.message.watch import Watchers
+from kernel.operations.spawning import MAX_TOOL_CHARS
 from kernel.process.ends import Ends
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.process_signals import ProcessExited
@@ -24,7 +25,7 @@ from kernel.syscall.model_calls import ModelCalls
 from kernel.syscall.tool_calls import ToolCalls
 from kernel.turn.divergence import shown
 from kernel.turn.turns import Turns
-from kernel.values import call_hash, ordinal_of
+from kernel.values import call_hash, clean, ordinal_of
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ class Syscalls:
             self._live.asked.hold(turn.id, ordinal, call.cost_bytes)
             self._dispatch(process, turn, ordinal, call)
         except LedgerUnavailable:
+            process.asked.discard(ordinal)  # what is not compared with the record is not answered from it
             raise
         except KernelError as error:
             self._parts.log("syscall refused", pid=pid, turn=call.turn, op=call.op)
@@ -143,9 +145,9 @@ class Syscalls:
         if call.op == "tool":
             watchers = self._parts.watchers
             if watchers.watched(turn.mail.id):
-                watchers.emit(
-                    turn.mail.id, {"event": "tool", "name": call.args.get("name"), "ordinal": ordinal}
-                )
+                name = call.args.get("name")
+                shown_name = clean(name[:MAX_TOOL_CHARS]) if isinstance(name, str) else ""
+                watchers.emit(turn.mail.id, {"event": "tool", "name": shown_name, "ordinal": ordinal})
             self._parts.tool_calls.asked(process, turn, ordinal, call.args)
         elif call.op == "model":
             self._parts.model_calls.asked(process, turn, ordinal, call.args)

@@ -141,7 +141,7 @@ class Turns:
         self._recorder.commit([started])
         self._signals.tell(SessionRead(process.address, mail.session))
         process.turn = ident
-        process.asked = set()
+        process.asked, process.prepared = set(), set()
         self._watch(process)
         told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
         process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
@@ -172,7 +172,8 @@ class Turns:
         """Whether ``process`` still runs the turn and waits for this call."""
         if self.has_ended(turn.id) or process.turn != turn.id:
             return False
-        return self._live.at(turn.address) is process and ordinal in process.asked
+        asked = ordinal in process.asked or ordinal in process.prepared
+        return self._live.at(turn.address) is process and asked
 
     def _hand_over(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
         self._live.asked.release(turn.id, ordinal)

@@ -434,6 +434,35 @@ def test_the_newest_ends_are_remembered_within_a_size(monkeypatch: pytest.Monkey
     assert (watchers.ends, watchers.ends_bytes) == (1, 1000)
 
 
+def test_a_watcher_that_does_not_read_holds_the_newest_events_within_their_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel.message.watch, "WATCH_CHARS", 100)
+    watchers = Watchers()
+    queue = watchers.watch("m1")
+    for number in range(20):
+        watchers.emit("m1", {"event": "delta", "text": f"{number:035}"})
+    assert [queue.get_nowait()["text"] for _ in range(queue.qsize())] == [f"{18:035}", f"{19:035}"]
+    watchers.emit("m1", {"event": "delta", "text": "x"})
+    watchers.ended("m1", {"status": "ok", "reply": "y" * 1000})
+    assert [queue.get_nowait()["event"] for _ in range(queue.qsize())] == ["end"]
+
+
+def test_what_is_shown_of_a_tool_that_does_not_exist_is_a_name(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada")
+        queue = twin.kernel.watchers.watch(mail.id)
+        at = await twin.delivery()
+        await twin.call_tool(at, "x" * 100_000, {})
+        shown = [
+            event for event in (queue.get_nowait() for _ in range(queue.qsize())) if event["event"] == "tool"
+        ]
+        assert [len(event["name"]) <= 64 for event in shown] == [True]
+
+    on_twin(tmp_path, body)
+
+
 def test_the_bytes_of_logs_are_those_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b"x" * 10)
     (tmp_path / "b.log").write_bytes(b"x" * 5)

@@ -16,9 +16,10 @@ from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessState
 from kernel.worker.workers import WorkerCall, WorkerResult
+from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
-from tests.kernel.twins.kernel_twin import Delivery, Twin
+from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of
 from tests.patience import HANG_S
 
 QUESTION = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "?"}]
@@ -122,6 +123,33 @@ async def diverged(twin: Twin) -> Delivery:
     again = await twin.delivery()
     twin.ask_tool(again, "pay", {"amount": 6})
     return again
+
+
+def test_an_answer_to_what_was_asked_before_is_no_answer_to_a_long_question_that_is_being_read(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada", "pay")
+        at = await twin.delivery()
+        answered = asyncio.Event()
+
+        async def late() -> dict[str, Any]:
+            await answered.wait()
+            return answer_of("yes, pay bob")
+
+        twin.gateway.answer = lambda request: late()
+        twin.ask_model(at, [{"role": "user", "content": "shall I pay bob?"}])
+        await until(lambda: twin.gateway.asked)
+        twin.crash(at)
+        again = await twin.delivery()
+        answered.set()
+        twin.ask_model(again, [{"role": "user", "content": "shall I pay eve? " + "y" * 60_000}] * 50)
+        await until(lambda: twin.kernel.divergences.rows())
+        assert twin.cells.results.empty()
+        assert [record.body["ordinal"] for record in await twin.entries("model.answered")] == ["0.0"]
+
+    on_twin(tmp_path, body)
 
 
 def test_a_turn_that_diverges_is_parked_with_both_calls_and_its_message_is_not_dead(tmp_path: Path) -> None:
