@@ -7,7 +7,7 @@ Every decision is elsewhere: ``processes`` (the tree), ``turns`` (messages and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
 from typing import Any
@@ -35,6 +35,8 @@ from kernel.message.message_signals import AskAnswered, MessageArrived, MessageD
 from kernel.message.watch import Watchers
 from kernel.peer.remote import PeerRefused, Remote, RemoteParts
 from kernel.peer.router import Router
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import Gate
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.process.pid_blocks import PidBlocks
@@ -73,6 +75,7 @@ class Environment:
 
     boot: int
     bounds: Bounds
+    gates: Sequence[Gate]
     behaviours: Mapping[str, BehaviourEntry]
     log: Callable[..., None]
     archive: Ask = no_archive
@@ -99,14 +102,21 @@ class Kernel:
         self.live, self.watchers, self.events = LiveTable(), Watchers(), Events()
         self.opened = OpenedSessions()
         recorder.ledger.on_group(self.events.group)
+        self.policy = Policy(env.gates, recorder, bounds)
         launcher = CellLauncher(cells, self.state, env.behaviours, signals)
         self.processes = Processes(
-            recorder, self.live, PidBlocks(recorder, signals), launcher, bounds, signals, chance=env.chance
+            recorder,
+            self.live,
+            PidBlocks(recorder, signals),
+            launcher,
+            self.policy,
+            signals,
+            chance=env.chance,
         )
         self.helpers = Helpers(recorder, self.processes, env.log)
         attempts, self.ends = Attempts(), Ends()
         settlement = Settlement(recorder, self.live, attempts, registry, bounds)
-        self.post = Post(recorder, self.live, bounds, signals, self.ends, settlement.of_message)
+        self.post = Post(recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message)
         self.remote = Remote(
             RemoteParts(
                 recorder,
@@ -114,6 +124,7 @@ class Kernel:
                 self.processes,
                 self.live,
                 bounds,
+                self.policy,
                 signals,
                 registry.effects,
                 settlement.replied,
@@ -127,18 +138,24 @@ class Kernel:
         self.divergences = Divergences(
             recorder, self.live, self.post.bury, settlement.of_turn, self.turns.pump, attempts.under_way
         )
-        now_us = recorder.ledger.now_us
         node_tools = NodeTools(
-            self.state, self.post, self.router, self.processes, self.remote, bounds, now_us
+            recorder, self.post, self.router, self.processes, self.remote, bounds, self.policy
         )
         self.memory = Memory(recorder, bounds, env.archive)
         tool_parts = ToolParts(
-            workers, node_tools, MemoryTools(self.memory, bounds), bounds, f"{env.boot:016x}"
+            workers,
+            node_tools,
+            MemoryTools(self.memory, self.policy, bounds),
+            self.policy,
+            bounds,
+            f"{env.boot:016x}",
         )
         self.tool_calls = ToolCalls(
             recorder, self.live, self.turns, registry, attempts, settlement, tool_parts
         )
-        self.model_calls = ModelCalls(recorder, self.turns, registry, gateway, self.watchers, bounds)
+        self.model_calls = ModelCalls(
+            recorder, self.turns, registry, gateway, self.watchers, self.policy, bounds
+        )
         syscall_parts = SyscallParts(
             self.turns, self.processes, self.tool_calls, self.model_calls, self.watchers, env.log, env.chance
         )

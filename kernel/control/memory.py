@@ -21,6 +21,8 @@ from kernel.operations.memory import (
     Search,
 )
 from kernel.operations.operation import Handler, Nothing
+from kernel.policy.asker import PERSON
+from kernel.policy.proposal import ReadMemory, WriteMemory
 from kernel.state.documents import NewDocument, draft_document, draft_forgetting
 from kernel.state.recorder import ledger_errors
 from kernel.values import clean
@@ -46,16 +48,17 @@ class MemoryControl:
 
     async def add(self, asked: Asked, request: Remember) -> Remembered:
         """Raises Invalid, Busy, Unavailable."""
-        recorder, bounds, scope = self._kernel.recorder, self._kernel.env.bounds, request.scope
+        recorder, scope = self._kernel.recorder, request.scope
         whose = validate_address(request.owner) if request.owner else OPERATOR
         title, text = clean(request.title), clean(request.text)
         new = NewDocument(whose, scope, title, text, recorder.ledger.now_us(), b"", -1)
-        draft_document(new, self._documents, bounds, 0)  # refused before the command is recorded
+        draft_document(new, 0)  # refused before the command is recorded
+        self._kernel.policy.require(PERSON, WriteMemory(whose, new.size_bytes))
         seq, trace = asked.record(text=new.text, title=new.title, scope=scope, owner=whose)
         new = NewDocument(whose, scope, new.title, new.text, new.time_us, trace, seq)
         unit = recorder.unit()
         place = unit.next_seq
-        ident, records = draft_document(new, self._documents, bounds, place)
+        ident, records = draft_document(new, place)
         unit.add(*records)
         with ledger_errors():
             await recorder.commit(unit, durable=True).durable()
@@ -63,11 +66,14 @@ class MemoryControl:
 
     async def search(self, asked: Asked, request: Search) -> Hits:
         """Raises Invalid, Unavailable, TimedOut."""
-        found = await self._kernel.memory.search(clean(request.query), request.k, None, request.mode)
+        query = clean(request.query)
+        self._kernel.policy.require(PERSON, ReadMemory(query=query))
+        found = await self._kernel.memory.search(query, request.k, None, request.mode)
         return cast(Hits, found)
 
     async def show(self, asked: Asked, request: OfDocument) -> Document:
         """Raises NotFound, Unavailable, TimedOut."""
+        self._kernel.policy.require(PERSON, ReadMemory(document=request.id))
         return cast(Document, await self._kernel.memory.read(request.id, None))
 
     async def forget(self, asked: Asked, request: OfDocument) -> Forgotten:

@@ -11,12 +11,11 @@ from kernel.control.asked import Asked, Record
 from kernel.control.facts import NodeFacts
 from kernel.errors import Invalid, Refused, TimedOut
 from kernel.kernel import Kernel
-from kernel.message.mail import OPERATOR
 from kernel.model.address import join, validate_address
-from kernel.model.makers import MadeBy
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.operations.operation import START_S, Handler
 from kernel.operations.spawning import Spawned, Spawning, SpawnRequest
+from kernel.policy.asker import PERSON, Asker
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.data_mark import shows_ours
 from kernel.values import clean, measured
@@ -43,9 +42,9 @@ class SpawnControl:
         peer = self._kernel.remote.split(f"@{request.on}")[1] if request.on else None
         if peer is not None:
             return await self._remote_spawn(asked, request, peer)
-        return await self.make(request, asked.record, OPERATOR)
+        return await self.make(request, asked.record, PERSON)
 
-    async def make(self, request: SpawnRequest, record: Record, asker: MadeBy) -> Spawned:
+    async def make(self, request: SpawnRequest, record: Record, asker: Asker) -> Spawned:
         """Make a child of this node, and wait until it runs. ``record`` says who asked for it."""
         parent = self._address(request.under)
         spec = self._spec(request, parent)

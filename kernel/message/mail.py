@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft, Ticket
 from kernel.bounds import Bounds
-from kernel.errors import Invalid, MailboxFull, NotFound, Refused
+from kernel.errors import NotFound, Refused
 from kernel.message.message_signals import MessageDied, TurnOver
 from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
+from kernel.policy.asker import Asker, channel_of
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import SendMessage
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.signals import Signals
@@ -34,7 +37,8 @@ BURIED_AT_ONCE = (
 class Outgoing:
     """A message before acceptance. ``rights`` None: the sender is a person. ``cause`` is a sequence number.
 
-    ``answers``, ``status`` and ``waiting`` as in :class:`kernel.state.state.Mail`.
+    ``answers``, ``status`` and ``waiting`` as in :class:`kernel.state.state.Mail`. ``asker``: who has it sent; without
+    one, its sender.
     """
 
     sender: str
@@ -51,6 +55,17 @@ class Outgoing:
     answers: str = ""
     status: str = ""
     waiting: tuple[str, ...] = ()
+    asker: Asker | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its text, as UTF-8."""
+        return len(self.text.encode("utf-8", "surrogatepass"))
+
+    def asked_by(self) -> Asker:
+        """Who asks that it be taken."""
+        sender = Asker(self.sender, channel_of(self.sender), trace=self.trace, rights=self.rights)
+        return self.asker or sender
 
 
 class Post:
@@ -64,6 +79,7 @@ class Post:
         recorder: Recorder,
         live: LiveTable,
         bounds: Bounds,
+        policy: Policy,
         signals: Signals,
         ends: Ends,
         settle: Callable[[str], Sequence[Draft]],
@@ -72,6 +88,7 @@ class Post:
         self._state: State = recorder.state
         self._live = live
         self._bounds = bounds
+        self._policy = policy
         self._signals = signals
         self._ends = ends
         self._settle = settle
@@ -136,9 +153,8 @@ class Post:
     def put(self, unit: Unit, out: Outgoing) -> tuple[str, str]:
         """Check one message and add its entry to a unit.
 
-        Returns the message id and the address. Raises NotFound, Refused, Busy or Invalid.
+        Returns the message id and the address. Raises NotFound, Refused, and what policy has against it.
         """
-        self.check_trace(out)
         address = self.resolve(out.target)
         slot = self._state.slots[address]
         if slot.spec.type != "worker":
@@ -146,20 +162,7 @@ class Post:
         down = self._state.slots.down(address)
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
-        size = len(out.text.encode("utf-8", "surrogatepass"))
-        if size > self._bounds.message_bytes:
-            raise Invalid(f"message of {size} bytes, limit {self._bounds.message_bytes}")
-        box: Mapping[str, Mail] = self._state.mail.get(address, {})
-        if len(box) >= self._bounds.mailbox_messages:
-            raise MailboxFull(
-                f"mailbox of {address} is full ({len(box)} messages, limit {self._bounds.mailbox_messages})"
-            )
-        may_be_full = (len(box) + 1) * self._bounds.message_bytes > self._bounds.mailbox_bytes
-        held = sum(mail.size_bytes for mail in box.values()) if may_be_full else 0
-        if held + size > self._bounds.mailbox_bytes:
-            raise MailboxFull(
-                f"mailbox of {address} is full ({held} bytes, limit {self._bounds.mailbox_bytes})"
-            )
+        self._policy.require(out.asked_by(), SendMessage(address, out.size_bytes))
         ident = f"m{unit.next_seq}"
         body = {
             "id": ident,
@@ -177,14 +180,6 @@ class Post:
             Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
         )
         return ident, address
-
-    def check_trace(self, out: Outgoing) -> None:
-        """Agents that keep each other busy, with nobody asking, are stopped. Raises Refused."""
-        limit = self._bounds.messages_per_trace
-        if out.rights is not None and self._state.traces.messages(out.trace) >= limit:
-            raise Refused(
-                f"more than {limit} messages came of one message from outside; nobody asked for more"
-            )
 
     # -- death and replay ----------------------------------------------------------------------------------------
 

@@ -21,7 +21,9 @@ from kernel.errors import Busy, KernelError, NotFound, Refused, Unavailable
 from kernel.message.letters import MAX_WAITING, Letter, channel_rights, read_letter
 from kernel.message.mail import Outgoing
 from kernel.message.message_signals import MessageArrived
+from kernel.peer.askers import asker_of
 from kernel.peer.outboxes import Way, acknowledgement, carried_id, own_id
+from kernel.policy.proposal import CallNode
 from kernel.slices.mailboxes import Mail
 from kernel.state.crossings import decision_record, forgetting_record
 from kernel.state.unit import Unit
@@ -147,8 +149,7 @@ class Inboxes:
         letter = read_letter(message.body, self._way.bounds.message_bytes)
         if letter.answers:
             return self._answer(unit, peer, letter)
-        if "send" not in peer.may:
-            raise Refused("this node takes no messages from yours: it may not send")
+        self._way.policy.require(asker_of(peer), CallNode("message"))
         address = self._way.post.resolve(letter.to)
         here = f"{address}@{self._way.mesh().origin}"
         if here in letter.waiting:

@@ -10,11 +10,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel.bounds import Bounds
-from kernel.errors import Busy, Invalid, KernelError
+from kernel.errors import Invalid, KernelError
 from kernel.message.mail import Post
+from kernel.peer.askers import asker_of
 from kernel.peer.mesh_port import MeshPort
 from kernel.peer.remote_calls import MAX_REF, MAX_TEXT_CHARS, NOCONNECTION
+from kernel.policy.asker import PERSON
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import CallNode
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.values import clean
 from mesh.errors import MeshError
@@ -27,11 +30,11 @@ NOT_ALLOWED = "refused"
 class Monitors:
     """Who waits for the end of which process: futures for this node's own, peers by origin and reference."""
 
-    def __init__(self, live: LiveTable, post: Post, mesh: Callable[[], MeshPort], bounds: Bounds) -> None:
+    def __init__(self, live: LiveTable, post: Post, mesh: Callable[[], MeshPort], policy: Policy) -> None:
         self._live = live
         self._post = post
         self._mesh = mesh
-        self._bounds = bounds
+        self._policy = policy
         self._ref = 0
         self._local: dict[int, list[asyncio.Future[str]]] = {}
         self._theirs: dict[tuple[str, int], int] = {}
@@ -65,8 +68,8 @@ class Monitors:
 
     def watch_remote(self, target: str, peer: Peer) -> asyncio.Future[str]:
         """The same for a process of ``peer``. Raises Busy."""
-        if sum(origin == peer.origin for origin, _ in self._ours) >= self._bounds.peer_monitors:
-            raise Busy(f"{self._bounds.peer_monitors} processes of {peer.name} are monitored, the limit")
+        monitored = sum(origin == peer.origin for origin, _ in self._ours)
+        self._policy.require(PERSON, CallNode("monitor", monitored, peer.name))
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._ref += 1
         key = (peer.origin, self._ref)
@@ -102,10 +105,8 @@ class Monitors:
     def _monitor(self, peer: Peer, key: tuple[str, int], target: object) -> None:
         if not isinstance(target, str) or "@" in target or len(target) > MAX_TEXT_CHARS:
             raise Invalid("a monitor of nothing")
-        if (
-            "ps" not in peer.may
-            or sum(origin == peer.origin for origin, _ in self._theirs) >= self._bounds.peer_monitors
-        ):
+        monitored = sum(origin == peer.origin for origin, _ in self._theirs)
+        if self._policy.judge(asker_of(peer), CallNode("monitor", monitored)).decision != "allow":
             self._send(peer.origin, {"op": "down", "ref": key[1], "reason": NOT_ALLOWED})
             return
         process = self._at(target)

@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
 from chain.journal.group import Group
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.errors import Busy, Invalid, NotFound
+from kernel.errors import NotFound
 from kernel.message.letters import write_letter
 from kernel.message.mail import Outgoing, Post
 from kernel.model.address import parse_target
 from kernel.peer.mesh_port import MeshPort
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import SendMessage
 from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
@@ -50,6 +52,7 @@ class Way:
     bounds: Bounds
     after: AfterDurable
     mesh: Callable[[], MeshPort]
+    policy: Policy
 
     def send(self, origin: str, op: dict[str, object]) -> None:
         """Send, or lose: what is lost with a link is sent again over the next."""
@@ -89,21 +92,10 @@ class Outboxes:
     # -- in ------------------------------------------------------------------------------------------------------
 
     def put(self, unit: Unit, out: Outgoing, local: str, peer: Peer) -> tuple[str, str]:
-        """Check a message for the process ``local`` of ``peer`` and add its entry, as :meth:`Post.put` does.
-
-        An answer is taken though the outbox is full: whoever asked is waiting for it.
-        """
+        """Check a message for the process ``local`` of ``peer`` and add its entry, as :meth:`Post.put` does."""
         parse_target(local)
-        size = len(out.text.encode("utf-8", "surrogatepass"))
-        if size > self._way.bounds.message_bytes:
-            raise Invalid(f"message of {size} bytes, limit {self._way.bounds.message_bytes}")
-        box: Mapping[str, Mail] = self._state.crossings.outbox.get(peer.origin, {})
-        limit = self._way.bounds.outbox_messages * (2 if out.answers else 1)
-        if len(box) >= limit:
-            raise Busy(f"{len(box)} messages wait for {peer.name}, limit {limit}")
-        held = self._state.crossings.held_bytes[peer.origin]
-        if held + size > self._way.bounds.outbox_bytes * (2 if out.answers else 1):
-            raise Busy(f"{held} bytes wait for {peer.name}, limit {self._way.bounds.outbox_bytes}")
+        asked = SendMessage(local, out.size_bytes, peer.name, peer.origin, bool(out.answers))
+        self._way.policy.require(out.asked_by(), asked)
         due_us = self._way.recorder.ledger.now_us() + int(self._way.bounds.carriage_s * 1e6)
         ident, target = f"m{unit.next_seq}", f"{local}@{peer.origin}"
         body = {

@@ -29,7 +29,9 @@ from kernel.peer.inboxes import Inboxes, Local, Replied, chain_of
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.monitors import Monitors
 from kernel.peer.outboxes import Outboxes, Way, must_peer
-from kernel.peer.remote_calls import NOCONNECTION, RIGHTS, RemoteCalls
+from kernel.peer.remote_calls import CALLS, NOCONNECTION, RemoteCalls
+from kernel.policy.asker import Asker
+from kernel.policy.pipeline import Policy
 from kernel.process.live import LiveTable
 from kernel.process.processes import Processes
 from kernel.signals import Signal, Signals
@@ -69,6 +71,7 @@ class RemoteParts:
     processes: Processes
     live: LiveTable
     bounds: Bounds
+    policy: Policy
     signals: Signals
     effects: Mapping[str, str]
     replied: Replied
@@ -95,12 +98,17 @@ class Remote:
         self.mesh: MeshPort = NoMesh()
         self.name = self.address = ""
         way = Way(
-            parts.recorder, parts.post, parts.bounds, AfterDurable(parts.recorder.ledger), lambda: self.mesh
+            parts.recorder,
+            parts.post,
+            parts.bounds,
+            AfterDurable(parts.recorder.ledger),
+            lambda: self.mesh,
+            parts.policy,
         )
         self.outboxes = Outboxes(way)
         self._inboxes = Inboxes(way, Local(parts.effects, parts.replied, self.outboxes.settled, parts.ended))
-        self.calls = RemoteCalls(lambda: self.mesh, parts.bounds, parts.signals)
-        self.monitors = Monitors(parts.live, parts.post, lambda: self.mesh, parts.bounds)
+        self.calls = RemoteCalls(lambda: self.mesh, parts.policy, parts.signals)
+        self.monitors = Monitors(parts.live, parts.post, lambda: self.mesh, parts.policy)
         self._refusals = Bucket(1, 1.0)
         self._unwritten_refusals = 0
         self._head_entry_at: dict[str, float] = {}
@@ -178,6 +186,7 @@ class Remote:
             pid=slot.pid if slot is not None else 0,
             answers=ident,
             status="ok" if status == "ok" else "error",
+            asker=Asker(mail.to, "node"),
         )
         try:
             self.outboxes.put(unit, out, mail.sender.rpartition("@")[0], peer)
@@ -236,7 +245,7 @@ class Remote:
                 self.calls.answered(peer, op)
             case "monitor" | "demonitor" | "down":
                 self.monitors.op(peer, op)
-            case name if name in RIGHTS:
+            case name if name in CALLS:
                 self.calls.asked(peer, op)
             case name:
                 raise Invalid(f"no operation {name[:40]!r}")

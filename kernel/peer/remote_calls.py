@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kernel.bounds import Bounds
 from kernel.errors import (
     Busy,
     Conflict,
@@ -29,7 +28,11 @@ from kernel.errors import (
     TimedOut,
     Unavailable,
 )
+from kernel.peer.askers import asker_of
 from kernel.peer.mesh_port import MeshPort
+from kernel.policy.asker import PERSON
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import CallNode
 from kernel.signals import Signal, Signals
 from kernel.values import clean
 from mesh.errors import MeshError
@@ -43,8 +46,8 @@ _ERRORS: Mapping[str, type[KernelError]] = {
     error.code: error for error in (NotFound, Refused, Busy, TimedOut, Unavailable, Invalid, Conflict)
 }
 
-RIGHTS: Mapping[str, str] = {"spawn": "spawn", "kill": "kill"}
-"""What a peer can call, and the right it needs for it."""
+CALLS = ("spawn", "kill")
+"""What a peer can call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +64,10 @@ class PeerAsked(Signal):
 class RemoteCalls:
     """Calls of this node that wait for an answer, and calls of peers that are being served."""
 
-    def __init__(self, mesh: Callable[[], MeshPort], bounds: Bounds, signals: Signals) -> None:
+    def __init__(self, mesh: Callable[[], MeshPort], policy: Policy, signals: Signals) -> None:
         self._signals = signals
         self._mesh = mesh
-        self._bounds = bounds
+        self._policy = policy
         self._ref = 0
         self._waiting: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._serving: dict[str, int] = {}
@@ -75,8 +78,7 @@ class RemoteCalls:
     async def call(self, peer: Peer, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Ask ``peer``. Raises the KernelError it answers with, Unavailable (noconnection), TimedOut."""
         waiting = sum(origin == peer.origin for origin, _ in self._waiting.values())
-        if waiting >= self._bounds.peer_calls:
-            raise Busy(f"{waiting} calls to {peer.name} are unanswered, the limit")
+        self._policy.require(PERSON, CallNode(op, waiting, peer.name))
         self._ref += 1
         ref = self._ref
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -122,15 +124,14 @@ class RemoteCalls:
         ref = op.get("ref")
         if type(ref) is not int or not 0 <= ref < MAX_REF:
             raise Invalid("a call without a reference")
-        right = RIGHTS[op["op"]]
         under_way = self._serving.get(peer.origin, 0)
-        if right not in peer.may:
-            self._refuse(peer, ref, Refused(f"your node may not {right} here"))
-        elif under_way >= self._bounds.peer_calls:
-            self._refuse(peer, ref, Busy(f"{under_way} calls of your node are under way, the limit"))
-        else:
-            self._serving[peer.origin] = under_way + 1
-            self._signals.say(PeerAsked(peer, op, partial(self._begin, peer, ref)))
+        try:
+            self._policy.require(asker_of(peer), CallNode(op["op"], under_way))
+        except KernelError as error:
+            self._refuse(peer, ref, error)
+            return
+        self._serving[peer.origin] = under_way + 1
+        self._signals.say(PeerAsked(peer, op, partial(self._begin, peer, ref)))
 
     def _begin(self, peer: Peer, ref: int, work: Coroutine[Any, Any, dict[str, Any]]) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(peer, ref, work))

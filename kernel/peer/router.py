@@ -30,7 +30,6 @@ class Router:
         """As :meth:`Post.put`, for a target that may name a node; that it has arrived is said when it is written."""
         if "@" not in out.target:
             return self._put_here(unit, out)
-        self._post.check_trace(out)
         local, peer = self._remote.split(out.target)
         if peer is None:
             return self._put_here(unit, replace(out, target=local))

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from kernel.errors import StateError
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
+from kernel.policy.asker import Asker, channel_of
 from kernel.process.asked import Asked
+from kernel.slices.turns import Turn
 
 
 @dataclass(slots=True)
@@ -32,6 +34,11 @@ class LiveProcess:
     draining_s: float | None = None
     config: str = ""
     overdue: asyncio.TimerHandle | None = None
+
+    def asker(self, turn: Turn) -> Asker:
+        """This process as who asks something in its open turn."""
+        mail = turn.mail
+        return Asker(mail.sender, channel_of(mail.sender), self.address, turn.id, mail.trace, self.rights)
 
     def leave_turn(self) -> None:
         """It is in no turn any more."""

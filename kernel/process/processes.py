@@ -19,16 +19,17 @@ from random import Random, SystemRandom
 from typing import Protocol
 
 from chain.ledger.ledger import Draft
-from kernel.bounds import Bounds
 from kernel.clock import Clock, LoopClock
 from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, StateError, Unavailable
 from kernel.model.address import ROOT, ancestors, is_below, join, name_of
 from kernel.model.address import parent as parent_of
-from kernel.model.capability import Rights, child_of
-from kernel.model.makers import AGENT, OPERATOR, MadeBy
+from kernel.model.makers import OPERATOR
 from kernel.model.pids import ROOT_PID
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
+from kernel.policy.asker import PERSON, Asker
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import SpawnProcess
 from kernel.process.effects import Effects
 from kernel.process.listing import Listing
 from kernel.process.live import LiveProcess, LiveTable
@@ -39,7 +40,6 @@ from kernel.process.process_signals import (
     ProcessRunning,
     SlotGoing,
 )
-from kernel.process.quotas import Quotas
 from kernel.process.starts import Starts
 from kernel.signals import Signals
 from kernel.slices.slots import Slot
@@ -107,7 +107,7 @@ class Processes:
         live: LiveTable,
         pids: PidBlocks,
         launcher: Launcher,
-        bounds: Bounds,
+        policy: Policy,
         signals: Signals,
         clock: Clock | None = None,
         chance: Random | None = None,
@@ -118,7 +118,7 @@ class Processes:
         self._live = live
         self.pids = pids
         self._launcher = launcher
-        self.quotas = Quotas(self._state, bounds)
+        self._policy = policy
         self._clock = clock or LoopClock()
         self._chance = chance or SystemRandom()
         self.listing = Listing(recorder.state, live, self._clock.now_s)
@@ -183,8 +183,10 @@ class Processes:
 
     # -- asked for -----------------------------------------------------------------------------------------------
 
-    def check_spawn(self, spec: ProcessSpec, parent: str, asker: MadeBy = OPERATOR) -> str:
-        """The address a new child would have, for ``asker``. Raises Invalid, Refused, NotFound, Conflict or Busy."""
+    def check_spawn(self, spec: ProcessSpec, parent: str, asker: Asker = PERSON) -> str:
+        """The address a new child would have. Raises Invalid, Refused, NotFound, Conflict, Busy, Unavailable, and what
+        policy has against it.
+        """
         faults = spec.check()
         if faults:
             raise Invalid("; ".join(faults))
@@ -201,9 +203,8 @@ class Processes:
                 f"weftos start {address} starts it again, weftos rm {address} frees it; or " if stays else ""
             )
             raise Conflict(f"{address} exists and is {present.state}; {way}choose another name")
-        self.quotas.check(parent, asker)
         self._check_up(parent)
-        self._check_rights(spec, parent)
+        self._policy.require(asker, SpawnProcess(spec, parent))
         return address
 
     def _check_up(self, parent: str) -> None:
@@ -226,22 +227,12 @@ class Processes:
         closing = supervisor is not None and supervisor.closing is not None
         return closing or (process is not None and process.draining)
 
-    def _check_rights(self, spec: ProcessSpec, parent: str) -> None:
-        """Rights shrink below an agent, whoever asks: supervisors in between hold none and pass them on."""
-        for address in (parent, *ancestors(parent)):
-            above = self._state.slots.get(address)
-            if above is not None and above.spec.type == "worker":
-                child_of(Rights.of(above.spec.tools), Rights.of(spec.tools))
-                return
-
     def draft_spawn(
-        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: MadeBy = OPERATOR
+        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker = PERSON
     ) -> Draft:
         """The entry that makes a slot. Raises what :meth:`check_spawn` raises."""
         address = self.check_spawn(spec, parent, asker)
-        if asker == AGENT:
-            self.quotas.check_trace(trace)
-        body = {"address": address, "parent": parent, "spec": spec.to_json(), "made_by": asker}
+        body = {"address": address, "parent": parent, "spec": spec.to_json(), "made_by": asker.maker}
         return Draft("process.spawned", body, pid, "", trace, cause)
 
     def begin(self, address: str) -> None:

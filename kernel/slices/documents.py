@@ -16,14 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from chain.vectors.document import EXCERPT_CHARACTERS, may_read, shown_hash
-from kernel.bounds import Bounds
-from kernel.errors import Busy, NotFound
+from kernel.errors import NotFound
 from kernel.model.rows import as_rows, made, row
 from kernel.slices.slice import Handler, Slice, Told
 from kernel.values import sha256_hex
-
-KEPT_FOR_PERSONS = 10
-"""One part in so many of the node's memory is filled by no process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,21 +123,9 @@ class Documents(Slice):
             for owner, count in sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))[:most]
         ]
 
-    def check_room(self, owner: str, size: int, bounds: Bounds, *, by_process: bool) -> None:
-        """Raises Busy when a document of ``size`` bytes has no place: for a process that writes sooner than for a
-        person.
-        """
-        for what, held, limit, shared in (
-            (f"documents of {owner}", self._counts[owner] + 1, bounds.documents_per_owner, False),
-            ("documents of this node", len(self) + 1, bounds.documents, True),
-            ("bytes of all documents", self.bytes + size, bounds.documents_bytes, True),
-        ):
-            kept = limit // KEPT_FOR_PERSONS if shared and by_process else 0
-            if held > limit - kept:
-                whose = f" less {kept} that are kept for persons" if kept else ""
-                raise Busy(
-                    f"memory is full: this would make {held} {what}, limit {limit}{whose}; forget some first"
-                )
+    def count_of(self, owner: str) -> int:
+        """How many documents an owner has."""
+        return self._counts[owner]
 
     def rows(self) -> Any:
         return [row(fact) for fact in self._facts.values()]

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from chain.entry.draft import Draft, StateChange
 from chain.vectors.document import TABLE, Document, DocumentError, encode_document, shown_hash
-from kernel.bounds import Bounds
 from kernel.errors import Invalid
-from kernel.slices.documents import Documents
 from kernel.values import cut_bytes, sha256_hex
 
 DERIVED_TITLE_BYTES = 80
@@ -29,11 +27,14 @@ class NewDocument:
     cause: int
     pid: int = 0
 
+    @property
+    def size_bytes(self) -> int:
+        """Of its text, as UTF-8."""
+        return len(self.text.encode())
 
-def draft_document(
-    new: NewDocument, documents: Documents, bounds: Bounds, seq: int
-) -> tuple[str, tuple[Draft | StateChange, ...]]:
-    """The id and the records of a document whose entry will be written as ``seq``. Raises Invalid, Busy."""
+
+def draft_document(new: NewDocument, seq: int) -> tuple[str, tuple[Draft | StateChange, ...]]:
+    """The id and the records of a document whose entry will be written as ``seq``. Raises Invalid."""
     title = " ".join(new.title.split()) or _first_line(new.text)
     ident = f"d{seq}"
     document = Document(ident, new.owner, new.scope, title, new.text, seq, new.time_us)
@@ -41,14 +42,12 @@ def draft_document(
         value = encode_document(document)
     except DocumentError as error:
         raise Invalid(str(error)) from error
-    size = len(new.text.encode())
-    documents.check_room(new.owner, size, bounds, by_process=new.pid != 0)
     body = {
         "id": ident,
         "owner": new.owner,
         "scope": new.scope,
         "text_hash": sha256_hex(new.text),
-        "bytes": size,
+        "bytes": new.size_bytes,
         "title": title,
         "shown_hash": shown_hash(title, new.text),
     }

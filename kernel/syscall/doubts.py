@@ -80,16 +80,6 @@ class Doubts:
         self._limit_bytes = limit_bytes
         self._after = AfterDurable(recorder.ledger)
 
-    def too_many(self, most: int, most_bytes: int) -> str:
-        """Why no further call may come to be in doubt; empty when one may."""
-        count, held = self._state.intents.doubts_count, self._state.intents.doubts_bytes
-        if count < most and held < most_bytes:
-            return ""
-        return (
-            f"{count} calls, of {held} bytes, wait for a person to say what became of them, limit {most} and "
-            f"{most_bytes} bytes; nothing that may have effects is done until some are decided (weftos doubts list)"
-        )
-
     def draft(self, intent: OpenIntent, policy: OnDoubt, why: str) -> Draft:
         """The outcome that says so: ``lost`` or ``in_doubt``; ``why`` it is not known what became of the call."""
         if policy == "lost":

@@ -20,6 +20,8 @@ from kernel.errors import Invalid, fault_of
 from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
 from kernel.message.watch import Watchers
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import AskModel
 from kernel.process.live import LiveProcess
 from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
@@ -66,6 +68,7 @@ class ModelCalls:
         registry: Registry,
         gateway: Gateway,
         watchers: Watchers,
+        policy: Policy,
         bounds: Bounds,
     ) -> None:
         self._recorder = recorder
@@ -73,6 +76,7 @@ class ModelCalls:
         self._registry = registry
         self._gateway = gateway
         self._watchers = watchers
+        self._policy = policy
         self._bounds = bounds
         self._last: dict[tuple[str, str], tuple[int, bytes]] = {}
         self._remembered_bytes = 0
@@ -138,11 +142,17 @@ class ModelCalls:
             self._answer(turn, call)
         elif question.fault:
             self._refuse(process, turn, ordinal, question, question.fault)
-        elif question.bytes > self._bounds.model_request_bytes:
-            why = f"model request of {question.bytes} bytes, limit {self._bounds.model_request_bytes}"
+        elif why := self._refusal(process, turn, question):
             self._refuse(process, turn, ordinal, question, why)
         else:
             self._put(process, turn, ordinal, question)
+
+    def _refusal(self, process: LiveProcess, turn: Turn, question: Question) -> str:
+        """Why it may not be asked; empty when it may."""
+        resolved = self._resolve(process, question)
+        asked = AskModel(resolved.provider, resolved.model, tuple(resolved.tools), question.bytes)
+        verdict = self._policy.judge(process.asker(turn), asked)
+        return "" if verdict.decision == "allow" else "; ".join(verdict.reasons)
 
     def _refuse(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, why: str) -> None:
         """A refusal is an answer like any other: recorded, so that a resumed turn gets it again."""

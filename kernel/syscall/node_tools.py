@@ -7,7 +7,6 @@ text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +14,18 @@ from kernel.bounds import Bounds
 from kernel.errors import KernelError, Refused
 from kernel.message.mail import Outgoing, Post
 from kernel.model.address import join
-from kernel.model.capability import Rights, child_of
 from kernel.model.causes import would_cycle
-from kernel.model.makers import AGENT
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.peer.remote import Remote
 from kernel.peer.router import Router
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import WriteMemory
 from kernel.process.live import LiveProcess
 from kernel.process.process_signals import SlotWritten
 from kernel.process.processes import Processes
 from kernel.slices.turns import Turn
 from kernel.state.documents import NewDocument, draft_document
-from kernel.state.state import State
+from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.syscall.tool_records import CallSite
 from kernel.toolbox.calculator import CalculationError, calculate
@@ -52,16 +51,17 @@ class NodeTools:
 
     def __init__(
         self,
-        state: State,
+        recorder: Recorder,
         post: Post,
         router: Router,
         processes: Processes,
         remote: Remote,
         bounds: Bounds,
-        now_us: Callable[[], int],
+        policy: Policy,
     ) -> None:
-        self._now_us = now_us
-        self._state = state
+        self._now_us = recorder.ledger.now_us
+        self._state = recorder.state
+        self._policy = policy
         self._post = post
         self._router = router
         self._processes = processes
@@ -99,6 +99,7 @@ class NodeTools:
             cause=unit.next_seq - 1,
             rights=process.rights,
             pid=process.pid,
+            asker=process.asker(turn),
         )
 
     def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
@@ -122,6 +123,7 @@ class NodeTools:
             deadline_us=self._now_us() + int(deadline_s * 1e6),
             pid=out.pid,
             waiting=waiting,
+            asker=out.asker,
         )
         self._router.put(unit, question)
         return Pending(deadline_s)
@@ -151,7 +153,6 @@ class NodeTools:
 
     def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
         wanted = frozenset(args["tools"]) if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights
-        tools = child_of(Rights(process.rights), Rights(wanted)).names() or []
         config: dict[str, Any] = {
             key: process.spec.config[key] for key in ("provider", "model") if key in process.spec.config
         }
@@ -162,15 +163,14 @@ class NodeTools:
             behaviour=process.spec.behaviour,
             restart=args.get("restart", "transient"),
             isolation=process.spec.isolation,
-            tools=tuple(tools),
+            tools=tuple(sorted(wanted)),
             workspace=process.spec.workspace,
             config=config,
         )
         address = join(process.address, spec.name)
         cause = unit.next_seq - 1
-        unit.add(
-            self._processes.draft_spawn(spec, process.address, process.pid, turn.mail.trace, cause, AGENT)
-        )
+        asker = process.asker(turn)
+        unit.add(self._processes.draft_spawn(spec, process.address, process.pid, asker.trace, cause, asker))
         unit.say(SlotWritten(address))
         return Done("ok", f"spawned {address}")
 
@@ -185,6 +185,7 @@ class NodeTools:
             cause=unit.next_seq - 1,
             pid=process.pid,
         )
-        ident, records = draft_document(new, self._state.documents, self._bounds, unit.next_seq)
+        ident, records = draft_document(new, unit.next_seq)
+        self._policy.require(process.asker(turn), WriteMemory(new.owner, new.size_bytes))
         unit.add(*records)
         return Done("ok", f"remembered as {ident}")

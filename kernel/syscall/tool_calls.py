@@ -25,7 +25,9 @@ from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import AskAnswered
-from kernel.policy.gates import Proposal, Verdict, judge
+from kernel.policy.asker import Asker
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import UseTool, Verdict
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.slices.calls import call_id
 from kernel.slices.mailboxes import Mail
@@ -71,6 +73,7 @@ class ToolParts:
     workers: Workers
     node_tools: NodeTools
     memory_tools: MemoryTools
+    policy: Policy
     bounds: Bounds
     boot: str
 
@@ -128,7 +131,7 @@ class ToolCalls:
     def _propose(self, process: LiveProcess, site: CallSite, hashed: str, text: str) -> None:
         examined = self._examine(process, site.tool, text)
         if isinstance(examined, Examined):
-            verdict, status = self._judge(process, examined), "denied"
+            verdict, status = self._judge(process, site.turn, examined), "denied"
             arguments = examined.arguments
         else:
             verdict, status = Verdict("deny", (examined,)), "error"
@@ -153,7 +156,7 @@ class ToolCalls:
         site = self._settlement.site_of(turn, call)
         examined = self._examine(process, call.name, call.arguments)
         if isinstance(examined, Examined):
-            verdict, status = self._judge(process, examined), "denied"
+            verdict, status = self._judge(process, turn, examined), "denied"
             if verdict.decision == "allow":
                 self._execute(process, site, [], examined)
                 return
@@ -176,10 +179,8 @@ class ToolCalls:
         except ArgumentsError as error:
             return f"arguments of {name} were refused: {error}"
 
-    def _judge(self, process: LiveProcess, examined: Examined) -> Verdict:
-        writable = self._recorder.ledger.read_only is None
-        doubts = self.doubts.too_many(self._bounds.doubts, self._bounds.doubts_bytes)
-        return judge(Proposal(examined.declaration, examined.parsed, process.rights, writable, doubts))
+    def _judge(self, process: LiveProcess, turn: Turn, examined: Examined) -> Verdict:
+        return self._parts.policy.judge(process.asker(turn), UseTool(examined.declaration, examined.parsed))
 
     def _answer(self, turn: Turn, call: Call) -> None:
         """Hand a recorded outcome over."""
@@ -214,8 +215,9 @@ class ToolCalls:
             self._run_in_node(process, site, records, examined)
             return
         if declaration.sandbox == "archive":
+            asker = process.asker(site.turn)
             self._recorder.commit(records)
-            self._attempt(site, lambda _: self._run_in_archive(site, examined, process.address), begun=True)
+            self._attempt(site, lambda _: self._run_in_archive(site, examined, asker), begun=True)
             return
         ticket = self._recorder.commit(records, durable=True)
         self._attempt(site, lambda attempt: self._run_in_worker(site, examined, ticket, workspace, attempt))
@@ -352,10 +354,10 @@ class ToolCalls:
         )
         return site.outcome(outcome, call.intent_seq)
 
-    async def _run_in_archive(self, site: CallSite, examined: Examined, reader: str) -> None:
+    async def _run_in_archive(self, site: CallSite, examined: Examined, asker: Asker) -> None:
         """A built-in that only reads memory. It has no effects, so its intent waits for no disk."""
         call = site.turn.calls[site.ordinal]
-        done = await self._parts.memory_tools.run(examined.declaration, examined.parsed, reader)
+        done = await self._parts.memory_tools.run(examined.declaration, examined.parsed, asker)
         outcome = self._settlement.outcome(done.status, done.text, call.attempt)
         await self._recorded(call, site.outcome(outcome, call.intent_seq), durable=False)
         self._answer(site.turn, call)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.ledger.ledger import PREVIOUS, Draft
-from kernel.policy.gates import Verdict
+from kernel.policy.proposal import Verdict
 from kernel.slices.calls import OpenIntent
 from kernel.slices.turns import Call, Turn
 from kernel.values import cut_bytes, sha256_hex

@@ -23,6 +23,7 @@ from tests.simulation.ledger import SimulatedLedger, Weather
 from tests.simulation.virtual_loop import Crash, VirtualLoop
 from tests.simulation.workers import SimulatedWorkers
 from tests.simulation.world import World
+from weftos.node.gates import GATES
 
 ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 OWN = (
@@ -81,7 +82,7 @@ class Node:
         self.workers = SimulatedWorkers(self._world, self.ledger)
         self.gateway = SimulatedGateway(self._world)
         behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": 700})}
-        env = Environment(self._world.boot, BOUNDS, behaviours, self._logged, chance=self._chance)
+        env = Environment(self._world.boot, BOUNDS, GATES, behaviours, self._logged, chance=self._chance)
         recorder = Recorder(self.ledger, state, signals)  # type: ignore[arg-type]  # a twin
         parts: tuple[Any, Any, Any] = (self.cells, self.workers, self.gateway)
         self.kernel = Kernel(recorder, _registry(), *parts, signals=signals, env=env)

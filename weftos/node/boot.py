@@ -62,6 +62,7 @@ from weftos.node.accepting import MOST_SAID, configured, contradictions, record_
 from weftos.node.archive_link import ArchiveLink
 from weftos.node.collector import Collector
 from weftos.node.engines import make_engine
+from weftos.node.gates import GATES
 from weftos.node.mesh_wiring import make_mesh, open_mesh
 from weftos.node.runtime import make_runtime, remove_recorded
 from weftos.ownership import check_configuration, check_own_place
@@ -462,7 +463,7 @@ async def _kernel(
         log.log("info", event, **fields)
 
     recorder = Recorder(ground.ledger, ground.state, signals)
-    env = Environment(boot, bounds, _behaviours(config), note, archive.ask)
+    env = Environment(boot, bounds, GATES, _behaviours(config), note, archive.ask)
     registry = Registry(builtin_declarations())
     if sources:
         report("asking the workers for their tools")

@@ -9,9 +9,9 @@ from typing import Any, cast, get_args
 
 from chain.ledger.ledger import Draft
 from kernel.control.asked import Record
-from kernel.errors import CapabilityError, Invalid, Refused
+from kernel.errors import Invalid, Refused
 from kernel.kernel import Kernel
-from kernel.model.makers import MadeBy, peer_maker
+from kernel.model.makers import peer_maker
 from kernel.model.spec import DEFAULT_TOOLS
 from kernel.operations.spawning import (
     MAX_PROMPT_CHARS,
@@ -22,13 +22,15 @@ from kernel.operations.spawning import (
     Spawned,
     SpawnRequest,
 )
+from kernel.peer.askers import asker_of
 from kernel.peer.remote_calls import PeerAsked
+from kernel.policy.asker import Asker
 from kernel.process.processes import USER
 from kernel.state.recorder import ledger_errors
 from kernel.values import canonical, clean
 from mesh.identity.peers import Peer
 
-Spawn = Callable[[SpawnRequest, Record, MadeBy], Awaitable[Spawned]]
+Spawn = Callable[[SpawnRequest, Record, Asker], Awaitable[Spawned]]
 
 
 def read_spawn(value: object) -> SpawnRequest:
@@ -93,14 +95,10 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
 """What reads each field of a spawn that a peer may say: all but :data:`kernel.operations.spawning.NOT_FOR_PEERS`."""
 
 
-def within(request: SpawnRequest, ceiling: frozenset[str], peer: str) -> SpawnRequest:
-    """The request, with the default tools as far as ``ceiling`` has them. Raises CapabilityError for tools over it."""
+def with_tools(request: SpawnRequest, ceiling: frozenset[str]) -> SpawnRequest:
+    """The request; when it names no tools, with the default ones as far as ``ceiling`` has them."""
     if request.tools is None:
         return replace(request, tools=tuple(name for name in DEFAULT_TOOLS if name in ceiling))
-    excess = sorted(set(request.tools) - ceiling)
-    if excess:
-        held = ", ".join(sorted(ceiling)) or "no tool"
-        raise CapabilityError(f"{peer} may have used here: {held}; not {', '.join(excess)}")
     return request
 
 
@@ -118,11 +116,10 @@ class PeerServices:
 
     async def spawn(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
         """The slot belongs to this node; its parent is under /user, like every child's."""
-        request = within(
-            read_spawn(op.get("request")), peer.ceiling(self._kernel.registry.effects), peer.name
-        )
+        ceiling = peer.ceiling(self._kernel.registry.effects)
+        request = with_tools(read_spawn(op.get("request")), ceiling)
         record = partial(self._record, peer, "spawn")
-        return {**await self._spawn(request, record, peer_maker(peer.origin))}
+        return {**await self._spawn(request, record, asker_of(peer, ceiling))}
 
     async def kill(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
         """An exit signal; the supervisor here does what the restart type says."""

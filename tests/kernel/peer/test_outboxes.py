@@ -46,7 +46,9 @@ class Bench:
         self.mesh = SayingMesh()
         self.after = AfterDurable(twin.ledger)
         kernel = twin.kernel
-        self.boxes = Outboxes(Way(kernel.recorder, kernel.post, Bounds(), self.after, lambda: self.mesh))
+        self.boxes = Outboxes(
+            Way(kernel.recorder, kernel.post, Bounds(), self.after, lambda: self.mesh, kernel.policy)
+        )
         self.slow = Ticket(_never, Batch([], [], 0, [], 0))
 
     async def send(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,20 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.errors import Busy, KernelError, Refused
+from kernel.model.spec import ProcessSpec
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
 from kernel.peer.remote_calls import PeerAsked
+from kernel.policy.asker import PERSON, Asker
+from kernel.policy.proposal import SpawnProcess
 from mesh.identity.peers import Peer
 from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Delivery, Twin
 from tests.mesh.twins.core_nodes import ALICE, BOB
 
+AGENT = Asker("operator", "control", process="/user/boss", rights=frozenset())
 Spawn = Callable[[Peer, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -46,6 +51,11 @@ async def made(twin: Twin, at: Delivery, count: int) -> list[dict[str, Any]]:
         await twin.call_tool(at, "spawn_agent", {"name": f"k{number}", "tools": ["spawn_agent"]}, number)
         for number in range(count)
     ]
+
+
+def may_spawn(twin: Twin, parent: str, asker: Asker) -> None:
+    """Raises what policy has against a child of ``parent``."""
+    twin.kernel.policy.require(asker, SpawnProcess(ProcessSpec("child", tools=()), parent))
 
 
 def statuses(answers: list[dict[str, Any]]) -> list[str]:
@@ -78,11 +88,10 @@ def test_a_tree_of_agents_has_a_quota_however_deep_and_also_after_a_restart(tmp_
     async def after(twin: Twin) -> None:
         await twin.kernel.processes.when_started("/user/team/boss/k1")
         assert twin.kernel.state.slots.below("/user/team/boss") == 3
-        quotas = twin.kernel.processes.quotas
         for parent in ("/user/team/boss", "/user/team/boss/k0/k0"):
             with pytest.raises(Busy, match="3 processes are below /user/team/boss"):
-                quotas.check(parent, "agent")
-        quotas.check("/user/team/boss", "operator")
+                may_spawn(twin, parent, AGENT)
+        may_spawn(twin, "/user/team/boss", PERSON)
 
     on_twin(tmp_path, before, bounds=bounds)
     on_twin(tmp_path, after, bounds=bounds)
@@ -98,7 +107,7 @@ def test_one_message_from_outside_leads_to_so_many_processes_whoever_makes_them(
         theirs = await made(twin, await twin.delivery(), 2)
         assert statuses(theirs) == ["ok", "error"]
         assert "3 processes came of one message from outside, the limit" in theirs[-1]["text"]
-        twin.kernel.processes.quotas.check_trace(b"another trace")
+        may_spawn(twin, "/user/boss", replace(AGENT, trace=b"another trace"))
 
     on_twin(tmp_path, body, bounds=Bounds(agent_spawns_per_trace=3))
 
@@ -148,7 +157,7 @@ def test_agents_that_fill_the_node_leave_room_for_its_operator_also_after_a_rest
         control = control_of(twin)
         await twin.kernel.processes.when_started("/user/boss")
         with pytest.raises(Busy, match="for its operator"):
-            twin.kernel.processes.quotas.check("/user/boss", "agent")
+            may_spawn(twin, "/user/boss", AGENT)
         for number in range(3):
             await control(Spawning.spawn, f"p{number}")
         with pytest.raises(Busy, match="the node has 10 slots, the limit; weftos rm"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,7 @@ from kernel.kernel import Environment, Kernel
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.peer.remote_calls import PeerAsked
+from kernel.policy.proposal import Gate
 from kernel.signals import Signal, Signals
 from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder, replay_into
@@ -44,6 +45,7 @@ from kernel.state.state import State
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
 from kernel.worker.workers import WorkerCall, WorkerResult, WorkerWithdrawn
 from tests.patience import HANG_S
+from weftos.node.gates import GATES
 
 LIMIT_S = HANG_S
 EXTERNAL = ToolDeclaration("pay", "Pay somebody.", {"type": "object", "additionalProperties": True})
@@ -332,6 +334,7 @@ async def kernel_twin(
     recall_tokens: int = 700,
     now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     make_cells: Callable[[Signals], Any] = TwinCells,
+    gates: Sequence[Gate] = GATES,
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
     whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
@@ -354,7 +357,9 @@ async def kernel_twin(
     log: list[tuple[str, dict[str, Any]]] = []
     behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": recall_tokens})}
     archive = TwinArchive(directory)
-    env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
+    env = Environment(
+        7, bounds, gates, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask
+    )
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
     kernel = Kernel(recorder, _registry(without), *twins, signals=signals, env=env)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from chain.merkle.head import TreeHead
 from kernel.bounds import Bounds
 from kernel.peer.mesh_port import NoMesh
 from kernel.peer.remote import Remote
+from kernel.policy.proposal import Gate
 from mesh.errors import LinkDown, PeersError
 from mesh.gossip.adverts import AdvertTable, make_advert, read_advert
 from mesh.gossip.heads import HeadConflict
@@ -27,6 +28,7 @@ from mesh.mesh import PeerView
 from tests.kernel.control.test_control import control_of
 from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin, kernel_twin
+from weftos.node.gates import GATES
 
 Op = dict[str, Any]
 
@@ -172,11 +174,16 @@ class NodeTwin:
 
 @asynccontextmanager
 async def node_twin(
-    directory: Path, name: str, number: int, bounds: Bounds | None = None, disk: Disk | None = None
+    directory: Path,
+    name: str,
+    number: int,
+    bounds: Bounds | None = None,
+    disk: Disk | None = None,
+    gates: Sequence[Gate] = GATES,
 ) -> AsyncIterator[NodeTwin]:
     """One node without peers; a second time on the same directory it has rebooted."""
     directory.mkdir(exist_ok=True)
-    async with kernel_twin(directory, bounds, disk) as twin:
+    async with kernel_twin(directory, bounds, disk, gates=gates) as twin:
         mesh = TwinMesh(name, number)
         mesh.remote = twin.kernel.remote
         twin.kernel.remote.join_mesh(mesh, name)
@@ -200,13 +207,14 @@ def on_pair(
     bounds: Bounds | None = None,
     tools: frozenset[str] | None = None,
     disk: Disk | None = None,
+    gates: Sequence[Gate] = GATES,
 ) -> None:
-    """``body`` with two linked nodes, called a and b; ``disk`` is that of a."""
+    """``body`` with two linked nodes, called a and b; ``disk`` is that of a, and ``gates`` those of b."""
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
             a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1, bounds, disk))
-            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2, bounds))
+            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2, bounds, gates=gates))
             befriend(a, b, may, tools)
             await body(a, b)
 

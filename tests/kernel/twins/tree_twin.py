@@ -17,6 +17,7 @@ from kernel.bounds import Bounds
 from kernel.model.address import is_below
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CELL_LOST, CRASH, KILLED, SHUTDOWN
+from kernel.policy.pipeline import Policy
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.pid_blocks import PidBlocks
 from kernel.process.process_signals import (
@@ -31,6 +32,7 @@ from kernel.process.processes import Processes
 from kernel.signals import Signals
 from kernel.state.recorder import Recorder, Unrecorded
 from kernel.state.state import State
+from weftos.node.gates import GATES
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Journal:
     def next_seq(self) -> int:
         return len(self.drafts)
 
-    refusal = None
+    refusal = read_only = None
 
     def on_group(self, call: Callable[..., None]) -> None:
         """It never waits for a disk."""
@@ -139,8 +141,9 @@ class Tree:
         self.state = State(100, 10_000)
         recorder = self.recorder = Recorder(self.journal, self.state, signals)  # type: ignore[arg-type]  # a twin
         self.bounds = bounds or Bounds()
+        policy = Policy(GATES, recorder, self.bounds)
         self.processes = Processes(
-            recorder, self.live, PidBlocks(recorder, signals), self, self.bounds, signals, clock=self.clock
+            recorder, self.live, PidBlocks(recorder, signals), self, policy, signals, clock=self.clock
         )
         self.processes.effects.at_once = self.processes.removed_at_once = at_once
         self.removing: list[Coroutine[None, None, int]] = []

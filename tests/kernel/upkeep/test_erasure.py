@@ -470,7 +470,7 @@ def test_commands_of_older_nodes_that_hold_a_prompt_or_a_title_are_listed(tmp_pa
         command = twin.kernel.recorder.commit([Draft("operator.command", add)]).entries[0].entry.seq
         new = NewDocument("operator", "shared", SECRET, "a text", 1, b"", command)
         seq = twin.ledger.next_seq
-        _, records = draft_document(new, twin.kernel.state.documents, Bounds(), seq)
+        _, records = draft_document(new, seq)
         twin.kernel.recorder.commit(records)
         erased = await control(Erasure.erase, "why", seqs=[seq])
         assert erased["left"] == [[command, "operator.command"]]

@@ -1,0 +1,48 @@
+"""Who asks something of the node: in whose name, by which channel, in which turn, and with what rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kernel.model.makers import AGENT, OPERATOR, MadeBy, is_peer
+
+Channel = Literal["control", "process", "mesh", "node"]
+"""The control API, a process of this node, another node, or this node itself, which only hands on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """``principal`` as the ledger writes it: ``operator``, an address, ``ADDRESS@ORIGIN``, ``peer:ORIGIN``. In a turn,
+    the sender of the message that is handled, and ``channel`` the way by which that came; ``process`` is the address
+    that acts. ``trace`` is of the message from outside that led to it.
+
+    ``rights``: the tools in force, None for all of them. ``may``: what a node that asks is granted here, None for who
+    needs no grant; ``name``: that node's petname.
+    """
+
+    principal: str
+    channel: Channel
+    process: str = ""
+    turn: str = ""
+    trace: bytes = b""
+    rights: frozenset[str] | None = None
+    may: frozenset[str] | None = None
+    name: str = ""
+
+    @property
+    def maker(self) -> MadeBy:
+        """As whose work a process counts that is made for it."""
+        if self.process:
+            return AGENT
+        return self.principal if is_peer(self.principal) else OPERATOR
+
+
+PERSON = Asker(OPERATOR, "control")
+
+
+def channel_of(sender: str) -> Channel:
+    """By which channel a message of ``sender`` came."""
+    if sender == OPERATOR:
+        return "control"
+    return "mesh" if "@" in sender else "process"

@@ -1,0 +1,19 @@
+"""Calls between nodes: how many of one peer's may be under way here, and of this node's there."""
+
+from __future__ import annotations
+
+from kernel.errors import Busy
+from kernel.policy.proposal import CallNode, Facts, Proposal, Verdict, deny
+
+
+def calls_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
+    """A monitor is under way until what it watches has ended, a call until it is answered. Messages have mailboxes."""
+    match proposal.operation:
+        case CallNode("monitor", count, to) if count >= facts.bounds.peer_monitors:
+            whose = f"of {to}" if to else "of this node"
+            return deny(f"{count} processes {whose} are monitored, the limit", Busy)
+        case CallNode("spawn" | "kill", count, to) if count >= facts.bounds.peer_calls:
+            if to:
+                return deny(f"{count} calls to {to} are unanswered, the limit", Busy)
+            return deny(f"{count} calls of your node are under way, the limit", Busy)
+    return None

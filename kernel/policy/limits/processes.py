@@ -1,0 +1,67 @@
+"""How many processes agents and peers may make, so that a person always finds room.
+
+A person is held to what the node can take. What an agent makes is held to a quota for each process, for each tree of
+agents (all that is below the uppermost agent), and for each message from outside that led to it (``causes``); what a
+peer makes, with all that is below, to a share for each peer; what peers and agents make together, to all but a reserve,
+which is for the node's operator alone. All are counted from the node's state, and so hold after a restart too.
+"""
+
+from __future__ import annotations
+
+from kernel.errors import Busy
+from kernel.model.address import ancestors
+from kernel.model.makers import AGENT, OPERATOR, MadeBy, is_peer
+from kernel.policy.proposal import Facts, Proposal, SpawnProcess, Verdict, deny
+from kernel.slices.slots import Slots
+
+
+def processes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
+    """Whether there is room for one more child."""
+    match proposal.operation:
+        case SpawnProcess(parent=parent):
+            maker = proposal.asker.maker
+            why = _no_room(parent, maker, facts)
+            if not why and maker == AGENT:
+                why = _agent_has_enough(parent, facts)
+            if not why and maker != OPERATOR:
+                why = _share_is_used(maker if is_peer(maker) else facts.state.slots.maker(parent), facts)
+            return deny(why, Busy) if why else None
+    return None
+
+
+def _no_room(parent: str, maker: MadeBy, facts: Facts) -> str:
+    slots, bounds = facts.state.slots, facts.bounds
+    for held, limit, what in (
+        (len(slots), bounds.processes, "the node has {} slots"),
+        (slots.child_count(parent), bounds.children, f"{parent} has {{}} children"),
+    ):
+        reserve = 0 if maker == OPERATOR else min(bounds.operator_reserve, limit // 2)
+        if held >= limit - reserve:
+            kept = f"; the last {reserve} of {limit} are for its operator" if reserve else ", the limit"
+            return f"{what.format(held)}{kept}; weftos rm takes away what is stopped"
+    return ""
+
+
+def _share_is_used(maker: MadeBy, facts: Facts) -> str:
+    held = facts.state.slots.count_of(maker) if is_peer(maker) else 0
+    if held >= facts.bounds.peer_processes:
+        return f"{held} processes here count to {maker}, the limit for one peer"
+    return ""
+
+
+def _agent_has_enough(parent: str, facts: Facts) -> str:
+    slots, bounds = facts.state.slots, facts.bounds
+    children = slots.child_count(parent)
+    if children >= bounds.agent_children:
+        return f"{parent} has {children} children, the limit for an agent"
+    top = _uppermost_worker(parent, slots)
+    below = slots.below(top)
+    if below >= bounds.agent_subtree:
+        return f"{below} processes are below {top}, the limit for what agents make"
+    return ""
+
+
+def _uppermost_worker(address: str, slots: Slots) -> str:
+    """At or above ``address``."""
+    line = [slots.get(at) for at in (address, *ancestors(address))]
+    return next(slot.address for slot in reversed(line) if slot is not None and slot.spec.type == "worker")

@@ -1,0 +1,60 @@
+"""The pipeline: every gate is asked about every operation, and all that stands against it is kept.
+
+One gate that denies decides, before any that escalates, and those before any that allows. A gate that raises denies: a
+broken one never opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kernel.bounds import Bounds
+from kernel.policy.asker import Asker
+from kernel.policy.proposal import Facts, Gate, Operation, Proposal, Verdict, deny
+from kernel.state.recorder import Recorder
+
+ALLOWED = Verdict("allow", ("capability",))
+"""When no gate says anything: it is within the rights that it was asked with."""
+
+
+class Policy:
+    """The gates in force on a node."""
+
+    def __init__(self, gates: Iterable[Gate], recorder: Recorder, bounds: Bounds) -> None:
+        self._gates = tuple(gates)
+        self._recorder = recorder
+        self._bounds = bounds
+
+    def judge(self, asker: Asker, operation: Operation) -> Verdict:
+        """What the gates say."""
+        facts = Facts(self._recorder.state, self._bounds, self._recorder.ledger.read_only is None)
+        return judge(self._gates, Proposal(asker, operation), facts)
+
+    def require(self, asker: Asker, operation: Operation) -> None:
+        """Raises what the first gate that denies wants raised, with every reason. What wants a person's word is
+        refused: there is nobody to ask.
+        """
+        verdict = self.judge(asker, operation)
+        if verdict.decision != "allow":
+            raise verdict.error("; ".join(verdict.reasons))
+
+
+def judge(gates: Sequence[Gate], proposal: Proposal, facts: Facts) -> Verdict:
+    """What all ``gates`` say together, with their reasons in this order."""
+    said: list[Verdict] = []
+    for gate in gates:
+        try:
+            verdict = gate(proposal, facts)
+        except Exception as error:  # a broken gate must never open
+            name = getattr(gate, "__name__", type(gate).__name__)
+            verdict = deny(f"{name} failed: {type(error).__name__}")
+        if verdict is not None:
+            said.append(verdict)
+    return _together(said) if said else ALLOWED
+
+
+def _together(said: list[Verdict]) -> Verdict:
+    against = [verdict for verdict in said if verdict.decision != "allow"]
+    reasons = tuple(reason for verdict in against or said for reason in verdict.reasons)
+    first = next((one for one in against if one.decision == "deny"), (against or said)[0])
+    return Verdict(first.decision, reasons, first.error)

@@ -1,0 +1,126 @@
+"""What is judged, and what is said of it.
+
+UseTool  AskModel  SendMessage  SpawnProcess  WriteMemory  ReadMemory  CallNode      the operations, with what is asked
+Proposal(asker, operation)         Facts(state, bounds, writable)
+Gate = (Proposal, Facts) -> Verdict | None                          None: nothing to say against it, nor for it
+
+A gate is a pure function: it reads, and changes nothing. One that needs a part of its own is made with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kernel.abi import ToolDeclaration
+from kernel.bounds import Bounds
+from kernel.errors import KernelError, Refused
+from kernel.model.spec import ProcessSpec
+from kernel.policy.asker import Asker
+from kernel.state.state import State
+
+Decision = Literal["allow", "deny", "escalate"]
+
+
+@dataclass(frozen=True, slots=True)
+class UseTool:
+    """A call of a tool, with its parsed and validated arguments."""
+
+    declaration: ToolDeclaration
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """A question to a model; the tools are those that are offered to it. ``size_bytes``: of all that is asked."""
+
+    provider: str
+    model: str
+    tools: tuple[str, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendMessage:
+    """A message to the process at ``to``; of the peer of that name and origin, when there is one. ``answers``: it is an
+    answer.
+    """
+
+    to: str
+    size_bytes: int
+    peer: str = ""
+    origin: str = ""
+    answers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnProcess:
+    """A new child of ``parent``, which is there and may have one of that name."""
+
+    spec: ProcessSpec
+    parent: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMemory:
+    """A document for memory. ``owner``: an address, or ``operator``."""
+
+    owner: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMemory:
+    """A question to memory: a search, or one document by its id."""
+
+    query: str = ""
+    document: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallNode:
+    """What a node asks of another: ``message``, ``spawn``, ``kill``, ``monitor``. ``under_way``: how many there are.
+    ``to``: the peer that this node asks; empty when a peer asks this node.
+    """
+
+    op: str
+    under_way: int = 0
+    to: str = ""
+
+
+Operation = UseTool | AskModel | SendMessage | SpawnProcess | WriteMemory | ReadMemory | CallNode
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Somebody asks for something."""
+
+    asker: Asker
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a gate may look at: the durable state as it is now, the limits, and whether the journal takes anything."""
+
+    state: State
+    bounds: Bounds
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``error``: as what a refusal is raised, where it is not recorded as data."""
+
+    decision: Decision
+    reasons: tuple[str, ...]
+    error: type[KernelError] = Refused
+
+
+Gate = Callable[[Proposal, Facts], Verdict | None]
+
+
+def deny(reason: str, error: type[KernelError] = Refused) -> Verdict:
+    """A refusal for one reason."""
+    return Verdict("deny", (reason,), error)

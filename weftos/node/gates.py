@@ -1,0 +1,30 @@
+"""The gates of a node, in the order in which their reasons are given: what is cheap and says most comes first."""
+
+from __future__ import annotations
+
+from kernel.policy.capability import capability_gate
+from kernel.policy.confirmation import confirmation_gate
+from kernel.policy.journal import journal_gate
+from kernel.policy.limits.calls import calls_gate
+from kernel.policy.limits.causes import causes_gate
+from kernel.policy.limits.doubts import doubts_gate
+from kernel.policy.limits.mailboxes import mailboxes_gate
+from kernel.policy.limits.memory import memory_gate
+from kernel.policy.limits.processes import processes_gate
+from kernel.policy.limits.sizes import sizes_gate
+from kernel.policy.peers import peers_gate
+from kernel.policy.proposal import Gate
+
+GATES: tuple[Gate, ...] = (
+    peers_gate,
+    capability_gate,
+    journal_gate,
+    doubts_gate,
+    confirmation_gate,
+    sizes_gate,
+    causes_gate,
+    mailboxes_gate,
+    processes_gate,
+    memory_gate,
+    calls_gate,
+)
