@@ -142,14 +142,15 @@ class ModelCalls:
             self._answer(turn, call)
         elif question.fault:
             self._refuse(process, turn, ordinal, question, question.fault)
-        elif why := self._refusal(process, turn, question):
-            self._refuse(process, turn, ordinal, question, why)
         else:
-            self._put(process, turn, ordinal, question)
+            resolved = self._resolve(process, question)
+            if why := self._refusal(process, turn, question, resolved):
+                self._refuse(process, turn, ordinal, question, why)
+            else:
+                self._put(process, turn, ordinal, question, resolved)
 
-    def _refusal(self, process: LiveProcess, turn: Turn, question: Question) -> str:
+    def _refusal(self, process: LiveProcess, turn: Turn, question: Question, resolved: Resolved) -> str:
         """Why it may not be asked; empty when it may."""
-        resolved = self._resolve(process, question)
         asked = AskModel(resolved.provider, resolved.model, tuple(resolved.tools), question.bytes)
         verdict = self._policy.judge(process.asker(turn), asked)
         return "" if verdict.decision == "allow" else "; ".join(verdict.reasons)
@@ -161,14 +162,16 @@ class ModelCalls:
         self._recorder.commit([asked, _answered_draft(process.pid, turn, ordinal, _error(why), PREVIOUS)])
         self._answer(turn, turn.calls[ordinal])
 
-    def _put(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question) -> None:
+    def _put(
+        self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved
+    ) -> None:
         """Ask, unless the question is under way. It may be resolved to something else than it was in another boot; then
         that is recorded.
         """
         stream = f"{turn.id}:{ordinal}"
         if stream in self._running:
             return
-        resolved, call = self._resolve(process, question), turn.calls.get(ordinal)
+        call = turn.calls.get(ordinal)
         if call is None or call.name != resolved.name:
             self._record_question(process, turn, ordinal, question, resolved)
         provider, model = asked_names(question)
