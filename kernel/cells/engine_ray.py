@@ -19,12 +19,65 @@ from typing import Any
 from kernel.cells.engine import EngineError
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from kernel.helper.offspring import end_strays
+from kernel.shapes import ShapeError, read, told
 
 OBJECT_STORE_BYTES = 80 * 2**20
 OPEN_S = 60.0
 ATTACH_S = 30.0
 TOKEN_FILE = "ray.token"
 """In the runtime directory: the token of the Ray that was started there."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRay:
+    """``open``, to the placer: start a Ray of its own. ``dial`` is what a cell is told to come to the node."""
+
+    runtime: str
+    dial: dict[str, Any]
+    object_store_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttachRay:
+    """``attach``: be a driver of the Ray that is there."""
+
+    address: str
+    token: str
+    namespace: str
+    dial: dict[str, Any]
+    loopback: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RayFacts:
+    """What ``open`` and ``attach`` are answered with."""
+
+    version: str
+    address: str
+    os_pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartCell:
+    """``start``. ``token``: by which the cell is let in."""
+
+    cell: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillCell:
+    """``kill``, a notice."""
+
+    cell: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellExit:
+    """``exit``, a notice of the placer: the cell has ended."""
+
+    cell: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +120,7 @@ class RayEngine:
         self._helper: Helper | None = None
         self._ready = False
         self._closing = False
-        self._ray: dict[str, Any] = {}
+        self._ray: RayFacts | None = None
         self._sweep: asyncio.Future[int] | None = None
         self._dead = asyncio.Event()
         self._on_lost: Callable[[str], None] = lambda why: None
@@ -92,8 +145,9 @@ class RayEngine:
             raise EngineError(f"the placer cannot be started: {error}") from error
         limit_s = OPEN_S if self._shared is None else ATTACH_S
         try:
-            self._ray = await asyncio.wait_for(helper.request(*self._opening()), limit_s)
-        except (HelperLost, HelperRefused, TimeoutError) as error:
+            op, asked = self._opening()
+            self._ray = read(RayFacts, await asyncio.wait_for(helper.request(op, told(asked)), limit_s))
+        except (HelperLost, HelperRefused, ShapeError, TimeoutError) as error:
             helper.kill()
             await self._dead.wait()
             why = str(error) or f"no answer within {limit_s:g} s"
@@ -101,27 +155,23 @@ class RayEngine:
             raise EngineError(f"{what}: {why}; see {self._command.log}") from error
         self._ready = True
 
-    def _opening(self) -> tuple[str, dict[str, Any]]:
+    def _opening(self) -> tuple[str, OpenRay | AttachRay]:
         if (shared := self._shared) is not None:
-            place = {"address": shared.address, "token": str(shared.token), "namespace": shared.namespace}
-            return "attach", {**place, "dial": self._dial, "loopback": shared.is_on_this_machine}
-        return "open", {
-            "runtime": str(self._runtime),
-            "dial": self._dial,
-            "object_store_bytes": OBJECT_STORE_BYTES,
-        }
+            token, loopback = str(shared.token), shared.is_on_this_machine
+            return "attach", AttachRay(shared.address, token, shared.namespace, self._dial, loopback)
+        return "open", OpenRay(str(self._runtime), self._dial, OBJECT_STORE_BYTES)
 
     async def start_cell(self, cell: str, token: str) -> None:
         if self._helper is None:
             raise EngineError("the placer is not running")
         try:
-            await self._helper.request("start", {"cell": cell, "token": token})
+            await self._helper.request("start", told(StartCell(cell, token)))
         except (HelperLost, HelperRefused) as error:
             raise EngineError(str(error)) from error
 
     def kill_cell(self, cell: str) -> None:
         if self._helper is not None:
-            self._helper.notify("kill", {"cell": cell})
+            self._helper.notify("kill", told(KillCell(cell)))
 
     async def close(self) -> None:
         """End the placer, Ray and whatever is left of them."""
@@ -134,17 +184,18 @@ class RayEngine:
         await asyncio.to_thread(shutil.rmtree, self._runtime / "ray", ignore_errors=True)
 
     def info(self) -> dict[str, Any]:
-        return {"engine": self.name, "placer": self.os_pid, **self._ray}
+        return {"engine": self.name, "placer": self.os_pid, **(told(self._ray) if self._ray else {})}
 
     def _noticed(self, op: str, args: dict[str, Any]) -> None:
         if op == "exit":
-            self._on_exit(args["cell"], args["why"])
+            ended = read(CellExit, args)
+            self._on_exit(ended.cell, ended.why)
 
     def _died(self, status: int | None) -> None:
         self._dead.set()
         was_ready, self._ready = self._ready, False
         self._helper = None
-        self._ray = {}
+        self._ray = None
         if not self._closing:
             self._sweep = asyncio.ensure_future(asyncio.to_thread(end_strays))
             if was_ready:

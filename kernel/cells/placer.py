@@ -10,9 +10,8 @@ In a Ray cluster that is there already (``attach``) it is one driver among other
 namespace that is the node's alone; those that an earlier placer has left there are killed, and no others are touched.
 Ray ends them too, once it misses their driver; and each ends by itself, having lost its link or its lease.
 
-Requests: ``open {runtime, dial, object_store_bytes}`` or ``attach {address, token, namespace, dial, loopback}`` ->
-{version, address, os_pids}; ``start {cell, token}``. Notices: ``kill {cell}`` from the node, ``exit {cell, why}`` to
-it.
+Requests: ``open`` or ``attach``, then ``start``. Notices: ``kill`` from the node, ``exit`` to it. Their shapes stand in
+:mod:`kernel.cells.engine_ray`.
 """
 
 from __future__ import annotations
@@ -28,14 +27,23 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from kernel.cell.actor import CellActor
-from kernel.cells.engine_ray import TOKEN_FILE
+from kernel.cells.engine_ray import (
+    TOKEN_FILE,
+    AttachRay,
+    CellExit,
+    KillCell,
+    OpenRay,
+    RayFacts,
+    StartCell,
+)
 from kernel.helper.helper import serve_link
 from kernel.helper.os_processes import descendants, kill_all, read_processes
+from kernel.shapes import read, told
 
 _END_S = 3.0
 _READY_S = 6.0
@@ -160,16 +168,17 @@ class Placer:
     async def handle(self, op: str, args: dict[str, Any]) -> Any:
         match op:
             case "open":
-                return self._open(Path(args["runtime"]), args["dial"], args["object_store_bytes"])
+                return told(self._open(read(OpenRay, args)))
             case "attach":
-                return self._attach(args)
+                return told(self._attach(read(AttachRay, args)))
             case "start":
-                return self._start(args["cell"], args["token"])
+                return self._start(read(StartCell, args))
             case "kill":
-                return self._kill(args["cell"])
+                return self._kill(read(KillCell, args).cell)
         raise ValueError(f"the placer knows no {op!r}")
 
-    def _open(self, runtime: Path, dial: dict[str, Any], object_store_bytes: int) -> dict[str, Any]:
+    def _open(self, asked: OpenRay) -> RayFacts:
+        runtime = Path(asked.runtime)
         set_environment(prepare(runtime), loopback=True)
         import ray
 
@@ -178,36 +187,36 @@ class Placer:
         ray.init(
             num_cpus=min(4, os.cpu_count() or 1),  # cells ask for none: this is how many may start at once
             include_dashboard=False,
-            object_store_memory=object_store_bytes,
+            object_store_memory=asked.object_store_bytes,
             log_to_driver=False,
             logging_level=logging.ERROR,
             namespace=f"weftos-{self._boot:016x}",
             _temp_dir=str(runtime / "ray"),
         )
         births.stop()
-        self._connected(ray, dial)
+        self._connected(ray, asked.dial)
         children = sorted(_children())
         for pid in children:
             if pid not in births.seen:
                 self._lifeline.watch(f"Ray's process {pid}", pid)
         return self._facts(children)
 
-    def _attach(self, args: dict[str, Any]) -> dict[str, Any]:
-        token = Path(args["token"])
+    def _attach(self, asked: AttachRay) -> RayFacts:
+        token = Path(asked.token)
         secret = token.read_bytes()  # Ray says less of a file that it cannot read
-        set_environment(token, args["loopback"])
+        set_environment(token, asked.loopback)
         os.environ["RAY_NUM_REDIS_GET_RETRIES"] = "10"  # seconds; the node tries again by itself
         import ray
 
         ray.init(
-            address=args["address"],
+            address=asked.address,
             log_to_driver=False,
             logging_level=logging.ERROR,
-            namespace=args["namespace"],
+            namespace=asked.namespace,
         )
         self._shared = True
         self._keep(self._watch_token(token, secret))
-        self._connected(ray, args["dial"])
+        self._connected(ray, asked.dial)
         for name in ray.util.list_named_actors():
             with contextlib.suppress(ValueError):  # it has ended meanwhile
                 ray.kill(ray.get_actor(name), no_restart=True)
@@ -219,12 +228,12 @@ class Placer:
         # A cell's process is its own: no restart by Ray, whose way back takes 1.5 s; the node places anew.
         self._actor_class = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(CellActor)
 
-    def _facts(self, os_pids: list[int]) -> dict[str, Any]:
+    def _facts(self, os_pids: Sequence[int]) -> RayFacts:
         address = self._ray.get_runtime_context().gcs_address
-        return {"version": self._ray.__version__, "address": address, "os_pids": os_pids}
+        return RayFacts(self._ray.__version__, address, tuple(os_pids))
 
-    def _start(self, cell: str, token: str) -> None:
-        self._keep(self._run(cell, token))
+    def _start(self, asked: StartCell) -> None:
+        self._keep(self._run(asked.cell, asked.token))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -243,7 +252,7 @@ class Placer:
         except Exception as error:  # whatever Ray reports, it is the end of this cell and of nothing else
             why = type(error).__name__
         self._actors.pop(cell, None)
-        self._notify("exit", {"cell": cell, "why": why})
+        self._notify("exit", told(CellExit(cell, why)))
 
     async def _watch_token(self, token: Path, secret: bytes) -> None:
         """A Ray that was started anew has another token. This driver would go on with the old one, in vain: it ends,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from kernel.control.asked import Asked
 from kernel.kernel import Kernel
 from kernel.message.mail import OPERATOR
@@ -68,13 +66,12 @@ class MemoryControl:
         """Raises Invalid, Unavailable, TimedOut."""
         query = clean(request.query)
         self._kernel.policy.require(PERSON, ReadMemory(query=query))
-        found = await self._kernel.memory.search(query, request.k, None, request.mode)
-        return cast(Hits, found)
+        return await self._kernel.memory.search(query, request.k, None, request.mode)
 
     async def show(self, asked: Asked, request: OfDocument) -> Document:
         """Raises NotFound, Unavailable, TimedOut."""
         self._kernel.policy.require(PERSON, ReadMemory(document=request.id))
-        return cast(Document, await self._kernel.memory.read(request.id, None))
+        return await self._kernel.memory.read(request.id, None)
 
     async def forget(self, asked: Asked, request: OfDocument) -> Forgotten:
         """The index follows. Raises NotFound, Unavailable."""
@@ -87,9 +84,9 @@ class MemoryControl:
 
     async def stats(self, asked: Asked, request: Nothing) -> MemoryStats:
         """Never fails: an absent archive is said in ``index``."""
-        return cast(MemoryStats, await self._kernel.memory.stats())
+        return await self._kernel.memory.stats()
 
     async def reindex(self, asked: Asked, request: Nothing) -> Reindexed:
         """Raises Unavailable, TimedOut."""
         asked.record()
-        return cast(Reindexed, await self._kernel.memory.reindex())
+        return await self._kernel.memory.reindex()

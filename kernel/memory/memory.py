@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any, TypeGuard, cast
 
 from chain.errors import LedgerUnavailable
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, TimedOut, Unavailable
 from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.operations.memory import Document, Hit, Hits, MemoryStats, Reindexed, SearchMode
 from kernel.state.recorder import Recorder
 from kernel.values import canonical, cut_bytes
 
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
-Mode = Literal["hybrid", "vector", "bm25"]
 
 MOST_OWNERS = 50
 _HIT_FIELDS: dict[str, type | tuple[type, ...]] = {
@@ -49,12 +49,8 @@ class Memory:
         self._bounds = bounds
         self._archive = archive
 
-    async def search(self, query: str, k: int, reader: str | None, mode: Mode = "hybrid") -> dict[str, Any]:
-        """``results``: the best ``k`` documents that ``reader`` may see, best first; and ``mode``, ``degraded`` (why a
-        part of the search is missing, empty when none is), ``embedder``.
-
-        Raises Invalid, Unavailable, TimedOut.
-        """
+    async def search(self, query: str, k: int, reader: str | None, mode: SearchMode = "hybrid") -> Hits:
+        """The best ``k`` documents that ``reader`` may see. Raises Invalid, Unavailable, TimedOut."""
         size = len(query.encode("utf-8", "surrogatepass"))
         if size > self._bounds.memory_query_bytes:
             raise Invalid(f"query of {size} bytes, limit {self._bounds.memory_query_bytes}")
@@ -68,10 +64,12 @@ class Memory:
         hits = [shown for hit in found if (shown := self._shown(hit, reader)) is not None]
         return {
             "results": hits[:k],
-            **{field: str(answer.get(field, "")) for field in ("mode", "degraded", "embedder")},
+            "mode": str(answer.get("mode", "")),
+            "degraded": str(answer.get("degraded", "")),
+            "embedder": str(answer.get("embedder", "")),
         }
 
-    def _shown(self, hit: dict[str, Any], reader: str | None) -> dict[str, Any] | None:
+    def _shown(self, hit: Hit, reader: str | None) -> Hit | None:
         """The hit with what the node itself knows of it; None when ``reader`` may not see it, or it is not what was
         written.
         """
@@ -85,7 +83,7 @@ class Memory:
             return None
         return {**hit, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq}
 
-    async def read(self, ident: str, reader: str | None) -> dict[str, Any]:
+    async def read(self, ident: str, reader: str | None) -> Document:
         """One document whole. Raises NotFound, Unavailable, TimedOut."""
         fact = self._documents.readable(ident, reader)
         found = await self._ask("read", {"id": ident, "owner": reader})
@@ -99,9 +97,10 @@ class Memory:
                 "hash: its files were changed; stop the node, delete archive/ in its data directory, and it is built "
                 "again"
             )
-        return {**found, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq, "bytes": fact.bytes}
+        known = {"owner": fact.owner, "scope": fact.scope, "seq": fact.seq, "bytes": fact.bytes}
+        return cast(Document, {**found, **known})
 
-    async def stats(self) -> dict[str, Any]:
+    async def stats(self) -> MemoryStats:
         """What the node holds, and ``index``: what the archive says of its index, or why it says nothing."""
         try:
             index = await self._ask("stats", {})
@@ -114,10 +113,10 @@ class Memory:
             "index": index,
         }
 
-    async def reindex(self) -> dict[str, Any]:
+    async def reindex(self) -> Reindexed:
         """Have the index built anew. Raises Unavailable, TimedOut."""
         answer = await self._ask("reindex", {})
-        return answer if isinstance(answer, dict) else {}
+        return cast(Reindexed, answer if isinstance(answer, dict) else {})
 
     async def _ask(self, op: str, args: dict[str, Any]) -> Any:
         with contextlib.suppress(LedgerUnavailable):  # what is on the disk can be searched all the same
@@ -133,17 +132,17 @@ class Memory:
             raise TimedOut(f"memory did not answer within {limit_s:g} s; the archive may be busy") from None
 
 
-def _is_hit(hit: Any) -> bool:
+def _is_hit(hit: Any) -> TypeGuard[Hit]:
     return isinstance(hit, dict) and all(
         isinstance(hit.get(field), kind) for field, kind in _HIT_FIELDS.items()
     )
 
 
-def hits_text(hits: list[dict[str, Any]], limit_bytes: int) -> str:
+def hits_text(hits: list[Hit], limit_bytes: int) -> str:
     """Hits as the JSON text a model reads: a list, as many as fit into ``limit_bytes``, each with an even share."""
     share = limit_bytes // (2 * max(1, len(hits)))
     shown = [
-        {**{field: hit[field] for field in _HIT_FIELDS}, "text": cut_bytes(hit["text"], share)[0]}
+        {**{field: hit.get(field) for field in _HIT_FIELDS}, "text": cut_bytes(hit["text"], share)[0]}
         for hit in hits
     ]
     while len((text := canonical(shown)).encode()) > limit_bytes:
@@ -151,7 +150,7 @@ def hits_text(hits: list[dict[str, Any]], limit_bytes: int) -> str:
     return text
 
 
-def document_text(document: dict[str, Any], offset: int, limit_bytes: int) -> str:
+def document_text(document: Document, offset: int, limit_bytes: int) -> str:
     """A document from character ``offset`` on, as JSON of at most ``limit_bytes``; ``next_offset``: there is more."""
     shown = {field: document.get(field) for field in ("id", "title", "owner", "scope", "seq")}
     rest, size = document["text"][offset:], limit_bytes

@@ -18,6 +18,7 @@ from typing import Any
 from chain.vectors.document import EXCERPT_CHARACTERS, may_read, shown_hash
 from kernel.errors import NotFound
 from kernel.model.rows import as_rows, made, row
+from kernel.operations.memory import Owner
 from kernel.slices.slice import Handler, Slice, Told
 from kernel.values import sha256_hex
 
@@ -116,7 +117,7 @@ class Documents(Slice):
             raise NotFound(f"no document {ident[:40]!r} in memory")
         return self._facts[ident]
 
-    def owners(self, most: int) -> list[dict[str, Any]]:
+    def owners(self, most: int) -> list[Owner]:
         """Who has how much, those with the most documents first."""
         return [
             {"owner": owner, "documents": count, "bytes": self._bytes[owner]}

@@ -19,13 +19,15 @@ import os
 import signal
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 from kernel.errors import KernelError, Unavailable
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from kernel.shapes import ShapeError, read, told
 from kernel.toolbox.arguments import hash_text
+from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
 
 MAX_ANSWER_BYTES = 2**20
 LAST_WORDS_S = 0.5  # what a dead process had sent is still read for so long
@@ -122,7 +124,7 @@ class WorkerPool:
         self,
         command: Callable[[], HelperCommand],
         boot: int,
-        setup: dict[str, Any],
+        setup: Configure,
         limits: WorkerLimits,
         on_process: Callable[[int | None], None],
     ) -> None:
@@ -135,7 +137,7 @@ class WorkerPool:
         self._current: _Process | None = None
         self._processes: set[_Process] = set()
         self._starting: asyncio.Task[None] | None = None
-        self._answer: dict[str, Any] = {}
+        self._answer = Configured((), {})
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failures = 0
         self._not_before_s = 0.0
@@ -159,12 +161,12 @@ class WorkerPool:
 
     def accept(self, key: str) -> None:
         """Receipts under this key are the node's too: for the processes there are, and all to come."""
-        self._setup = {**self._setup, "keys": [*self._setup["keys"], key]}
+        self._setup = replace(self._setup, keys=(*self._setup.keys, key))
         for process in self._processes:
             if process.helper.alive:
-                process.helper.notify("accept", {"key": key})
+                process.helper.notify("accept", told(Accept(key)))
 
-    async def start(self) -> dict[str, Any]:
+    async def start(self) -> Configured:
         """Start a process when there is none, and what it answered to ``configure``. Raises WorkerUnavailable."""
         try:
             await asyncio.shield(self._begin_start())
@@ -197,17 +199,8 @@ class WorkerPool:
 
     def _hand_over(self, process: _Process, job: _Job) -> None:
         call = job.call
-        answer = process.helper.request(
-            call.op,
-            {
-                "tool": call.tool,
-                "arguments": call.arguments,
-                "receipt": call.receipt,
-                "salt": call.salt,
-                "body": call.body,
-                "workspace": call.workspace,
-            },
-        )
+        run = Run(call.tool, call.arguments, call.receipt, call.salt, call.body, call.workspace)
+        answer = process.helper.request(call.op, told(run))
         process.jobs.add(job)
         loop = asyncio.get_running_loop()
         job.timer = loop.call_later(call.timeout_s, self._time_out, process, job)
@@ -282,13 +275,12 @@ class WorkerPool:
         try:
             await helper.start()
             self._watch(process)
-            answer = await asyncio.wait_for(
-                helper.request("configure", self._setup), self._limits.start_timeout_s
-            )
-            if not isinstance(answer, dict):
-                raise HelperRefused("its answer is not one")
-        except (OSError, HelperLost, HelperRefused) as error:
+            asked = helper.request("configure", told(self._setup))
+            answer = read(Configured, await asyncio.wait_for(asked, self._limits.start_timeout_s))
+        except (OSError, HelperLost, HelperRefused, ShapeError) as error:
             reason: object = error
+            if isinstance(error, ShapeError):
+                reason = "its answer is not one"
             if isinstance(error, TimeoutError):
                 reason = f"not ready within {self._limits.start_timeout_s:g} s"
             if not helper.os_pid:
@@ -401,17 +393,14 @@ def _why_lost(process: _Process, job: _Job, error: BaseException | None) -> str:
 
 def _read_answer(value: Any) -> WorkerResult | None:
     """A worker's answer; None when it is not one. A third-party worker can send anything."""
-    match value:
-        case {
-            "status": "ok" | "error" | "refused" | "changed" as status,
-            "text": str(text),
-            "truncated": bool(truncated),
-            "hash": str(full_hash),
-            "bytes": int(full_bytes),
-        } if len(text.encode()) <= MAX_ANSWER_BYTES and len(full_hash) == 64 and 0 <= full_bytes < 2**62:
-            return WorkerResult(status, text, truncated, full_hash, full_bytes)
-        case _:
-            return None
+    try:
+        answer = read(Answered, value)
+    except ShapeError:
+        return None
+    bounded = len(answer.text.encode()) <= MAX_ANSWER_BYTES and 0 <= answer.bytes < 2**62
+    if not bounded or len(answer.hash) != 64:
+        return None
+    return WorkerResult(answer.status, answer.text, answer.truncated, answer.hash, answer.bytes)
 
 
 def _ignore(op: str, args: dict[str, Any]) -> None:

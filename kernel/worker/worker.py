@@ -17,11 +17,12 @@ import os
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from chain.entry.entry import decode_body
 from chain.notes.note import VerifierKey
 from kernel.helper.helper import die_with_parent, serve_link
+from kernel.shapes import read, told
 from kernel.toolbox.arguments import canonical_json
 from kernel.toolbox.declaration import declaration_to_data
 from kernel.toolbox.files import (
@@ -35,24 +36,20 @@ from kernel.toolbox.files import (
 )
 from kernel.worker.intent import IntentGate, IntentRefused
 from kernel.worker.loader import LoadedTool, LoadError, load_tool, one_line
+from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
 from kernel.worker.threads import Threads
 
 MAX_RESULT_BYTES = 2**20
 
-Answer = dict[str, Any]
+Status = Literal["ok", "error", "refused", "changed"]
 
 
-def answer_of(status: str, text: str) -> Answer:
+def answer_of(status: Status, text: str) -> Answered:
     """What goes back: at most ``MAX_RESULT_BYTES`` of ``text``, and size and SHA-256 of all of it."""
     data = text.encode("utf-8", "backslashreplace")
     kept = data if len(data) <= MAX_RESULT_BYTES else data[:MAX_RESULT_BYTES]
-    return {
-        "status": status,
-        "text": kept.decode("utf-8", "ignore"),
-        "truncated": len(data) > MAX_RESULT_BYTES,
-        "hash": sha256(data).hexdigest(),
-        "bytes": len(data),
-    }
+    truncated = len(data) > MAX_RESULT_BYTES
+    return Answered(status, kept.decode("utf-8", "ignore"), truncated, sha256(data).hexdigest(), len(data))
 
 
 def render(value: Any) -> str:
@@ -68,7 +65,7 @@ def render(value: Any) -> str:
         raise TypeError(f"the tool returned a {kind} that is not text or JSON: {one_line(error)}") from None
 
 
-def call_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Answer:
+def call_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Answered:
     """Call, and turn whatever comes of it into an answer."""
     try:
         return answer_of("ok", render(function(**arguments)))
@@ -80,7 +77,7 @@ def call_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Ans
         return answer_of("error", one_line(error))
 
 
-async def await_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Answer:
+async def await_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Answered:
     """The same for an asynchronous tool."""
     try:
         return answer_of("ok", render(await function(**arguments)))
@@ -98,7 +95,7 @@ class Worker:
 
     def __init__(self, boot: int, threads: int) -> None:
         self._boot = boot
-        self._pool: Threads[Answer] = Threads(threads, "tool")
+        self._pool: Threads[Answered] = Threads(threads, "tool")
         self._gate: IntentGate | None = None
         self._third_party: dict[str, LoadedTool] = {}
         self._faults: dict[str, str] = {}
@@ -107,47 +104,50 @@ class Worker:
     async def handle(self, op: str, args: dict[str, Any]) -> Any:
         """One request."""
         if op == "run" and self._gate is not None:
-            return await self._run(self._gate, args)
+            return told(await self._run(self._gate, read(Run, args)))
         if op == "look" and self._builtin:
-            look = partial(file_version, args["workspace"], json.loads(args["arguments"])["path"])
-            return await self._pool.run(partial(call_guarded, look, {}))
+            return told(await self._look(read(Run, args)))
         if op == "accept" and self._gate is not None:
-            self._gate.accept(VerifierKey.parse(args["key"]))
+            self._gate.accept(VerifierKey.parse(read(Accept, args).key))
             return None
         if op == "configure" and self._gate is None:
-            return self._configure(args)
+            return told(self._configure(read(Configure, args)))
         raise ValueError(f"request {op!r} is not expected now")
 
-    def _configure(self, args: dict[str, Any]) -> dict[str, Any]:
-        self._builtin = args["builtin"]
-        for name, import_string, python_path in args["tools"]:
+    def _configure(self, asked: Configure) -> Configured:
+        self._builtin = asked.builtin
+        for tool in asked.tools:
             try:
-                self._third_party[name] = load_tool(name, import_string, tuple(python_path))
+                self._third_party[tool.name] = load_tool(tool.name, tool.import_string, tool.python_path)
             except LoadError as error:
-                self._faults[name] = str(error)
-        first, *later = map(VerifierKey.parse, args["keys"])
+                self._faults[tool.name] = str(error)
+        first, *later = map(VerifierKey.parse, asked.keys)
         self._gate = IntentGate(first, self._boot)
         for key in later:
             self._gate.accept(key)
-        declarations = [declaration_to_data(loaded.declaration) for loaded in self._third_party.values()]
-        return {"declarations": declarations, "faults": self._faults}
+        declarations = (declaration_to_data(loaded.declaration) for loaded in self._third_party.values())
+        return Configured(tuple(declarations), self._faults)
 
-    async def _run(self, gate: IntentGate, args: dict[str, Any]) -> Answer:
-        tool, text = args["tool"], args["arguments"]
+    async def _look(self, call: Run) -> Answered:
+        look = partial(file_version, call.workspace, json.loads(call.arguments)["path"])
+        return await self._pool.run(partial(call_guarded, look, {}))
+
+    async def _run(self, gate: IntentGate, call: Run) -> Answered:
+        tool = call.tool
         try:
-            gate.admit(tool, text, args["receipt"], args["salt"], args["body"])
+            gate.admit(tool, call.arguments, call.receipt, call.salt, call.body)
         except IntentRefused as error:
             return answer_of("refused", str(error))
-        arguments = json.loads(text)
+        arguments = json.loads(call.arguments)
         loaded = self._third_party.get(tool)
         if loaded is not None and loaded.is_async:
             return await await_guarded(loaded.function, arguments)
         if loaded is not None:
             function: Callable[..., Any] = loaded.function
         elif self._builtin and tool in _FILE_TOOLS:
-            function = partial(_FILE_TOOLS[tool], args["workspace"])
+            function = partial(_FILE_TOOLS[tool], call.workspace)
             if tool == "file_write":
-                function = partial(function, replaces=may_replace(decode_body(args["body"])))
+                function = partial(function, replaces=may_replace(decode_body(call.body)))
         else:
             return answer_of("error", self._faults.get(tool, f"this worker has no tool {tool!r}"))
         return await self._pool.run(partial(call_guarded, function, arguments))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from kernel.abi import ToolDeclaration
 from kernel.helper.helper import HelperCommand
@@ -31,6 +30,7 @@ from kernel.worker.pool import (
     WorkerWithdrawn,
     local_result,
 )
+from kernel.worker.requests import Configure, Configured, ToolImport
 
 __all__ = [
     "Description",
@@ -94,13 +94,8 @@ class Workers:
         self._pools: dict[str, WorkerPool] = {}
         for package, members in grouped.items():
             name = f"worker-{package}"
-            setup = {
-                "keys": [key],
-                "builtin": package == BUILTIN_PACKAGE,
-                "tools": [
-                    [source.name, source.import_string, list(source.python_path)] for source in members
-                ],
-            }
+            tools = [ToolImport(source.name, source.import_string, source.python_path) for source in members]
+            setup = Configure((key,), package == BUILTIN_PACKAGE, tuple(tools))
             self._pools[package] = WorkerPool(
                 partial(command, name), boot, setup, limits or WorkerLimits(), partial(on_process, name)
             )
@@ -152,19 +147,13 @@ class Workers:
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
 
-def _read_description(
-    names: set[str], answer: dict[str, Any]
-) -> tuple[list[ToolDeclaration], dict[str, str]]:
+def _read_description(names: set[str], answer: Configured) -> tuple[list[ToolDeclaration], dict[str, str]]:
     """What a worker told of the tools ``names``, believed only as far as it can be checked."""
     declarations: dict[str, ToolDeclaration] = {}
-    told = answer.get("faults")
     faults = {
-        name: why[:1000]
-        for name, why in (told.items() if isinstance(told, dict) else ())
-        if name in names and isinstance(why, str)
+        name: why[:1000] for name, why in answer.faults.items() if name in names and isinstance(why, str)
     }
-    listed = answer.get("declarations")
-    for data in listed if isinstance(listed, list) else []:
+    for data in answer.declarations:
         try:
             declaration = declaration_from_data(data)
         except DeclarationError as error:

@@ -16,7 +16,7 @@ from chain.entry.reader import StateRecord, read_records
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
 from kernel.memory.memory import document_text, hits_text
-from kernel.operations.memory import Memory
+from kernel.operations.memory import Document, Hit, Memory
 from kernel.state.state import State
 from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
@@ -425,15 +425,37 @@ def test_the_node_holds_no_text_of_a_document() -> None:
 
 
 def test_many_long_results_stay_within_the_limit_and_are_whole_json() -> None:
-    hit = {"id": "d1", "title": "t" * 200, "score": 1.0, "parts": {}, "seq": 1, "owner": "o", "scope": "own"}
-    text = hits_text([{**hit, "text": '"\n\\' * 20_000} for _ in range(50)], 48 * 1024)
+    hit: Hit = {
+        "id": "d1",
+        "title": "t" * 200,
+        "text": '"\n\\' * 20_000,
+        "cut": False,
+        "score": 1.0,
+        "parts": {},
+        "owner": "o",
+        "scope": "own",
+        "seq": 1,
+        "time_us": 0,
+        "tags": [],
+    }
+    text = hits_text([hit] * 50, 48 * 1024)
     assert len(text.encode()) <= 48 * 1024
     assert len(json.loads(text)) > 20
 
 
 def test_a_long_document_is_read_in_pieces_that_make_the_whole() -> None:
     whole = 'é"\n' * 9_000
-    document = {"id": "d1", "title": "t", "owner": "o", "scope": "own", "seq": 1, "text": whole}
+    document: Document = {
+        "id": "d1",
+        "title": "t",
+        "text": whole,
+        "owner": "o",
+        "scope": "own",
+        "seq": 1,
+        "bytes": len(whole.encode()),
+        "time_us": 0,
+        "tags": [],
+    }
     offset, pieces = 0, []
     while offset is not None:
         text = document_text(document, offset, 4096)

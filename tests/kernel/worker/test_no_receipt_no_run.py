@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from kernel.helper.helper import Helper
+from kernel.shapes import told
 from kernel.toolbox.arguments import canonical_json
+from kernel.worker.requests import Configure, ToolImport
 from kernel.worker.workers import WorkerLimits, worker_command
 from tests.kernel.worker.conftest import SALT
 from tests.patience import HANG_S
@@ -103,8 +105,8 @@ def test_a_third_partys_tool_runs_with_its_intent_once_and_with_nothing_else(
             return await asyncio.wait_for(answer, HANG_S)
 
         try:
-            sources = [[name, f"touching:{name}", [str(tmp_path)]] for name in TOOLS]
-            setup = {"keys": [mint.keys.ed25519.text], "builtin": False, "tools": sources}
+            sources = tuple(ToolImport(name, f"touching:{name}", (str(tmp_path),)) for name in TOOLS)
+            setup = told(Configure((mint.keys.ed25519.text,), False, sources))
             assert (await helper.request("configure", setup))["faults"] == {}
             for handed in HANDED:
                 answer = await run(*handed(mint, foreign_mint, tool, arguments))

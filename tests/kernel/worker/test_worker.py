@@ -192,12 +192,12 @@ def test_what_is_neither_text_nor_json_is_refused(make: Callable[[], Any]) -> No
 def test_an_answer_is_cut_at_a_character_and_keeps_size_and_hash_of_the_whole() -> None:
     text = "é" * MAX_RESULT_BYTES
     answer = answer_of("ok", "x" + text)
-    assert answer["truncated"]
-    assert answer["bytes"] == 1 + 2 * MAX_RESULT_BYTES
-    assert len(answer["text"].encode()) == MAX_RESULT_BYTES - 1
-    assert answer["hash"] != answer_of("ok", answer["text"])["hash"]
+    assert answer.truncated
+    assert answer.bytes == 1 + 2 * MAX_RESULT_BYTES
+    assert len(answer.text.encode()) == MAX_RESULT_BYTES - 1
+    assert answer.hash != answer_of("ok", answer.text).hash
 
 
 def test_a_short_answer_is_whole_and_lone_surrogates_are_shown() -> None:
-    assert answer_of("ok", "\ud800")["text"] == r"\ud800"
-    assert not answer_of("ok", "x" * MAX_RESULT_BYTES)["truncated"]
+    assert answer_of("ok", "\ud800").text == r"\ud800"
+    assert not answer_of("ok", "x" * MAX_RESULT_BYTES).truncated

@@ -17,6 +17,7 @@ import pytest
 from kernel.helper.output_log import MAX_FILE_BYTES
 from kernel.toolbox.registry import Registry, RegistryError, ToolSource, builtin_declarations
 from kernel.worker.pool import WorkerPool
+from kernel.worker.requests import Configure
 from kernel.worker.workers import (
     WorkerLimits,
     WorkerLost,
@@ -609,7 +610,7 @@ def test_a_python_that_cannot_be_started_is_said_to_be_unavailable(tmp_path: Pat
     async def main() -> None:
         told: list[int | None] = []
         command = replace(worker_command("worker-x", tmp_path, tmp_path, QUICK), argv=("/no/such/python",))
-        pool = WorkerPool(lambda: command, 1, {}, QUICK, told.append)
+        pool = WorkerPool(lambda: command, 1, Configure((), False, ()), QUICK, told.append)
         with pytest.raises(WorkerUnavailable, match="No such file"):
             await pool.start()
         await pool.close()
