@@ -37,7 +37,7 @@ restarting, leaves what was parked or stopped, and drops temporary children.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
@@ -45,13 +45,12 @@ from kernel.errors import SupervisionError, SupervisionWord
 from kernel.model.states import (
     KILLED,
     SHUTDOWN,
-    SLOT_TABLE,
     SlotEvent,
     SlotState,
-    advance,
     is_blameless,
     is_orderly,
 )
+from kernel.supervision.strategies import STRATEGIES, strategy_faults
 from kernel.supervision.supervisor import (
     INFINITY,
     Add,
@@ -76,7 +75,6 @@ from kernel.supervision.supervisor import (
     StartFailed,
     Stop,
     StopChild,
-    StrategyName,
     Supervisor,
 )
 
@@ -116,7 +114,7 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
 
     A child that does not start now is treated as one that fails to restart; the others are not touched.
     """
-    _refuse("bad_flags", "flags", flags.check())
+    _refuse("bad_flags", "flags", flags.check() + strategy_faults(flags))
     sup = Supervisor(flags)
     effects: list[Effect] = []
     for spec, slot in children:
@@ -130,7 +128,7 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
         if slot in (SlotState.RUNNING, SlotState.RESTARTING):
             child = replace(child, slot=SlotState.RESTARTING, phase=Phase.STARTING)
             effects.append(StartChild(spec.id))
-        sup = replace(_put(sup, child), added=sup.added + 1)
+        sup = replace(sup.put(child), added=sup.added + 1)
     return sup, tuple(effects)
 
 
@@ -172,7 +170,7 @@ def _add(sup: Supervisor, spec: ChildSpec) -> Result:
             )
         raise SupervisionError("already_started", f"child {spec.id!r} exists and is {present.phase}")
     child = Child(spec, sup.added, SlotState.RUNNING, Phase.STARTING, fresh=True)
-    return replace(_put(sup, child), added=sup.added + 1), (StartChild(spec.id),)
+    return replace(sup.put(child), added=sup.added + 1), (StartChild(spec.id),)
 
 
 def _start(sup: Supervisor, id: str) -> Result:
@@ -182,20 +180,20 @@ def _start(sup: Supervisor, id: str) -> Result:
         raise SupervisionError("restarting", f"child {id!r} is being restarted already")
     if child.phase is not Phase.NONE:
         raise SupervisionError("running", f"child {id!r} is {child.phase}")
-    child, effects = _move(child, SlotEvent.START, "start")
+    child, effects = child.move(SlotEvent.START, "start")
     child = replace(child, phase=Phase.STARTING, row=0, charges=())
-    return _put(sup, child), (*effects, StartChild(id))
+    return sup.put(child), (*effects, StartChild(id))
 
 
 def _stop(sup: Supervisor, id: str) -> Result:
-    child, effects = _move(sup.child(id), SlotEvent.STOP, "stop")
+    child, effects = sup.child(id).move(SlotEvent.STOP, "stop")
     child = replace(child, fresh=False)
     if child.phase is Phase.WAITING:
         child = replace(child, phase=Phase.NONE)
     elif child.phase in (Phase.STARTING, Phase.UP) and sup.closing is None:
         child = replace(child, phase=Phase.STOPPING)
         effects = (*effects, StopChild(id, SHUTDOWN, child.spec.shutdown_s))
-    return _put(sup, child), effects
+    return sup.put(child), effects
 
 
 def _remove(sup: Supervisor, id: str) -> Result:
@@ -216,14 +214,14 @@ def _started(sup: Supervisor, event: Started, now_s: float) -> Result:
     if child is None or child.pid is not None:
         return sup, ()
     if child.phase is Phase.STOPPING:
-        return _put(sup, replace(child, pid=event.pid)), ()
+        return sup.put(replace(child, pid=event.pid)), ()
     if child.phase is not Phase.STARTING:
         return sup, ()
     child = replace(child, phase=Phase.UP, pid=event.pid, up_since_s=now_s, fresh=False)
     if child.slot is SlotState.STOPPED:  # by name, while the supervisor is closing and its turn has not come
-        return _put(sup, child), ()
-    child, effects = _move(child, SlotEvent.STARTED, "started")
-    return _put(sup, child), effects
+        return sup.put(child), ()
+    child, effects = child.move(SlotEvent.STARTED, "started")
+    return sup.put(child), effects
 
 
 def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: float) -> Result:
@@ -237,10 +235,10 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
     if child.spec.restart == "temporary" or never_ran:
         sup, effects = _drop(sup, child, event.reason)
     elif phase is Phase.STOPPING or sup.closing is not None:
-        sup, effects = _put(sup, child), ()
+        sup, effects = sup.put(child), ()
     elif _is_over(child, phase, event.reason):
-        child, effects = _move(child, SlotEvent.ENDED, event.reason)
-        sup = _put(sup, child)
+        child, effects = child.move(SlotEvent.ENDED, event.reason)
+        sup = sup.put(child)
     else:
         return _failed(sup, child, event, now_s, jitter)
     return _close_on(sup, effects)
@@ -265,7 +263,7 @@ def _restart_due(sup: Supervisor, id: str) -> Result:
     child = sup.table.get(id)
     if child is None or child.phase is not Phase.WAITING:
         return sup, ()
-    return _put(sup, replace(child, phase=Phase.STARTING)), (StartChild(id),)
+    return sup.put(replace(child, phase=Phase.STARTING)), (StartChild(id),)
 
 
 # Failures: charge, then restart by strategy, or the answer to excess
@@ -280,41 +278,20 @@ def _failed(
         if not is_blameless(event.reason):
             child = replace(child, charges=(*_recent(child.charges, sup.flags, now_s), now_s))
         if len(child.charges) > sup.flags.intensity:
-            child, effects = _move(child, SlotEvent.EXCEEDED, event.reason)
-            return _put(sup, child), effects
+            child, effects = child.move(SlotEvent.EXCEEDED, event.reason)
+            return sup.put(child), effects
     else:
         charges = tuple(charge for charge in sup.charges if now_s - charge[0] <= sup.flags.period_s)
         if event.batch is None or all(batch != event.batch for _, batch in charges):
             charges = (*charges, (now_s, event.batch))
         sup = replace(sup, charges=charges)
         if len(charges) > sup.flags.intensity:
-            return _close(_put(sup, child), SHUTDOWN)
+            return _close(sup.put(child), SHUTDOWN)
     return STRATEGIES[sup.flags.strategy](sup, child, event.reason, jitter)
 
 
 def _recent(charges: tuple[float, ...], flags: Flags, now_s: float) -> tuple[float, ...]:
     return tuple(at for at in charges if now_s - at <= flags.period_s)
-
-
-def _one_for_one(sup: Supervisor, child: Child, reason: str, jitter: float) -> Result:
-    """Only the child that failed is restarted."""
-    delay_s = _backoff_s(sup.flags, child.row, jitter)
-    child, effects = _move(child, SlotEvent.FAILED, reason)
-    child = replace(child, row=child.row + 1, phase=Phase.WAITING if delay_s else Phase.STARTING)
-    id = child.spec.id
-    return _put(sup, child), (*effects, StartChildAfter(id, delay_s) if delay_s else StartChild(id))
-
-
-Strategy = Callable[[Supervisor, Child, str, float], Result]
-STRATEGIES: dict[StrategyName, Strategy] = {"one_for_one": _one_for_one}
-
-
-def _backoff_s(flags: Flags, row: int, jitter: float) -> float:
-    """0 for the first of a row, then doubling up to the greatest; jitter takes away up to half."""
-    if row == 0:
-        return 0.0
-    doubled = flags.backoff_base_s * 2.0 ** min(row - 1, 64)
-    return min(flags.backoff_max_s, doubled) * (0.5 + 0.5 * jitter)
 
 
 # The end of the whole
@@ -333,7 +310,7 @@ def _close(sup: Supervisor, reason: str) -> Result:
     """Stop the children one after the other in reverse order, then give up."""
     for child in sup.children:
         if child.phase is Phase.WAITING:
-            sup = _put(sup, replace(child, phase=Phase.NONE))
+            sup = sup.put(replace(child, phase=Phase.NONE))
     to_close = tuple(child.spec.id for child in reversed(sup.children) if child.phase is not Phase.NONE)
     return _close_on(replace(sup, closing=reason, to_close=to_close), ())
 
@@ -357,25 +334,14 @@ def _close_on(sup: Supervisor, effects: tuple[Effect, ...]) -> Result:
         return sup, effects
     else:
         stop = StopChild(child.spec.id, SHUTDOWN, child.spec.shutdown_s)
-    return _put(sup, replace(child, phase=Phase.STOPPING)), (*effects, stop)
+    return sup.put(replace(child, phase=Phase.STOPPING)), (*effects, stop)
 
 
 # Small parts
 
 
-def _put(sup: Supervisor, child: Child) -> Supervisor:
-    return replace(sup, table=sup.table.set(child.spec.id, child))
-
-
 def _drop(sup: Supervisor, child: Child, why: str) -> Result:
     return replace(sup, table=sup.table.remove(child.spec.id)), (Dropped(child.spec.id, why),)
-
-
-def _move(child: Child, event: SlotEvent, why: str) -> tuple[Child, tuple[Effect, ...]]:
-    slot = advance(SLOT_TABLE, child.slot, event)
-    if slot is child.slot:
-        return child, ()
-    return replace(child, slot=slot), (SlotChanged(child.spec.id, slot, why),)
 
 
 def _refuse(word: SupervisionWord, what: str, faults: list[str]) -> None:
