@@ -23,6 +23,9 @@ OPEN_CALLS = 256
 """How many syscalls of one process may be under way at once; those beyond wait in its cell."""
 
 
+VALUES = ("now", "random")
+"""Syscalls that take nothing, and give a value that is recorded."""
+
 Effects = Literal["none", "local", "external"]
 OnDoubt = Literal["ask", "retry", "lost"]
 Sandbox = Literal["node", "archive", "builtin", "thirdparty"]

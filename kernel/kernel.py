@@ -59,6 +59,7 @@ from kernel.syscall.replies import Replies
 from kernel.syscall.settlement import Settlement
 from kernel.syscall.syscalls import SyscallParts, Syscalls
 from kernel.syscall.tool_calls import ToolCalls, ToolParts
+from kernel.syscall.value_calls import ValueCalls
 from kernel.toolbox.registry import Registry
 from kernel.turn.divergence import Divergences
 from kernel.turn.opened_sessions import OpenedSessions
@@ -156,8 +157,15 @@ class Kernel:
         self.model_calls = ModelCalls(
             recorder, self.turns, registry, gateway, self.watchers, self.policy, bounds
         )
+        value_calls = ValueCalls(recorder, self.turns, env.chance)
         syscall_parts = SyscallParts(
-            self.turns, self.processes, self.tool_calls, self.model_calls, self.watchers, env.log, env.chance
+            self.turns,
+            self.processes,
+            self.tool_calls,
+            self.model_calls,
+            value_calls,
+            self.watchers,
+            env.log,
         )
         self._syscalls = Syscalls(recorder, self.live, self.ends, bounds, syscall_parts)
         self._settlement = settlement

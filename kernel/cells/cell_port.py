@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from kernel.abi import VALUES
 from kernel.cell.link.frames import FrameError
 from kernel.cells.cell_events import (
     CellAsked,
@@ -397,7 +398,7 @@ def check_args(op: str, args: dict[str, Any]) -> None:
         ):
             if _all(messages, dict) and _all(tools, str):
                 return
-        case (("now" | "random"), {**rest}) if not rest:
+        case value, {**rest} if value in VALUES and not rest:
             return
     raise FrameError(f"syscall {op[:80]!r} with arguments of the wrong shape")
 

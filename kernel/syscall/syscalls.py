@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 
 from chain.errors import LedgerUnavailable
-from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellAsked, CellCall, TurnDone
 from kernel.errors import KernelError, fault_of
@@ -23,26 +21,24 @@ from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.model_calls import ModelCalls
 from kernel.syscall.tool_calls import ToolCalls
-from kernel.turn.divergence import shown
+from kernel.syscall.value_calls import ValueCalls
 from kernel.turn.turns import Turns
-from kernel.values import call_hash, clean, ordinal_of
+from kernel.values import clean, ordinal_of
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SyscallParts:
-    """Who carries out what. ``log(event, **fields)`` writes into the node's log; ``chance`` is where the randomness
-    comes from that behaviours ask for.
-    """
+    """Who carries out what. ``log(event, **fields)`` writes into the node's log."""
 
     turns: Turns
     processes: Processes
     tool_calls: ToolCalls
     model_calls: ModelCalls
+    value_calls: ValueCalls
     watchers: Watchers
     log: Callable[..., None]
-    chance: Random
 
 
 class Syscalls:
@@ -152,26 +148,7 @@ class Syscalls:
         elif call.op == "model":
             self._parts.model_calls.asked(process, turn, ordinal, call.args)
         else:
-            self._value(process, turn, ordinal, call.op)
-
-    def _value(self, process: LiveProcess, turn: Turn, ordinal: str, op: str) -> None:
-        """Time and randomness: recorded, so that a resumed turn sees the same."""
-        hashed = call_hash(op)
-        recorded = turn.calls.get(ordinal)
-        if recorded is not None and recorded.call_hash != hashed:
-            self._parts.turns.diverge(process, turn, recorded, shown(op, "", ""))
-            return
-        if recorded is None:
-            value: float | int = self._now_s() if op == "now" else self._parts.chance.getrandbits(63)
-            body = {"turn": turn.id, "ordinal": ordinal, "call_hash": hashed, "op": op, "value": value}
-            draft = Draft("sys.value", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
-            self._recorder.commit([draft])
-        outcome = turn.calls[ordinal].outcome
-        assert outcome is not None
-        self._parts.turns.answer(turn, ordinal, outcome)
-
-    def _now_s(self) -> float:
-        return self._recorder.ledger.now_us() / 1e6
+            self._parts.value_calls.asked(process, turn, ordinal, call.op)
 
     # -- the end of a turn ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,46 @@
+"""Values as syscalls: time and randomness, recorded, so that a resumed turn sees the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from chain.ledger.ledger import Draft
+from kernel.process.live import LiveProcess
+from kernel.slices.turns import Turn
+from kernel.state.recorder import Recorder
+from kernel.turn.divergence import shown
+from kernel.turn.turns import Turns
+from kernel.values import call_hash
+
+Value = float | int
+
+
+class ValueCalls:
+    """Takes the syscalls in :data:`kernel.abi.VALUES`; answers through :meth:`Turns.answer`. ``chance`` is where the
+    randomness comes from that behaviours ask for.
+    """
+
+    def __init__(self, recorder: Recorder, turns: Turns, chance: Random) -> None:
+        self._recorder = recorder
+        self._turns = turns
+        self._values: Mapping[str, Callable[[], Value]] = {
+            "now": lambda: recorder.ledger.now_us() / 1e6,
+            "random": lambda: chance.getrandbits(63),
+        }
+
+    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, op: str) -> None:
+        """A cell asks for a value. Raises LedgerUnavailable."""
+        hashed = call_hash(op)
+        recorded = turn.calls.get(ordinal)
+        if recorded is not None and recorded.call_hash != hashed:
+            self._turns.diverge(process, turn, recorded, shown(op, "", ""))
+            return
+        if recorded is None:
+            value = self._values[op]()
+            body = {"turn": turn.id, "ordinal": ordinal, "call_hash": hashed, "op": op, "value": value}
+            draft = Draft("sys.value", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
+            self._recorder.commit([draft])
+        outcome = turn.calls[ordinal].outcome
+        assert outcome is not None
+        self._turns.answer(turn, ordinal, outcome)
