@@ -34,15 +34,20 @@ def gateway_told(config: Config, keys: Mapping[str, str]) -> bytes:
     return json.dumps({"config": config.settings.gateway(), "keys": dict(keys)}).encode()
 
 
+def helper_command(name: str, module: str, runtime: Path, logs: Path, *arguments: str) -> HelperCommand:
+    """A helper that is a module, with its log."""
+    argv = (sys.executable, "-P", "-m", module, *arguments)
+    return HelperCommand(name, argv, environment(), runtime, logs / f"{name}.log")
+
+
 def archive_command(config: Config, data: Path, runtime: Path, logs: Path) -> HelperCommand:
     """The archive, told who makes its vectors; itself, when nobody is named."""
-    memory = config.settings.memory
-    argv = [sys.executable, "-P", "-m", "weftos.archive", "--data", str(data)]
+    memory, arguments = config.settings.memory, ["--data", str(data)]
     if memory.embedder != LEXICAL:
         model = memory.model or config.settings.providers[memory.embedder].model
-        argv += ["--embedder", memory.embedder, "--embedding-model", model]
-        argv += ["--embedding-dimensions", str(memory.dimensions)] if memory.dimensions else []
-    return HelperCommand("archive", argv, environment(), runtime, logs / "archive.log")
+        arguments += ["--embedder", memory.embedder, "--embedding-model", model]
+        arguments += ["--embedding-dimensions", str(memory.dimensions)] if memory.dimensions else []
+    return helper_command("archive", "weftos.archive", runtime, logs, *arguments)
 
 
 def compact_child(data: Path, runtime: Path, bounds: Bounds) -> Child:
@@ -61,5 +66,4 @@ def selection_child(data: Path, runtime: Path) -> Child:
 
 def placer_command(runtime: Path, logs: Path) -> HelperCommand:
     """The placer, which holds Ray."""
-    argv = (sys.executable, "-P", "-m", "kernel.cells.placer")
-    return HelperCommand("placer", argv, environment(), runtime, logs / "placer.log")
+    return helper_command("placer", "kernel.cells.placer", runtime, logs)
