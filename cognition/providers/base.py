@@ -53,6 +53,15 @@ class ProviderBounds:
     total_s: float = 300.0
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a provider is built from: its name, what the configuration says of it, and the keys by their variables."""
+
+    name: str
+    table: Mapping[str, Any]
+    keys: Mapping[str, str]
+
+
 class Watcher(Protocol):
     """Who sees an answer grow. Neither method waits."""
 

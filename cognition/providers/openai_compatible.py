@@ -9,10 +9,11 @@ error message unbounded or with the key in it.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -20,9 +21,9 @@ from urllib.parse import urlsplit
 
 from cognition.errors import ConfigurationError, ProviderError, TransientProviderError
 from cognition.providers.answer import AnswerBuilder, error_words, excerpt, load_object
-from cognition.providers.base import ProviderBounds, Question, Watcher
+from cognition.providers.base import ProviderBounds, Question, Source, Watcher
 from cognition.providers.embeddings import Vectors, embeddings_body, parse_embeddings
-from cognition.providers.http import HttpServer, Response
+from cognition.providers.http import CERTIFICATE_VARIABLES, HttpServer, Response, tls_context
 from cognition.providers.http_connection import (
     BrokenError,
     CertificateError,
@@ -74,6 +75,44 @@ class OpenAISettings:
         if url.query or url.fragment:
             faults.append(f"providers.{self.name}.base_url must have no ? or # part")
         return faults
+
+
+_KEYS: Mapping[str, type | tuple[type, ...]] = {
+    "base_url": str,
+    "model": str,
+    "api_key_env": str,
+    "stream": bool,
+    "timeout_s": (int, float),
+}
+
+
+def build(source: Source) -> OpenAICompatible:
+    """One provider. Raises :class:`ConfigurationError`."""
+    name, given = source.name, dict(source.table)
+    for key, value in given.items():
+        if not isinstance(value, _KEYS.get(key, ())):
+            raise ConfigurationError(f"providers.{name}.{key} is unknown or of the wrong type")
+    if "base_url" not in given:
+        raise ConfigurationError(f"providers.{name}.base_url is missing")
+    timeout_s = float(given.pop("timeout_s", ProviderBounds().total_s))
+    settings = OpenAISettings(name, **given)
+    faults = settings.check()
+    if faults:
+        raise ConfigurationError("; ".join(faults))
+    variable = settings.api_key_env
+    key = check_key(name, variable, source.keys.get(variable, "")) if variable else ""
+    tls = _tls(name) if urlsplit(settings.base_url).scheme == "https" else None
+    return OpenAICompatible(settings, key, bounds=ProviderBounds(total_s=timeout_s), tls=tls)
+
+
+def _tls(name: str) -> ssl.SSLContext:
+    try:
+        return tls_context(os.environ)
+    except OSError as error:
+        set_to = " ".join(f"{v}={os.environ[v]}" for v in CERTIFICATE_VARIABLES if v in os.environ)
+        raise ConfigurationError(
+            f"provider {name}: no certificates can be read with {set_to}: {error.strerror or error}"
+        ) from error
 
 
 def check_key(name: str, variable: str, key: str) -> str:

@@ -24,6 +24,7 @@ from pydantic import (
 from kernel.bounds import Bounds
 from kernel.bounds import check as check_bounds
 from kernel.operations.spawning import Isolation
+from weftos.config.provider_kinds import KINDS
 
 _BOUNDS = Bounds()
 LEXICAL = "lexical"
@@ -55,6 +56,13 @@ Directory = Annotated[
     str, Field(max_length=4096), _matches(re.compile(r"/[^\x00]*"), "must be an absolute directory")
 ]
 Limit = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+def _provider_kind(kind: str) -> str:
+    if kind not in KINDS:
+        known = [repr(name) for name in KINDS]
+        raise ValueError(f"Input should be {', '.join(known[:-1])} or {known[-1]}")
+    return kind
 
 
 def _server_url(url: str) -> str:
@@ -158,7 +166,7 @@ class PeerSettings(Section):
 class ProviderSettings(Section):
     """A source of model answers."""
 
-    kind: Literal["openai", "offline"]
+    kind: Annotated[str, AfterValidator(_provider_kind)]
     base_url: Annotated[str, Field(max_length=2048), AfterValidator(_server_url)] | None = None
     api_key_env: VariableName = ""
     model: Annotated[str, Field(max_length=256)] = ""
@@ -167,8 +175,8 @@ class ProviderSettings(Section):
 
     @model_validator(mode="after")
     def _has_a_server(self) -> ProviderSettings:
-        if self.kind == "openai" and self.base_url is None:
-            raise ValueError('kind "openai" needs base_url')
+        if KINDS[self.kind].has_server and self.base_url is None:
+            raise ValueError(f'kind "{self.kind}" needs base_url')
         return self
 
 
@@ -303,8 +311,8 @@ class Settings(Section):
         if memory.embedder == LEXICAL or providers is None:
             return memory
         provider = providers.get(memory.embedder)
-        able = sorted(name for name, entry in providers.items() if entry.kind == "openai")
-        if provider is None or provider.kind != "openai":
+        able = sorted(name for name, entry in providers.items() if KINDS[entry.kind].makes_vectors)
+        if provider is None or not KINDS[provider.kind].makes_vectors:
             known = ", ".join([LEXICAL, *able])
             raise ValueError(f"embedder is {memory.embedder}, but what makes vectors is: {known}")
         if not (memory.model or provider.model):
