@@ -59,12 +59,12 @@ from kernel.syscall.replies import Replies
 from kernel.syscall.settlement import Settlement
 from kernel.syscall.syscalls import SyscallParts, Syscalls
 from kernel.syscall.tool_calls import ToolCalls, ToolParts
-from kernel.syscall.value_calls import ValueCalls
 from kernel.toolbox.registry import Registry
 from kernel.turn.divergence import Divergences
 from kernel.turn.opened_sessions import OpenedSessions
 from kernel.turn.turn_signals import SessionRead, TurnDrained
 from kernel.turn.turns import TurnParts, Turns
+from kernel.turn.value_calls import ValueCalls
 from kernel.worker.workers import Workers
 
 

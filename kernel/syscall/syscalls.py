@@ -21,8 +21,8 @@ from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.model_calls import ModelCalls
 from kernel.syscall.tool_calls import ToolCalls
-from kernel.syscall.value_calls import ValueCalls
 from kernel.turn.turns import Turns
+from kernel.turn.value_calls import ValueCalls
 from kernel.values import clean, ordinal_of
 
 log = logging.getLogger(__name__)
