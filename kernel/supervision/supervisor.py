@@ -13,8 +13,8 @@ from kernel.errors import AddressError, SupervisionError
 from kernel.model.address import validate_name
 from kernel.model.persistent import PersistentMap
 from kernel.model.states import SHUTDOWN, SlotState
+from kernel.operations.spawning import Restart
 
-Restart = Literal["permanent", "transient", "temporary"]
 ChildType = Literal["worker", "supervisor"]
 StrategyName = Literal["one_for_one"]
 OnExceed = Literal["shutdown", "park"]
