@@ -59,7 +59,7 @@ class SpawnControl:
         processes = self._kernel.processes
         with ledger_errors():
             draft = processes.draft_spawn(spec, parent, 0, trace, seq, asker)
-            ticket = self._kernel.recorder.commit([draft], durable=True)
+            ticket = self._kernel.recorder.commit([draft])
         address = draft.body["address"]
         started = processes.when_started(address)
         processes.begin(address)

@@ -190,7 +190,7 @@ class Remote:
         def reply() -> None:
             unit = self._recorder.unit()
             self.reply(unit, mail, "error", f"dead letter: {why}")
-            self._recorder.commit(unit, durable=True)
+            self._recorder.commit(unit)
 
         self._recorder.until_writable(("reply", mail.id), reply)
 

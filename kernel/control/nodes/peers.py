@@ -122,7 +122,7 @@ class PeerControl:
         }
         with ledger_errors():
             draft = Draft("peer.decided", {**body}, 0, "", trace, seq)
-            ticket = self._recorder.commit([draft], durable=True)
+            ticket = self._recorder.commit([draft])
         done = self._when_durable(
             peer, conflict, counts == "shown", {"reason": reason, "by": asked.by}, ticket
         )
