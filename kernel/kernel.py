@@ -120,7 +120,7 @@ class Kernel:
                 self.watchers.ended,
             )
         )
-        self.router = Router(recorder, self.post, self.remote, signals)
+        self.router = Router(recorder, self.post, self.remote)
         self._replies = Replies(recorder, self.watchers, self.remote, settlement)
         turn_parts = TurnParts(self.post.bury, self._replies.put, settlement.of_turn, self.remote.left_to)
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)

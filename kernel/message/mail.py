@@ -53,6 +53,18 @@ class Outgoing:
     waiting: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message in a unit: the entry that accepts it, and the address, with the node when it is another one."""
+
+    seq: int
+    address: str
+
+    @property
+    def id(self) -> str:
+        return f"m{self.seq}"
+
+
 class Post:
     """The node's post office; targets on other nodes are :class:`kernel.peer.router.Router`'s.
 
@@ -133,11 +145,8 @@ class Post:
 
     # -- acceptance ----------------------------------------------------------------------------------------------
 
-    def put(self, unit: Unit, out: Outgoing) -> tuple[str, str]:
-        """Check one message and add its entry to a unit.
-
-        Returns the message id and the address. Raises NotFound, Refused, Busy or Invalid.
-        """
+    def put(self, unit: Unit, out: Outgoing) -> Accepted:
+        """Check one message and add its entry to a unit. Raises NotFound, Refused, Busy or Invalid."""
         self.check_trace(out)
         address = self.resolve(out.target)
         slot = self._state.slots[address]
@@ -160,9 +169,9 @@ class Post:
             raise MailboxFull(
                 f"mailbox of {address} is full ({held} bytes, limit {self._bounds.mailbox_bytes})"
             )
-        ident = f"m{unit.next_seq}"
+        accepted = Accepted(unit.next_seq, address)
         body = {
-            "id": ident,
+            "id": accepted.id,
             "sender": out.sender,
             "to": address,
             "text": out.text,
@@ -174,9 +183,11 @@ class Post:
             "waiting": list(out.waiting),
         }
         unit.add(
-            Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
+            Draft(
+                "message.accepted", body, pid=out.pid, subject=accepted.id, trace=out.trace, cause=out.cause
+            )
         )
-        return ident, address
+        return accepted
 
     def check_trace(self, out: Outgoing) -> None:
         """Agents that keep each other busy, with nobody asking, are stopped. Raises Refused."""

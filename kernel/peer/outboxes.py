@@ -24,7 +24,7 @@ from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound
 from kernel.message.letters import write_letter
-from kernel.message.mail import Outgoing, Post
+from kernel.message.mail import Accepted, Outgoing, Post
 from kernel.model.address import parse_target
 from kernel.peer.mesh_port import MeshPort
 from kernel.slices.mailboxes import Mail
@@ -88,7 +88,7 @@ class Outboxes:
 
     # -- in ------------------------------------------------------------------------------------------------------
 
-    def put(self, unit: Unit, out: Outgoing, local: str, peer: Peer) -> tuple[str, str]:
+    def put(self, unit: Unit, out: Outgoing, local: str, peer: Peer) -> Accepted:
         """Check a message for the process ``local`` of ``peer`` and add its entry, as :meth:`Post.put` does.
 
         An answer is taken though the outbox is full: whoever asked is waiting for it.
@@ -105,11 +105,11 @@ class Outboxes:
         if held + size > self._way.bounds.outbox_bytes * (2 if out.answers else 1):
             raise Busy(f"{held} bytes wait for {peer.name}, limit {self._way.bounds.outbox_bytes}")
         due_us = self._way.recorder.ledger.now_us() + int(self._way.bounds.carriage_s * 1e6)
-        ident, target = f"m{unit.next_seq}", f"{local}@{peer.origin}"
+        accepted = Accepted(unit.next_seq, f"{local}@{peer.origin}")
         body = {
-            "id": ident,
+            "id": accepted.id,
             "sender": out.sender,
-            "to": target,
+            "to": accepted.address,
             "peer": peer.origin,
             "text": out.text,
             "session": out.session,
@@ -122,8 +122,10 @@ class Outboxes:
             "answers": out.answers,
             "status": out.status,
         }
-        unit.add(Draft("message.sent", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause))
-        return ident, target
+        unit.add(
+            Draft("message.sent", body, pid=out.pid, subject=accepted.id, trace=out.trace, cause=out.cause)
+        )
+        return accepted
 
     def _durable(self, group: Group) -> None:
         """Put what has become durable into the outboxes."""

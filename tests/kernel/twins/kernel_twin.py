@@ -16,7 +16,7 @@ import msgpack
 from chain.disk import Disk
 from chain.entry.reader import EntryRecord, StateRecord, read_records
 from chain.keys.keys import create_keys, load_keys
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import Ledger, Ticket
 from chain.vectors.document import may_read
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
@@ -267,7 +267,7 @@ class Twin:
             -1,
             **fields,
         )
-        mail, ticket = self.kernel.router.accept(out)
+        mail, ticket = accept(self.kernel, out)
         await ticket.durable()
         return mail
 
@@ -314,6 +314,16 @@ class Twin:
             if isinstance(record, EntryRecord)
         ]
         return [record for record in found if not kinds or record.entry.kind in kinds]
+
+
+def accept(kernel: Kernel, out: Outgoing) -> tuple[Mail, Ticket]:
+    """One message from outside, which an idle process is handed at once."""
+    unit = kernel.recorder.unit()
+    accepted = kernel.router.put(unit, out)
+    ticket = kernel.recorder.commit(unit)
+    mail = kernel.state.find_mail(accepted.id)
+    assert mail is not None
+    return mail, ticket
 
 
 def _registry(without: Collection[str]) -> Registry:
