@@ -5,8 +5,8 @@ address, publishes this node's advert and newest head, and keeps those of its pe
 says is an *op*, a msgpack map with the key ``op``, and goes to the kernel as it is: the mesh says who spoke, and
 the kernel what that peer may.
 
-    Mesh(me, directory, transport, events, tables)      directory: <data>/mesh; tables: [peers.NAME] of weftos.toml
-      await open(listen) -> address     await close()
+    Mesh(me, directory, transport, tables)      directory: <data>/mesh; tables: [peers.NAME] of weftos.toml
+      await open(events, listen) -> address     await close()
       peers() -> tuple[PeerView, ...]   peer(name or origin) -> Peer | None
       add_peer(peer)   remove_peer(name or origin) -> Peer   join(address, token)   tokens: TokenStore
       send_op(origin, op)               raises LinkDown, LinkFull, MessageTooLarge
@@ -96,18 +96,16 @@ class Mesh:
         me: Identity,
         directory: Path,
         transport: Transport,
-        events: MeshEvents,
         tables: Mapping[str, Mapping[str, Any]] | None = None,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         self._me = me
         self._transport = transport
-        self._events = events
         self._tables = tables or {}
         self._now_us = now_us
         self._store = PeerStore(directory)
         self._heads = PeerHeads(directory / "heads")
-        self._exchange = HeadExchange(self._heads, events, self._send_quietly, self._fault, self._now_us)
+        self._exchange = HeadExchange(self._heads, self._send_quietly, self._fault, self._now_us)
         self._known = KnownKeys(directory / "keys")
         self.tokens = TokenStore(directory, me.origin)
         self._list: AllowList = self._store.load().overlaid(self._tables)
@@ -124,17 +122,21 @@ class Mesh:
         self._timer: asyncio.TimerHandle | None = None
         self._showing: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop
+        self._events: MeshEvents
 
     @property
     def origin(self) -> str:
         """This node's true name."""
         return self._me.origin
 
-    async def open(self, listen: str | None) -> str:
-        """Listen (None: not at all) and begin to call. The address with its true port, or empty.
+    async def open(self, events: MeshEvents, listen: str | None) -> str:
+        """Listen (None: not at all) and begin to call; ``events`` is told what comes of it. The address with its true
+        port, or empty.
 
         Raises :class:`TransportError`.
         """
+        self._events = events
+        self._exchange.open(events)
         self._loop = asyncio.get_running_loop()
         address = await self._transport.open(self, listen)
         for peer in self._list:

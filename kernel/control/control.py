@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
@@ -32,7 +31,7 @@ class Control:
     """Answers operations. What is to be recorded is, before it is done."""
 
     def __init__(self, kernel: Kernel, facts: NodeFacts, services: NodeServices) -> None:
-        since_s = time.monotonic()
+        since_s = kernel.env.clock.now_s()
         self._recorder = kernel.recorder
         cluster = ClusterControl(kernel)
         spawning = SpawnControl(kernel, facts, cluster.spawn)

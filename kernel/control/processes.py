@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -44,7 +43,7 @@ RemoteKill = Callable[[Asked, str, Peer, str], Awaitable[Signalled]]
 
 
 class ProcessControl:
-    """``remote_kill`` has a peer send the signal; ``since_s``: when the node began, on the monotonic clock."""
+    """``remote_kill`` has a peer send the signal; ``since_s``: when the node began, on the clock of the kernel."""
 
     def __init__(
         self, kernel: Kernel, services: NodeServices, remote_kill: RemoteKill, since_s: float
@@ -72,7 +71,7 @@ class ProcessControl:
         rows = [cast(ProcessRow, self._placed(row)) async for row in self._kernel.processes.listing.rows()]
         if not request.all:
             return rows
-        uptime_s = time.monotonic() - self._since_s
+        uptime_s = self._kernel.env.clock.now_s() - self._since_s
         helpers = cast(list[ProcessRow], self._kernel.helpers.rows())
         return [
             _node_row(1, "/", "root", uptime_s),

@@ -10,7 +10,6 @@ of that ends its link.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -134,7 +133,7 @@ class Inboxes:
         bucket = self._refusals.get(peer.origin)
         if bucket is None:
             bucket = self._refusals[peer.origin] = Bucket(bounds.peer_refusals, bounds.peer_refusals_per_s)
-        if not bucket.take(time.monotonic()):
+        if not bucket.take(self._way.clock.now_s()):
             inbox.forfeit()
             raise Refused(f"{peer.name} sends what is refused, again and again")
 
@@ -150,7 +149,7 @@ class Inboxes:
         if "send" not in peer.may:
             raise Refused("this node takes no messages from yours: it may not send")
         address = self._way.post.resolve(letter.to)
-        here = f"{address}@{self._way.mesh().origin}"
+        here = f"{address}@{self._way.mesh.origin}"
         if here in letter.waiting:
             path = " -> ".join((*letter.waiting[letter.waiting.index(here) :], here))
             raise Refused(f"asking {address} would wait for itself: {path}")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from chain.merkle.head import TreeHead
 from kernel.errors import Unavailable
+from mesh.gossip.events import MeshEvents
 from mesh.identity.peers import Peer
 from mesh.identity.tokens import JoinToken, TokenStore
 from mesh.mesh import PeerView
@@ -20,6 +21,8 @@ class MeshPort(Protocol):
 
     @property
     def tokens(self) -> TokenStore: ...
+
+    async def open(self, events: MeshEvents, listen: str | None) -> str: ...
 
     def peer(self, name: str) -> Peer | None: ...
 
@@ -51,6 +54,9 @@ class NoMesh:
     @property
     def tokens(self) -> TokenStore:
         raise Unavailable("this node has no mesh")
+
+    async def open(self, events: MeshEvents, listen: str | None) -> str:
+        return ""
 
     def peer(self, name: str) -> Peer | None:
         return None

@@ -15,22 +15,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
 from chain.journal.group import Group
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.errors import Busy, Invalid, NotFound
+from kernel.clock import Clock
+from kernel.errors import Busy, Invalid, KernelError, NotFound
 from kernel.message.letters import write_letter
 from kernel.message.mail import Accepted, Outgoing, Post
 from kernel.model.address import parse_target
 from kernel.peer.mesh_port import MeshPort
+from kernel.peer.peer_records import PeerRefused
 from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
+from kernel.values import cut_bytes
 from mesh.delivery.delivery import Answer, DeadLetter, Effect, Outbox, Parcel, Send
 from mesh.errors import LinkDown, LinkFull
 from mesh.identity.peers import Peer
@@ -43,26 +46,27 @@ EFFECTS_AT_ONCE = 100  # between two rounds of the event loop: a full outbox is 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What both directions of the way to other nodes work with. ``mesh()`` is the node's mesh as it is now."""
+    """What both directions of the way to other nodes work with."""
 
     recorder: Recorder
     post: Post
     bounds: Bounds
+    clock: Clock
     after: AfterDurable
-    mesh: Callable[[], MeshPort]
+    mesh: MeshPort
 
     def send(self, origin: str, op: dict[str, object]) -> None:
         """Send, or lose: what is lost with a link is sent again over the next."""
         try:
-            self.mesh().send_op(origin, op)
+            self.mesh.send_op(origin, op)
         except LinkDown:
             return
         except LinkFull as error:
-            self.mesh().cut(origin, str(error))
+            self.mesh.cut(origin, str(error))
 
     def name_of(self, origin: str) -> str:
         """A peer's petname, or its origin when it is none any more."""
-        peer = self.mesh().peer(origin)
+        peer = self.mesh.peer(origin)
         return origin if peer is None else peer.name
 
 
@@ -126,6 +130,41 @@ class Outboxes:
             Draft("message.sent", body, pid=out.pid, subject=accepted.id, trace=out.trace, cause=out.cause)
         )
         return accepted
+
+    def reply(self, unit: Unit, mail: Mail, status: str, reply: str) -> None:
+        """The answer to a message of another node: add the record that sends it."""
+        ident, _, origin = mail.reply_to.rpartition("@")
+        peer = self._way.mesh.peer(origin)
+        if peer is None:
+            return
+        slot = self._state.slots.get(mail.to)
+        out = Outgoing(
+            sender=mail.to,
+            target=mail.sender,
+            text=cut_bytes(reply, self._way.bounds.message_bytes)[0],
+            session=mail.session.rpartition("@")[0],
+            trace=mail.trace,
+            cause=unit.next_seq - 1,
+            rights=frozenset(),
+            deadline_us=mail.deadline_us,
+            pid=slot.pid if slot is not None else 0,
+            answers=ident,
+            status="ok" if status == "ok" else "error",
+        )
+        try:
+            self.put(unit, out, mail.sender.rpartition("@")[0], peer)
+        except KernelError as error:
+            unit.say(PeerRefused(origin, f"the answer to {ident} cannot be carried: {error}"))
+
+    def reply_dead(self, mail: Mail, why: str) -> None:
+        """The message of another node died here: its asker is told."""
+
+        def reply() -> None:
+            unit = self._way.recorder.unit()
+            self.reply(unit, mail, "error", f"dead letter: {why}")
+            self._way.recorder.commit(unit)
+
+        self._way.recorder.until_writable(("reply", mail.id), reply)
 
     def _durable(self, group: Group) -> None:
         """Put what has become durable into the outboxes."""

@@ -223,15 +223,12 @@ async def fuzz_peer(place: Path, frames: int, seed: str, tell: Callable[[int], N
     """Half of them from a peer with the default rights, half from one with every right."""
     network = MemoryNetwork()
     me, eve = node_identity(1, "a"), node_identity(2, "eve")
-    async with kernel_twin(place) as twin:
+    mesh = Mesh(me, place / "mesh-files", Links(me, network.wire(), MeshBounds(links=ENOUGH_LINKS)))
+    async with kernel_twin(place, mesh=mesh, name="a") as twin:
         remote = twin.kernel.remote
         control_of(twin)  # which gives the peers' services what serves them
-        mesh = Mesh(
-            me, place / "mesh-files", Links(me, network.wire(), MeshBounds(links=ENOUGH_LINKS)), remote
-        )
-        remote.join_mesh(mesh, "a")
-        address = await mesh.open("tcp://memory:*")
-        remote.opened(address)
+        await remote.open("tcp://memory:*")
+        address = remote.address
         end = HostileEnd(network, eve)
         await end.open()
         await twin.spawn("ada")

@@ -11,6 +11,7 @@ from chain.journal.group import Group
 from chain.journal.sequencer import Batch
 from chain.ledger.ledger import Ticket
 from kernel.bounds import Bounds
+from kernel.clock import LoopClock
 from kernel.message.mail import Outgoing
 from kernel.peer.mesh_port import NoMesh
 from kernel.peer.outboxes import MOST_WAITING, Outboxes, Way
@@ -46,7 +47,7 @@ class Bench:
         self.mesh = SayingMesh()
         self.after = AfterDurable(twin.ledger)
         kernel = twin.kernel
-        self.boxes = Outboxes(Way(kernel.recorder, kernel.post, Bounds(), self.after, lambda: self.mesh))
+        self.boxes = Outboxes(Way(kernel.recorder, kernel.post, Bounds(), LoopClock(), self.after, self.mesh))
         self.slow = Ticket(_never, Batch([], [], 0, [], 0))
 
     async def send(self) -> int:

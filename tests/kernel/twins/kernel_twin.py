@@ -36,6 +36,7 @@ from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.kernel import Environment, Kernel
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
+from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.remote_calls import PeerAsked
 from kernel.signals import Signal, Signals
 from kernel.slices.mailboxes import Mail
@@ -342,10 +343,12 @@ async def kernel_twin(
     recall_tokens: int = 700,
     now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     make_cells: Callable[[Signals], Any] = TwinCells,
+    mesh: MeshPort | None = None,
+    name: str = "",
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
     whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
-    ``make_cells``: others than the twins.
+    ``make_cells``: others than the twins; ``mesh`` and ``name``: of a node among others.
     """
     bounds = bounds or Bounds()
     keys = load_keys(directory / "keys") if (directory / "keys").exists() else create_keys(directory / "keys")
@@ -364,7 +367,15 @@ async def kernel_twin(
     log: list[tuple[str, dict[str, Any]]] = []
     behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": recall_tokens})}
     archive = TwinArchive(directory)
-    env = Environment(7, bounds, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask)
+    env = Environment(
+        7,
+        bounds,
+        behaviours,
+        lambda event, **fields: log.append((event, fields)),
+        archive.ask,
+        mesh=mesh or NoMesh(),
+        name=name,
+    )
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
     kernel = Kernel(recorder, _registry(without), *twins, signals=signals, env=env)

@@ -89,10 +89,10 @@ async def serve(directory: Path, options: Collection[str]) -> None:
     account = Account()
     kind = OpenHouse if "--open" in options else Mesh
     bounds = REAL_BOUNDS if "--real" in options else BOUNDS
-    mesh = kind(me, directory / "mesh", Links(me, ZmqWire(bounds), bounds), account)
+    mesh = kind(me, directory / "mesh", Links(me, ZmqWire(bounds), bounds))
     if "--real" in options:
         account.cut = mesh.cut
-    address = await mesh.open("tcp://127.0.0.1:*")
+    address = await mesh.open(account, "tcp://127.0.0.1:*")
     print(json.dumps({"address": address, "origin": keys.origin}), flush=True)
     await asyncio.to_thread(sys.stdin.read)
     await mesh.close()

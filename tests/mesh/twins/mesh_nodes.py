@@ -40,7 +40,7 @@ class MeshNode:
         self.leaves: list[bytes] = []
         self.seen: asyncio.Queue[tuple[str, str, Any]] = asyncio.Queue()
         self.links = Links(me, network.wire(BOUNDS), BOUNDS, QUICK)
-        self.mesh = Mesh(me, self.place, self.links, self, tables, lambda: self.now_us)
+        self.mesh = Mesh(me, self.place, self.links, tables, lambda: self.now_us)
         self.address = ""
 
     async def told(self, what: str) -> tuple[str, Any]:
@@ -94,7 +94,7 @@ async def opened(*nodes: MeshNode) -> AsyncIterator[None]:
     """Listening nodes, closed in the end."""
     try:
         for node in nodes:
-            node.address = await node.mesh.open("tcp://127.0.0.1:*")
+            node.address = await node.mesh.open(node, "tcp://127.0.0.1:*")
         yield
     finally:
         for node in nodes:
