@@ -17,7 +17,7 @@ from mesh.identity.identity import Identity, NoiseKey, PeerIdentity
 from mesh.identity.tokens import JoinClaim
 from mesh.links.links import Links
 from mesh.links.transport import Dial
-from mesh.links.zmq_link import ZmqWire
+from mesh.wire.zmq_wire import ZmqWire
 
 SERVER_KEYS = (b"Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID", b"D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs")
 CLIENT_KEYS = SERVER_KEYS

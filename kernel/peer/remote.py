@@ -82,8 +82,7 @@ class Remote:
         self._lost = LostQuestions(parts.recorder, self.outboxes, parts.replied)
         self._records = PeerRecords(parts.recorder, parts.clock)
         self.address = ""
-        self._boot_size = ledger.next_seq
-        self._published = b""
+        self._shown_size = ledger.next_seq  # a head of an earlier boot may be behind what peers hold
         self._timer: Timer | None = None
         self._closed = False
 
@@ -222,8 +221,8 @@ class Remote:
         self._publish_head()
 
     def _publish_head(self) -> None:
-        """Give the newest full head to the peers; not one of an earlier boot, which may be behind what they hold."""
+        """Give the newest full head to the peers."""
         ledger = self._parts.recorder.ledger
-        if ledger.full_note is not self._published and ledger.full_size > self._boot_size:
-            self._published = ledger.full_note
+        if ledger.full_size > self._shown_size:
+            self._shown_size = ledger.full_size
             self.mesh.publish_head(ledger.full_note)

@@ -50,6 +50,15 @@ class Link:
         """It is the one link with ``origin`` from now on."""
         self.open, self.origin = True, origin
 
+    def hear(self) -> None:
+        """A frame has come in."""
+        self.heard_s = self._loop.time()
+
+    @property
+    def silence_s(self) -> float:
+        """Since anything was heard."""
+        return self._loop.time() - self.heard_s
+
     @property
     def name(self) -> str:
         """What to call the other side in a message: its origin once proved, else where it was called."""

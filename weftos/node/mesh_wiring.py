@@ -12,8 +12,8 @@ from mesh.errors import MeshError
 from mesh.identity.identity import NAME_PATTERN, Identity, NoiseKey
 from mesh.identity.tokens import JoinToken
 from mesh.links.links import Links
-from mesh.links.zmq_link import ZmqWire
 from mesh.mesh import Mesh
+from mesh.wire.zmq_wire import ZmqWire
 from weftos.config.settings import Settings
 from weftos.errors import WeftosError
 

@@ -25,8 +25,8 @@ from mesh.identity.identity import Identity, NoiseKey, PeerIdentity
 from mesh.identity.peers import Peer
 from mesh.identity.tokens import JoinClaim
 from mesh.links.links import Links
-from mesh.links.zmq_link import ZmqWire
 from mesh.mesh import Mesh
+from mesh.wire.zmq_wire import ZmqWire
 
 BOUNDS = MeshBounds(handshake_timeout_s=1.0, heartbeat_s=0.5, lost_after_s=30.0)
 REAL_BOUNDS = MeshBounds(handshake_timeout_s=2.0, heartbeat_s=0.4, lost_after_s=2.0)
