@@ -8,7 +8,7 @@ from tools.house import late_names, sources, wires
 NOT_WIRES = {
     "kernel.cell.link.frames error.__cause__": "an exception without its frames: they hold a peer's bytes",
     "kernel.cell.link.frames error.__context__": "the same",
-    "kernel.cells.placer os.environ": "what Ray reads from the environment of its own process",
+    "kernel.cells.engines.placer os.environ": "what Ray reads from the environment of its own process",
     "kernel.helper.offspring OFFSPRING.adopts": "what the operating system was told of this process",
     "kernel.model.persistent copy._shards": "a copy, made by its own class",
     "kernel.model.persistent copy._size": "the same",

@@ -61,5 +61,5 @@ def selection_child(data: Path, runtime: Path) -> Child:
 
 def placer_command(runtime: Path, logs: Path) -> HelperCommand:
     """The placer, which holds Ray."""
-    argv = (sys.executable, "-P", "-m", "kernel.cells.placer")
+    argv = (sys.executable, "-P", "-m", "kernel.cells.engines.placer")
     return HelperCommand("placer", argv, environment(), runtime, logs / "placer.log")

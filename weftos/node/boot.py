@@ -29,8 +29,8 @@ from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.cells.cell_events import EngineLost
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
-from kernel.cells.engine import Engine
-from kernel.cells.engine_ray import RayEngine
+from kernel.cells.engines.engine import Engine
+from kernel.cells.engines.engine_ray import RayEngine
 from kernel.cells.launcher import BehaviourEntry
 from kernel.control.control import Control
 from kernel.control.facts import NodeFacts, NodeServices
