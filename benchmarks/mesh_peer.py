@@ -15,7 +15,7 @@ import zmq
 from chain.keys.keys import Keys
 from mesh.identity.identity import Identity, NoiseKey, PeerIdentity
 from mesh.identity.tokens import JoinClaim
-from mesh.links.links import Links
+from mesh.links.link_table import LinkTable
 from mesh.links.transport import Dial
 from mesh.wire.zmq_wire import ZmqWire
 
@@ -51,7 +51,7 @@ class MeshEnd:
 
     def __init__(self, number: int) -> None:
         self.me = identity(number)
-        self.links = Links(self.me, ZmqWire())
+        self.links = LinkTable(self.me, ZmqWire())
         self.up = asyncio.Event()
         self.down = asyncio.Event()
         self.take: Callable[[str, bytes], None] = lambda origin, message: None

@@ -11,7 +11,7 @@ the kernel what that peer may.
       add_peer(peer)   remove_peer(name or origin) -> Peer   join(address, token)   tokens: TokenStore
       send_op(origin, op)               raises LinkDown, LinkFull, MessageTooLarge
       cut(origin, why)                  end the link, so that both sides begin again
-      decide_head(name, take, told)     which of two heads that contradict each other counts
+      decide_head(name, take, remarks)  which of two heads that contradict each other counts
       processes_changed()               the advert is made anew, at most once a second
       publish_head(note)                a full head (both signatures) of this boot, likewise
       rekey(keys)                       the node has other keys: peers are told, links stay
@@ -140,12 +140,12 @@ class Mesh:
             conflict,
         )
 
-    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead:
+    def decide_head(self, name: str, take: bool, remarks: Mapping[str, object]) -> TreeHead:
         """A person has decided which of two heads of a peer counts: the one shown (``take``) or the one kept.
 
-        ``told`` is kept beside both. Raises :class:`PeersError`, :class:`MeshFileError`; nothing changed then.
+        ``remarks`` are kept beside both. Raises :class:`PeersError`, :class:`MeshFileError`; nothing changed then.
         """
-        return self._heads.decide(self._allowed.must(name).origin, take, dict(told))
+        return self._heads.decide(self._allowed.must(name).origin, take, dict(remarks))
 
     def add_peer(self, peer: Peer) -> None:
         """Allow ``peer`` from now on. Raises :class:`PeersError`, :class:`MeshFileError`; nothing changed then."""

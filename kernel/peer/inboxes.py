@@ -25,7 +25,7 @@ from kernel.slices.mailboxes import Mail
 from kernel.state.crossings import decision_record, forgetting_record
 from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes, sha256_hex
-from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Inbox, Message, New
+from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Envelope, Inbox, New
 from mesh.identity.peers import Peer
 from mesh.rate import Bucket
 
@@ -60,7 +60,7 @@ class Inboxes:
         self._sessions: dict[str, set[tuple[str, str]]] = {}
         self._repeats: dict[str, set[Answer]] = {}
 
-    def receive(self, peer: Peer, message: Message) -> None:
+    def receive(self, peer: Peer, message: Envelope) -> None:
         """Take a message, once. Raises :class:`DeliveryError`, :class:`Refused` or :class:`Unavailable` when the link
         has to end: then it is as if the message had not come.
         """
@@ -100,7 +100,7 @@ class Inboxes:
             self._spoilt.discard(origin)
         return inbox
 
-    def _decide(self, peer: Peer, inbox: Inbox, message: Message) -> None:
+    def _decide(self, peer: Peer, inbox: Inbox, message: Envelope) -> None:
         unit, why, and_then = self._way.recorder.unit(), "", _nothing
         try:
             and_then = self._take(unit, peer, message)
@@ -139,7 +139,7 @@ class Inboxes:
 
     # -- what a message does -------------------------------------------------------------------------------------
 
-    def _take(self, unit: Unit, peer: Peer, message: Message) -> Durable:
+    def _take(self, unit: Unit, peer: Peer, message: Envelope) -> Durable:
         """Add what accepting a message means; gives what to do once that is durable. Raises KernelError for a message
         that is refused.
         """
@@ -159,7 +159,7 @@ class Inboxes:
         unit.say(MessageArrived(address))
         return _nothing
 
-    def _outgoing(self, peer: Peer, message: Message, letter: Letter, address: str) -> Outgoing:
+    def _outgoing(self, peer: Peer, message: Envelope, letter: Letter, address: str) -> Outgoing:
         sender = f"{letter.sender}@{peer.origin}"
         return Outgoing(
             sender=sender,

@@ -42,7 +42,7 @@ class MeshPort(Protocol):
 
     def publish_head(self, note: bytes) -> None: ...
 
-    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead: ...
+    def decide_head(self, name: str, take: bool, remarks: Mapping[str, object]) -> TreeHead: ...
 
 
 class NoMesh:
@@ -85,5 +85,5 @@ class NoMesh:
     def publish_head(self, note: bytes) -> None:
         """Nobody is shown anything."""
 
-    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead:
+    def decide_head(self, name: str, take: bool, remarks: Mapping[str, object]) -> TreeHead:
         raise Unavailable("this node has no mesh")

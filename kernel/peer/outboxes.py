@@ -34,7 +34,7 @@ from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.values import cut_bytes
-from mesh.delivery.delivery import Answer, DeadLetter, Effect, Outbox, Parcel, Send
+from mesh.delivery.delivery import Answer, Effect, GivenUp, Outbox, Parcel, Send
 from mesh.errors import LinkDown, LinkFull
 from mesh.identity.peers import Peer
 
@@ -244,7 +244,7 @@ class Outboxes:
         """Nobody waits any more for a question that was not acknowledged."""
         effects = self._box(mail.peer).withdraw(mail.seq, why)
         if not effects:  # not on the disk yet, so never sent
-            effects = [DeadLetter(self._parcel(mail), why, False)]
+            effects = [GivenUp(self._parcel(mail), why, False)]
         self._perform(mail.peer, effects)
 
     def clear(self, peer: str, why: str) -> None:
@@ -267,7 +267,7 @@ class Outboxes:
                 peer, link, effect = self._effects.popleft()
                 if isinstance(effect, Send):
                     self._send(peer, link, effect)
-                elif isinstance(effect, DeadLetter):
+                elif isinstance(effect, GivenUp):
                     self._bury(effect)
         finally:
             self._resumes = bool(self._effects)
@@ -281,7 +281,7 @@ class Outboxes:
 
         self._way.after.do(go)
 
-    def _bury(self, letter: DeadLetter) -> None:
+    def _bury(self, letter: GivenUp) -> None:
         why = f"{letter.why} ({MAYBE})" if letter.maybe_delivered else letter.why
 
         def bury() -> None:

@@ -35,7 +35,7 @@ from kernel.signals import Signals
 from kernel.slices.turns import Turn
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
-from mesh.delivery.delivery import read_answer, read_message
+from mesh.delivery.delivery import read_answer, read_envelope
 from mesh.errors import MeshError
 from mesh.gossip.adverts import MAX_PROCESSES, ProcessAdvert
 from mesh.gossip.heads import HeadConflict
@@ -164,7 +164,7 @@ class Remote:
     def _handle(self, peer: Peer, op: Mapping[str, Any]) -> None:
         match op["op"]:
             case "message":
-                self._inboxes.receive(peer, read_message(op))
+                self._inboxes.receive(peer, read_envelope(op))
             case "ack" | "refused":
                 self.outboxes.answered(peer, read_answer(op))
             case "result":

@@ -204,8 +204,8 @@ class HeadExchange:
             if self._proving.get(peer.origin) is asyncio.current_task():
                 del self._proving[peer.origin]
 
-    def _answer(self, peer: Peer, wanted: Wanted, **told: object) -> None:
-        self._send(peer, {"op": "proof", "size1": wanted.size1, "size2": wanted.size2, **told})
+    def _answer(self, peer: Peer, wanted: Wanted, **answer: object) -> None:
+        self._send(peer, {"op": "proof", "size1": wanted.size1, "size2": wanted.size2, **answer})
 
 
 def _note(peer: Peer, op: Mapping[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from kernel.peer.remote import Remote
 from mesh.errors import MeshError
 from mesh.identity.identity import NAME_PATTERN, Identity, NoiseKey
 from mesh.identity.tokens import JoinToken
-from mesh.links.links import Links
+from mesh.links.link_table import LinkTable
 from mesh.mesh import Mesh
 from mesh.wire.zmq_wire import ZmqWire
 from weftos.config.settings import Settings
@@ -31,7 +31,7 @@ def make_mesh(
     }
     try:
         me = Identity(keys, NoiseKey.create_or_load(data / "keys"), hint, f"{boot:016x}")
-        return Mesh(me, data / "mesh", Links(me, ZmqWire()), tables, now_us)
+        return Mesh(me, data / "mesh", LinkTable(me, ZmqWire()), tables, now_us)
     except MeshError as error:
         raise WeftosError(f"the mesh cannot be set up: {error}", "conflict") from error
 

@@ -117,7 +117,7 @@ class TwinMesh(NoMesh):
     def publish_head(self, note: bytes) -> None:
         self.heads.append(note)
 
-    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead:
+    def decide_head(self, name: str, take: bool, remarks: Mapping[str, object]) -> TreeHead:
         conflict = self.conflicts.pop(name)
         return conflict.shown_head if take else conflict.kept_head
 

@@ -14,19 +14,19 @@ import pytest
 from mesh.bounds import MAX_MESSAGE_BYTES, MeshBounds
 from mesh.delivery.delivery import (
     Again,
-    DeadLetter,
     Delivered,
     Effect,
+    GivenUp,
     Inbox,
     New,
     Outbox,
     Parcel,
     Send,
     read_answer,
-    read_message,
+    read_envelope,
 )
 from mesh.errors import LinkDown, LinkFull, MessageTooLarge, TransportError
-from mesh.links.links import TOO_OFTEN
+from mesh.links.link_table import TOO_OFTEN
 from mesh.links.session import Session
 from mesh.links.transport import Dial
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY, identity
@@ -357,7 +357,7 @@ class Post:
                     self.send(op)
                 case Delivered(parcel):
                     self.delivered.append(parcel.number)
-                case DeadLetter():
+                case GivenUp():
                     raise AssertionError(effect)
 
     def take(self, origin: str, data: bytes) -> None:
@@ -365,7 +365,7 @@ class Post:
         if op["op"] != "message":
             self.apply(self.outbox.answer(read_answer(op)))
             return
-        message = read_message(op)
+        message = read_envelope(op)
         match self.inbox.receive(message):
             case New():
                 self.inbox.decide(message.number)

@@ -24,7 +24,7 @@ from mesh.gossip.heads import HeadConflict
 from mesh.identity.identity import Identity, NoiseKey, PeerIdentity
 from mesh.identity.peers import Peer
 from mesh.identity.tokens import JoinClaim
-from mesh.links.links import Links
+from mesh.links.link_table import LinkTable
 from mesh.mesh import Mesh
 from mesh.wire.zmq_wire import ZmqWire
 
@@ -89,7 +89,7 @@ async def serve(directory: Path, options: Collection[str]) -> None:
     account = Account()
     kind = OpenHouse if "--open" in options else Mesh
     bounds = REAL_BOUNDS if "--real" in options else BOUNDS
-    mesh = kind(me, directory / "mesh", Links(me, ZmqWire(bounds), bounds))
+    mesh = kind(me, directory / "mesh", LinkTable(me, ZmqWire(bounds), bounds))
     if "--real" in options:
         account.cut = mesh.cut
     address = await mesh.open(account, "tcp://127.0.0.1:*")

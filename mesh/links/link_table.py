@@ -27,7 +27,16 @@ from mesh.identity.tokens import JoinClaim
 from mesh.links.calls import Calls
 from mesh.links.link import Link
 from mesh.links.openings import Openings
-from mesh.links.session import RESET_FRAME, Closed, Identified, Message, Opened, Send, Session, begins_session
+from mesh.links.session import (
+    RESET_FRAME,
+    Closed,
+    Identified,
+    Opened,
+    Received,
+    Send,
+    Session,
+    begins_session,
+)
 from mesh.links.strangers import Strangers
 from mesh.links.transport import Dial, LinkEvents, Wire
 from mesh.membership.membership import Backoff, Pulse, keeps_new_link
@@ -36,7 +45,7 @@ SECOND_LINK = "another link is kept"
 TOO_OFTEN = "links between these nodes opened too often: call again later"
 
 
-class Links:
+class LinkTable:
     """The :class:`Transport` of a node. ``jitter`` draws from [0, 1)."""
 
     def __init__(
@@ -126,7 +135,7 @@ class Links:
                 match event:
                     case Send(reply):
                         link.push(reply)
-                    case Message(data):
+                    case Received(data):
                         if data:
                             self._events.on_message(link.origin, data)
                     case Identified(peer, join):
@@ -159,7 +168,7 @@ class Links:
     def on_writable(self, conn: int) -> None:
         link = self._links.get(conn)
         if link is not None:
-            link.pump_soon()
+            link.flush_soon()
 
     # Sessions, from the first frame to the verdict.
 
@@ -195,14 +204,14 @@ class Links:
 
     def _decide(self, link: Link, peer: PeerIdentity, join: JoinClaim | None) -> None:
         """Say yes or no to a peer that has proved who it is."""
-        why, told = "", True
+        why, report = "", True
         if link.dial is not None:
             if peer.origin != link.dial.origin:
                 why = f"the node there is {peer.origin}, expected was {link.dial.origin}"
             else:
                 why = TOO_OFTEN if self._openings.too_often(peer.origin) else self._events.recognise(peer)
         elif not self._keeps(link, peer):
-            why, told = SECOND_LINK, False
+            why, report = SECOND_LINK, False
         elif self._openings.too_often(peer.origin):
             why = TOO_OFTEN
         else:
@@ -212,7 +221,7 @@ class Links:
                 self._wire.send(link.conn, frame)
             who = peer.origin if link.dial is None else link.dial.address
             self._end(link, why)
-            if told:
+            if report:
                 self._events.on_refused(who, why)
             return
         for frame in link.session.accept(link.dial.token if link.dial is not None else None):
