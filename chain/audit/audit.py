@@ -3,7 +3,7 @@
 Theory of operation. Each entry is checked in itself (canonical form, commitment, body) and against what came
 before (sequence, hash link, time, counter, cause). The hash of an entry is confirmed only by what *follows*
 it: by ``previous`` of the next entry, or by the root in a head. So an entry is held back until the next one
-has come, and when the two disagree, this decides whom to blame: when they differ in a single byte, the link
+has come, and when the two disagree, this decides which is at fault: when they differ in a single byte, the link
 was touched; otherwise the entry was, for a changed leaf has another hash altogether. The tree goes on with
 the hash that the rest of the ledger vouches for, so that one change makes one finding, and not one in each
 head behind it. What a touched entry said of its process and of the time counts for nothing (see
@@ -32,7 +32,7 @@ from chain.keys.rotation import KeyHistory
 from chain.merkle.merkle import CompactRange, leaf_hash
 
 
-class Beside(Protocol):
+class Observer(Protocol):
     """Hears of each entry, and tells whose bodies are missing elsewhere."""
 
     def follow(self, seq: int, raw: RawEntry, hash_: bytes) -> bool:
@@ -42,30 +42,30 @@ class Beside(Protocol):
         """Entries from ``seq`` on, each with its body: those whose body is missing."""
 
 
-class Held:
+class Unconfirmed:
     """The last entry, whose hash nothing has confirmed yet."""
 
-    __slots__ = ("blamed", "hash", "seq", "suspect", "time_before_us", "where")
+    __slots__ = ("at_fault", "hash", "seq", "suspect", "time_before_us", "where")
 
     def __init__(
-        self, seq: int, hash_: bytes, where: str, suspect: bool, blamed: bool, time_before_us: int
+        self, seq: int, hash_: bytes, where: str, suspect: bool, at_fault: bool, time_before_us: int
     ) -> None:
         self.seq = seq
         self.hash = hash_
         self.where = where
         self.suspect = suspect
-        self.blamed = blamed
+        self.at_fault = at_fault
         self.time_before_us = time_before_us
 
     def disbelieve(self, claimed: bytes) -> None:
         """Those behind it say that its hash is another."""
-        self.hash, self.blamed = claimed, True
+        self.hash, self.at_fault = claimed, True
 
 
 class Heads(Protocol):
     """Has a head over a group of entries, and may compare it when they are in the tree."""
 
-    def settle(self, last: Held | None) -> None:
+    def settle(self, last: Unconfirmed | None) -> None:
         """The entries up to ``last`` are in the tree."""
 
     def forget(self) -> None:
@@ -74,7 +74,7 @@ class Heads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Something unreadable. ``explained``: the entry before it was blamed, so this may be no more than its end."""
+    """Something unreadable. ``explained``: the entry before it was at fault, so this may be no more than its end."""
 
     where: str
     what: str
@@ -85,7 +85,7 @@ class Audit:
     """Feed it entries (:meth:`records`, :meth:`record`), then :meth:`finish`.
 
     ``keys``: the node's, from the first ones on; it follows their changes. ``watched``: tree sizes whose roots it is to
-    note in ``roots``. ``beside`` hears of each entry, ``heads`` when they are in the ``tree``.
+    note in ``roots``. ``observer`` hears of each entry, ``heads`` when they are in the ``tree``.
 
     entries: how many so far; begins: the first one of which more than the hash is known. meaning: what they say
     together.
@@ -96,7 +96,7 @@ class Audit:
         origin: str,
         keys: KeyHistory | None = None,
         watched: frozenset[int] = frozenset(),
-        beside: Beside | None = None,
+        observer: Observer | None = None,
         heads: Heads | None = None,
     ) -> None:
         self.origin = origin
@@ -105,9 +105,9 @@ class Audit:
         self.entries = self.begins = 0
         self.tree = WatchedTree(watched)
         self.counters = Counters()
-        self._beside = beside
+        self._observer = observer
         self._heads = heads
-        self._held: Held | None = None
+        self._held: Unconfirmed | None = None
         self._loss: _Loss | None = None
         self._before = ZERO_HASH
 
@@ -156,7 +156,7 @@ class Audit:
 
     def gap(self, where: str, what: str) -> None:
         """Something could not be read; entries may be missing here. The next readable entry will tell which."""
-        explained = self._held is not None and self._held.blamed
+        explained = self._held is not None and self._held.at_fault
         self._confirm(None, "", False)
         self._loss = self._loss or _Loss(where, what, explained)
 
@@ -171,7 +171,7 @@ class Audit:
         self.meaning.finish()
 
     def check_body(self, entry: Entry, raw: RawEntry, where: str) -> bool:
-        """Check salt and body of ``entry``, and follow what they say; whether they are to blame for something."""
+        """Check salt and body of ``entry``, and follow what they say; whether they are at fault in something."""
         if raw.salt is None or raw.body is None:
             self.meaning.gone(entry.seq, entry.kind, entry.cause, where)
             return False
@@ -211,7 +211,7 @@ class Audit:
         ):
             return False
         hash_ = leaf_hash(raw.leaf)
-        absent = self._beside is not None and self._beside.follow(seq, raw, hash_)
+        absent = self._observer is not None and self._observer.follow(seq, raw, hash_)
         self.tree.grow(previous)
         if self._heads is not None:
             self._heads.settle(held)
@@ -219,7 +219,7 @@ class Audit:
             self.meaning.gone(seq, kind, cause, where)
         if body is not None:
             self.meaning.follow(seq, kind, body, where)
-        self._held = Held(seq, hash_, where, False, False, time_before_us)
+        self._held = Unconfirmed(seq, hash_, where, False, False, time_before_us)
         self.entries = seq + 1
         return True
 
@@ -233,7 +233,7 @@ class Audit:
         time_before_us = run.times_us[-2] if run and len(run.times_us) > 1 else self.counters.time_us
         if run is None or not self.counters.take_all(run.times_us, run.pids, run.counts):
             return False
-        absent = self._beside.follow_run(seq, run) if self._beside is not None else frozenset()
+        absent = self._observer.follow_run(seq, run) if self._observer is not None else frozenset()
         self.tree.grow(held.hash)
         if self._heads is not None:
             self._heads.settle(held)
@@ -244,7 +244,7 @@ class Audit:
                     self.meaning.gone(seq + number, kind, run.causes[number], where[number])
                 self.meaning.follow(seq + number, kind, body, where[number])
         last = len(run.hashes) - 1
-        self._held = Held(seq + last, run.hashes[-1], where[last], False, False, time_before_us)
+        self._held = Unconfirmed(seq + last, run.hashes[-1], where[last], False, False, time_before_us)
         self.entries = seq + last + 1
         return True
 
@@ -254,26 +254,26 @@ class Audit:
             entry = decode_entry(raw.leaf)
         except EntryError as error:
             self.findings.add(self.entries, "entry", where, "a canonical entry", str(error))
-            if self._beside is not None:
-                self._beside.follow(self.entries, raw, hash_)
+            if self._observer is not None:
+                self._observer.follow(self.entries, raw, hash_)
             self.counters.unread()
-            self._hold(hash_, where, suspect, blamed=True, time_before_us=self.counters.time_us)
+            self._hold(hash_, where, suspect, at_fault=True, time_before_us=self.counters.time_us)
             return
         if self._loss:
             self._resume(entry)
-        absent = self._beside is not None and self._beside.follow(self.entries, raw, hash_)
-        blamed = self._confirm(entry.previous, where, suspect)
+        absent = self._observer is not None and self._observer.follow(self.entries, raw, hash_)
+        at_fault = self._confirm(entry.previous, where, suspect)
         time_before_us = self.counters.time_us
-        blamed = self._check_fields(entry, where) or blamed
+        at_fault = self._check_fields(entry, where) or at_fault
         if absent and raw.body is not None:
             self.meaning.gone(entry.seq, entry.kind, entry.cause, where)
-        blamed = self.check_body(entry, raw, where) or blamed
-        self._hold(hash_, where, suspect, blamed=blamed, time_before_us=time_before_us)
+        at_fault = self.check_body(entry, raw, where) or at_fault
+        self._hold(hash_, where, suspect, at_fault=at_fault, time_before_us=time_before_us)
 
-    def _hold(self, hash_: bytes, where: str, suspect: bool, *, blamed: bool, time_before_us: int) -> None:
+    def _hold(self, hash_: bytes, where: str, suspect: bool, *, at_fault: bool, time_before_us: int) -> None:
         if self._held is not None:
             self._confirm(None, where, suspect)
-        self._held = Held(self.entries, hash_, where, suspect, blamed, time_before_us)
+        self._held = Unconfirmed(self.entries, hash_, where, suspect, at_fault, time_before_us)
         self.entries += 1
 
     def _resume(self, entry: Entry) -> None:
@@ -304,9 +304,7 @@ class Audit:
             self.findings.add(-1, "record", loss.where, "records of the ledger", loss.what)
 
     def _confirm(self, claimed: bytes | None, where: str, suspect: bool) -> bool:
-        """Take the held entry into the tree, as ``claimed`` by what follows; whether the follower is to
-        blame.
-        """
+        """Take the held entry into the tree, as ``claimed`` by what follows; whether that is at fault."""
         held, self._held = self._held, None
         if held is None:
             before, self._before = self._before, b""
@@ -316,21 +314,21 @@ class Audit:
             if self._heads is not None:
                 self._heads.settle(None)
             return wrong
-        blame_follower = False
+        follower_at_fault = False
         if claimed is not None and claimed != held.hash:
             touched_link = distance(claimed, held.hash) <= 1 or (suspect and not held.suspect)
             if touched_link:
-                blame_follower = True
+                follower_at_fault = True
                 self.findings.add(held.seq + 1, "previous", where, held.hash.hex(), claimed.hex())
             else:
-                if not held.blamed:
+                if not held.at_fault:
                     self.findings.add(held.seq, "hash", held.where, claimed.hex(), held.hash.hex())
                     self.counters.disbelieve(held.time_before_us)
                 held.disbelieve(claimed)
         self.tree.grow(held.hash)
         if self._heads is not None:
             self._heads.settle(held)
-        return blame_follower
+        return follower_at_fault
 
     def _check_fields(self, entry: Entry, where: str) -> bool:
         fault: tuple[str, str, str] | None = None

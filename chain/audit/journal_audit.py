@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chain.audit.audit import Audit, Beside, Held, distance
+from chain.audit.audit import Audit, Observer, Unconfirmed, distance
 from chain.audit.clean_run import in_pieces
 from chain.entry.record import (
     HeadRecord,
@@ -40,13 +40,13 @@ class JournalAudit:
         origin: str,
         keys: KeyHistory | None = None,
         watched: frozenset[int] = frozenset(),
-        beside: Beside | None = None,
+        observer: Observer | None = None,
         *,
         deep: bool = False,
         full_size: int = 0,
         older: Callable[[int], bytes | None] = lambda size: None,
     ) -> None:
-        self.audit = Audit(origin, keys, watched, beside, self)
+        self.audit = Audit(origin, keys, watched, observer, self)
         self.closed = False
         self.newest_note = b""
         self.newest_full: HeadRecord | None = None
@@ -117,7 +117,7 @@ class JournalAudit:
         return [*records, note]
 
     def _last_is_doubtful(self) -> bool:
-        """Whether the head contradicts the held entry, so that one of the two will be blamed when it is
+        """Whether the head contradicts the held entry, so that one of the two will be at fault when it is
         settled.
         """
         if self._head is None or not self.audit.tree.whole or self.audit.loses:
@@ -125,7 +125,7 @@ class JournalAudit:
         head, root = self._head[0], self.audit.root_with_last()
         return root is not None and head.size == self.audit.tree.size + 1 and root != head.root
 
-    def settle(self, last: Held | None) -> None:
+    def settle(self, last: Unconfirmed | None) -> None:
         """Compare the head of the group that ended with ``last``."""
         tree = self.audit.tree
         if self._head is None or not tree.whole:
@@ -138,7 +138,7 @@ class JournalAudit:
                 -1, "head", where, f"a head over {tree.size} entries", f"one over {head.size}"
             )
         elif head.root != root:
-            if last is not None and not last.blamed and distance(head.root, root) > 2:
+            if last is not None and not last.at_fault and distance(head.root, root) > 2:
                 self.audit.findings.add(last.seq, "root", where, head.root.hex(), root.hex())
             elif distance(head.root, root) <= 2:
                 self.audit.findings.add(-1, "head", where, root.hex(), head.root.hex())
