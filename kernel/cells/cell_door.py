@@ -15,7 +15,6 @@ import os
 import signal
 import socket
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,7 +190,7 @@ class Door:
 
     def _left(self, link: FrameLink, error: Exception | None) -> None:
         self._visitors.leave(link)
-        if not self._told.take(time.monotonic()):
+        if not self._told.take(asyncio.get_running_loop().time()):
             self._untold += 1
             return
         why, more, self._untold = error or "it left without a hello", self._untold, 0

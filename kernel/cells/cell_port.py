@@ -52,6 +52,8 @@ class CellHost(Protocol):
     def kill(self, why: str) -> None:
         """End the cell; ``CellPort.close`` follows."""
 
+    def now_s(self) -> float: ...
+
     def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None: ...
 
     def running(self) -> int:
@@ -87,7 +89,7 @@ class CellPort:
         self._waiting: dict[int, Hosted] = {}
         self._stopping: set[int] = set()
         self._connected = False
-        self._budget = LogBudget()
+        self._budget = LogBudget(host.now_s)
 
     # What the node wants
 

@@ -35,6 +35,9 @@ class Host:
     def kill(self, why: str) -> None:
         self.killed.append(why)
 
+    def now_s(self) -> float:
+        return self.now
+
     def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
         self._timers.append((self.now + delay_s, call, args))
 
