@@ -17,7 +17,6 @@ from chain.audit.journal_audit import JournalAudit
 from chain.audit.published_check import PublishedCheck
 from chain.audit.report import Progress, Report
 from chain.disk import Disk
-from chain.entry.frame import frame_statement
 from chain.entry.reader import segment_names
 from chain.entry.scan import Fault, Scan, Scanned
 from chain.errors import ChainError
@@ -25,10 +24,10 @@ from chain.journal.sequencer import counters_apart
 from chain.keys.keys import MAX_VKEYS_BYTES, VKEYS_FILE
 from chain.keys.rotation import KeyHistory, vkeys_text
 from chain.merkle.head import TreeHead, parse_head
-from chain.notes.note import VerifierKey, parse, verify_ed25519
+from chain.notes.note import VerifierKey, parse
 from chain.notes.note import verify as verify_note
 from chain.notes.slots import SLOT_NAMES, HeadSlots
-from chain.state.binding import check_snapshot, find_unbound
+from chain.state.binding import Unbound, find_unbound, unbound
 from chain.state.recovery import start_of
 from chain.state.snapshot import SNAPSHOT_FILE, SignedSnapshot, Snapshot, is_note, read_signed
 from chain.tiles.tile_paths import CHECKPOINT, VKEYS
@@ -270,20 +269,16 @@ class _Verification:
         """The signatures under the snapshot and the journal's last frame, which bind all that is no entry too."""
         if history is None:
             return
-        found = check_snapshot(self._signed, [history.current], history.pairs) if self._signed else None
-        faults = [found] if found else []
-        last = self._last
-        if last is not None and not last.fault and not self._is_signed(last, history):
+
+        def first() -> Unbound | None:
             begin = KeyHistory(history.pairs[0], history.pairs[1:][: snapshot.rotations] if snapshot else ())
-            first = find_unbound(self._data_dir / "journal", self._disk, start_of(snapshot), begin)
-            faults += [first] if first else []
+            return find_unbound(self._data_dir / "journal", self._disk, start_of(snapshot), begin)
+
+        last = self._last if self._last is not None and not self._last.fault else None
+        faults = unbound(self._signed, last, [history.current], history.origin, first, history.pairs)
         for fault in faults:
             self._claims.add("state", fault.where, "what the node has signed", fault.what)
         self._bound = not faults
-
-    def _is_signed(self, last: Scanned, history: KeyHistory) -> bool:
-        text = frame_statement(history.origin, last.group, last.digest)
-        return verify_ed25519(history.current.ed25519.public_key, text, last.signature)
 
     def _audit_journal(
         self, journal: JournalAudit, snapshot: Snapshot | None, progress: Progress | None
