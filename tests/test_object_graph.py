@@ -16,7 +16,6 @@ NOT_WIRES = {
     "weftos.cli.terminal.arguments info.typer_instance": "a copy of the group of commands that is asked for",
 }
 IN_ONE_BREATH = {
-    "kernel.cells.cell_door visitor": "a link and its visitor are made in three lines, and know each other",
     "kernel.worker.pool process": "a helper and the row it is kept in",
 }
 
