@@ -49,6 +49,7 @@ from mesh.membership.membership import PeerState
 from mesh.rate import Bucket
 
 TICK_S = 0.25
+ALONE_S = 1.0  # between two looks at the clock while nothing was ever said to another node
 HEAD_ENTRY_S = 60.0
 WHY_BYTES = 300
 LOST_AT_ONCE = (
@@ -329,7 +330,8 @@ class Remote:
     def _tick(self) -> None:
         self.outboxes.expire()
         self._publish_head()
-        self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        delay_s = TICK_S if self.outboxes.used else ALONE_S
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
 
     def _durable(self, group: Group) -> None:
         if any(written.entry.kind.startswith("process.") for written in group.entries):

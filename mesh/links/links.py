@@ -81,9 +81,7 @@ class Links:
     async def open(self, events: LinkEvents, listen: str | None) -> str:
         self._events = events
         self._loop = asyncio.get_running_loop()
-        address = await self._wire.open(self, listen)
-        self._tick()
-        return address
+        return await self._wire.open(self, listen)
 
     def dial(self, dial: Dial) -> None:
         old = self._targets.pop(dial.origin, None)
@@ -209,6 +207,8 @@ class Links:
         )
         session = Session(dial is not None, self._me, self._budget, before)
         self._links[conn] = link = Link(conn, session, self._wire, dial)
+        if self._ticker is None:
+            self._tick_later()
         return link
 
     def _call(self, target: _Target) -> None:
@@ -343,7 +343,8 @@ class Links:
             self._call_later(target)
 
     def _tick(self) -> None:
-        """Each quarter of a heartbeat: end what is silent or slow, ping where nothing was said."""
+        """Each quarter of a heartbeat, if there is a link: end what is silent or slow, ping where nothing was said."""
+        self._ticker = None
         now_s = self._loop.time()
         bounds = self._bounds
         for link in list(self._links.values()):
@@ -360,4 +361,8 @@ class Links:
             elif pulse.owes_ping(now_s, bounds.heartbeat_s) and not link.blocked:
                 for frame in link.session.seal(b""):
                     link.push(frame)
-        self._ticker = self._loop.call_later(bounds.heartbeat_s / 4, self._tick)
+        if self._links and self._ticker is None:
+            self._tick_later()
+
+    def _tick_later(self) -> None:
+        self._ticker = self._loop.call_later(self._bounds.heartbeat_s / 4, self._tick)
