@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from kernel.model.address import ancestors
 from kernel.model.makers import AGENT, OPERATOR, is_peer
 from kernel.model.rows import as_rows, made, row
 from kernel.model.spec import ProcessSpec
+from kernel.slices.in_order import InOrder
 from kernel.slices.slice import Handler, Keeper, Table, Told
 
 DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
@@ -46,6 +48,7 @@ class Slots(Table[str, Slot]):
         self._slots: dict[str, Slot] = {}
         super().__init__(self._slots)
         self._children: dict[str, dict[str, Slot]] = {}
+        self._in_order = InOrder(self._children)
         self._named: dict[str, dict[str, Slot]] = {}
         self._below: Counter[str] = Counter()
         self._of_peer: dict[str, str] = {}
@@ -112,6 +115,7 @@ class Slots(Table[str, Slot]):
         address = slot.address
         if address not in self._slots:
             self._below.update(ancestors(address))
+            self._in_order.added(slot.parent, address)
         self._forget_peer(address)
         self._slots[address] = slot
         maker = self.maker(address)
@@ -129,6 +133,7 @@ class Slots(Table[str, Slot]):
             del table[key][address]
             if not table[key]:
                 del table[key]
+        self._in_order.removed(slot.parent, address)
         for above in ancestors(address):
             self._below[above] -= 1
             if not self._below[above]:
@@ -152,6 +157,10 @@ class Slots(Table[str, Slot]):
     def child_count(self, address: str) -> int:
         """How many slots there are directly below ``address``."""
         return len(self._children.get(address, ()))
+
+    def following(self, address: str, count: int) -> list[Slot]:
+        """The next ``count`` slots behind ``address``, parents before children, those of one parent by name."""
+        return [self._slots[each] for each in islice(self._in_order.following(address), count)]
 
     def maker(self, address: str) -> str:
         """To whom a process counts: the peer that made it or what it is below; an agent, when some worker is above it;

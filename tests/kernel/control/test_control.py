@@ -425,6 +425,14 @@ def test_ps_shows_the_tree_and_the_helpers(tmp_path: Path) -> None:
         assert rows["/user/team/ada"]["cell"] == "c1"
         every = [row["address"] for row in await control(Processes.ps, all=True)]
         assert every[:2] == ["/", "/kernel"]
+        pages = [await control(Processes.ps, all=True, limit=2)]
+        while len(pages[-1]) >= 2:
+            pages.append(await control(Processes.ps, all=True, after=pages[-1][-1]["address"], limit=2))
+        assert [row["address"] for page in pages for row in page] == every
+        assert [row["address"] for row in await control(Processes.ps, after="/user/gone")] == [
+            "/user/team",
+            "/user/team/ada",
+        ]
         inspected = await control(Processes.inspect, "team")
         assert inspected["supervision"] == {"specs": 1, "active": 1, "supervisors": 0, "workers": 1}
 

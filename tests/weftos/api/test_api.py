@@ -207,7 +207,7 @@ def test_a_listing_longer_than_one_slice_is_whole(node: Client, twin: Twin) -> N
     assert [row["pid"] for row in node.ps()] == list(range(1234))
     twin.names = {}
     assert node.ps(all=True) == []
-    assert twin.calls == [("ps", False), ("ps", True)]
+    assert twin.calls == [("ps", False, "", None), ("ps", True, "", None)]
 
 
 @pytest.mark.parametrize(
