@@ -37,6 +37,7 @@ from kernel.kernel import Environment, Kernel
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.peer.remote_calls import PeerAsked
+from kernel.process.process_signals import SlotGone
 from kernel.signals import Signal, Signals
 from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder, replay_into
@@ -241,6 +242,7 @@ class Twin:
     signals: Signals
     log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     peers_ask: Callable[[PeerAsked], None] = lambda asked: None
+    slot_gone: Callable[[SlotGone], None] = lambda gone: None
     """The newest control's, of those that a test has made."""
 
     def say(self, signal: Signal) -> None:
@@ -360,7 +362,12 @@ async def kernel_twin(
     kernel = Kernel(recorder, _registry(without), *twins, signals=signals, env=env)
     try:
         twin = Twin(kernel, ledger, cells, workers, gateway, archive, directory, signals, log)
-        kernel.boot({PeerAsked: (lambda asked: twin.peers_ask(asked),)})
+        kernel.boot(
+            {
+                PeerAsked: (lambda asked: twin.peers_ask(asked),),
+                SlotGone: (lambda gone: twin.slot_gone(gone),),
+            }
+        )
         yield twin
     finally:
         await kernel.close()
