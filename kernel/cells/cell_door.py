@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.abi import ABI_VERSION
-from kernel.cell.link.frames import FrameError, FrameLink
+from kernel.cell.link.frames import FrameError, FrameLink, Share
 from kernel.cells.cell_table import CellLimits
 from kernel.errors import Invalid
 from mesh.links.strangers import Strangers, neighbourhood
@@ -123,6 +123,7 @@ class Door:
         self._boot = boot
         self._limits = limits
         self._admit = admit
+        self._share = Share()
         self._tokens: dict[str, str] = {}
         self._visitors: Strangers[FrameLink] = Strangers(limits.visitors, limits.visitors_per_address)
         self._told = Bucket(TOLD_AT_ONCE, TOLD_PER_S)
@@ -146,6 +147,7 @@ class Door:
             lambda error: self._left(link, error),
             lambda opened: self._opened(visitor),
             self._limits.hello_frame_bytes,
+            share=self._share,
         )
         visitor = make(link)
         return link

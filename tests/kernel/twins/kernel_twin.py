@@ -361,6 +361,7 @@ async def kernel_twin(
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
     kernel = Kernel(recorder, _registry(without), *twins, signals=signals, env=env)
     try:
+        kernel.processes.effects.round_s = float("inf")  # what a test sees is no matter of time
         twin = Twin(kernel, ledger, cells, workers, gateway, archive, directory, signals, log)
         kernel.boot(
             {
