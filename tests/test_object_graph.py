@@ -12,7 +12,6 @@ NOT_WIRES = {
     "kernel.helper.offspring OFFSPRING.adopts": "what the operating system was told of this process",
     "kernel.model.persistent copy._shards": "a copy, made by its own class",
     "kernel.model.persistent copy._size": "the same",
-    "weftos.api.listener self._server.should_exit": "how uvicorn is stopped",
     "weftos.cli.terminal.arguments info.typer_instance": "a copy of the group of commands that is asked for",
 }
 IN_ONE_BREATH = {

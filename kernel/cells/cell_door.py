@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.abi import ABI_VERSION
-from kernel.cell.link.frames import FrameError, FrameLink
+from kernel.cell.link.frames import FrameError, FrameLink, Share
 from kernel.cells.cell_table import CellLimits
 from kernel.errors import Invalid
 from mesh.links.strangers import Strangers, neighbourhood
@@ -119,9 +119,14 @@ class _Newcomer:
     """A connection whose visitor has not shown a token yet."""
 
     def __init__(
-        self, door: Door, make: Callable[[FrameLink], Visitor], boot: int, max_frame_bytes: int
+        self,
+        door: Door,
+        make: Callable[[FrameLink], Visitor],
+        boot: int,
+        max_frame_bytes: int,
+        share: Share,
     ) -> None:
-        self.link = FrameLink(boot, self._heard, self._closed, self._opened, max_frame_bytes)
+        self.link = FrameLink(boot, self._heard, self._closed, self._opened, max_frame_bytes, share=share)
         self._visitor = make(self.link)
         self._door = door
 
@@ -142,6 +147,7 @@ class Door:
         self._boot = boot
         self._limits = limits
         self._admit = admit
+        self._share = Share()
         self._tokens: dict[str, str] = {}
         self._visitors: Strangers[FrameLink] = Strangers(limits.visitors, limits.visitors_per_address)
         self._told = Bucket(TOLD_AT_ONCE, TOLD_PER_S)
@@ -159,7 +165,7 @@ class Door:
 
     def visitor(self, make: Callable[[FrameLink], Visitor] = LocalVisitor) -> FrameLink:
         """The protocol of a new connection, whose visitor is ``make(protocol)``."""
-        return _Newcomer(self, make, self._boot, self._limits.hello_frame_bytes).link
+        return _Newcomer(self, make, self._boot, self._limits.hello_frame_bytes, self._share).link
 
     def opened(self, visitor: Visitor) -> None:
         """Somebody has dialled."""

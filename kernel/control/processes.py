@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import Any, cast
 
 from kernel.control.asked import Asked
@@ -68,8 +69,9 @@ class ProcessControl:
         )
 
     async def ps(self, asked: Asked, request: Listing) -> list[ProcessRow]:
-        rows = [cast(ProcessRow, self._placed(row)) async for row in self._kernel.processes.listing.rows()]
-        if not request.all:
+        listed = self._kernel.processes.listing.rows(request.after, request.limit)
+        rows = [cast(ProcessRow, self._placed(row)) async for row in listed]
+        if not request.all or request.after:
             return rows
         uptime_s = self._kernel.env.clock.now_s() - self._since_s
         helpers = cast(list[ProcessRow], self._kernel.helpers.rows())
@@ -99,13 +101,9 @@ class ProcessControl:
             "spawned_seq": slot.spawned_seq,
             "turn": None if turn is None else _open_turn(turn),
             "mail": [
-                _mail_row(mail) for mail in list(self._state.mail.get(address, {}).values())[:MOST_MAIL]
+                _mail_row(mail) for mail in islice(self._state.mail.get(address, {}).values(), MOST_MAIL)
             ],
-            "sessions": {
-                session: kept.records
-                for (owner, session), kept in self._state.sessions.items()
-                if owner == address
-            },
+            "sessions": {session: kept.records for session, kept in self._state.sessions.of(address).items()},
             "supervision": None if supervisor is None else supervisor.counts(),
         }
         return cast(Inspected, found)

@@ -229,6 +229,11 @@ class Outboxes:
         effects = self._box(peer).answer(answer)
         self._perform(peer, [effect for effect in effects if isinstance(effect, Send)])
 
+    @property
+    def used(self) -> bool:
+        """Whether there was a link, or anything to be carried, since the node began."""
+        return bool(self._boxes)
+
     # -- giving up -----------------------------------------------------------------------------------------------
 
     def expire(self) -> None:

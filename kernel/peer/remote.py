@@ -44,6 +44,7 @@ from mesh.identity.peers import Peer
 from mesh.membership.membership import PeerState
 
 TICK_S = 0.25
+ALONE_S = 1.0  # between two looks at the clock while nothing was ever said to another node
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,8 @@ class Remote:
     def _tick(self) -> None:
         self.outboxes.expire()
         self._publish_head()
-        self._timer = self._parts.clock.later(TICK_S, self._tick)
+        delay_s = TICK_S if self.outboxes.used else ALONE_S
+        self._timer = self._parts.clock.later(delay_s, self._tick)
 
     def _durable(self, group: Group) -> None:
         if any(written.entry.kind.startswith("process.") for written in group.entries):

@@ -73,7 +73,7 @@ class Sessions(Table[Key, Session]):
         self._in_use = in_use
         self._sessions: OrderedDict[Key, Session] = OrderedDict()
         super().__init__(self._sessions)
-        self._of: dict[str, set[str]] = {}
+        self._of: dict[str, dict[str, Session]] = {}
         self.bytes = 0
         self.evicted = 0
 
@@ -112,8 +112,10 @@ class Sessions(Table[Key, Session]):
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = Session(*self._of_one)
-            self._of.setdefault(key[0], set()).add(key[1])
         self._sessions.move_to_end(key)
+        of = self._of.setdefault(key[0], {})
+        of.pop(key[1], None)
+        of[key[1]] = session
         before = session.bytes
         session.add(records, size)
         self.bytes += session.bytes - before
@@ -126,14 +128,18 @@ class Sessions(Table[Key, Session]):
         if session is None:
             return
         self.bytes -= session.bytes
-        names = self._of[key[0]]
-        names.remove(key[1])
-        if not names:
+        of = self._of[key[0]]
+        del of[key[1]]
+        if not of:
             del self._of[key[0]]
+
+    def of(self, address: str) -> Mapping[str, Session]:
+        """Those of one address by name, the one that was added to longest ago first."""
+        return self._of.get(address, {})
 
     def forget_all(self, address: str) -> None:
         """Nothing is remembered by the process at ``address``."""
-        for name in list(self._of.get(address, ())):
+        for name in list(self.of(address)):
             self._forget((address, name))
 
     def rows(self) -> Any:

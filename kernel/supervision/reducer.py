@@ -130,7 +130,7 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
         if slot in (SlotState.RUNNING, SlotState.RESTARTING):
             child = replace(child, slot=SlotState.RESTARTING, phase=Phase.STARTING)
             effects.append(StartChild(spec.id))
-        sup = replace(_put(sup, child), added=sup.added + 1)
+        sup = replace(sup.put(child), added=sup.added + 1)
     return sup, tuple(effects)
 
 
@@ -172,7 +172,7 @@ def _add(sup: Supervisor, spec: ChildSpec) -> Result:
             )
         raise SupervisionError("already_started", f"child {spec.id!r} exists and is {present.phase}")
     child = Child(spec, sup.added, SlotState.RUNNING, Phase.STARTING, fresh=True)
-    return replace(_put(sup, child), added=sup.added + 1), (StartChild(spec.id),)
+    return replace(sup.put(child), added=sup.added + 1), (StartChild(spec.id),)
 
 
 def _start(sup: Supervisor, id: str) -> Result:
@@ -184,7 +184,7 @@ def _start(sup: Supervisor, id: str) -> Result:
         raise SupervisionError("running", f"child {id!r} is {child.phase}")
     child, effects = _move(child, SlotEvent.START, "start")
     child = replace(child, phase=Phase.STARTING, row=0, charges=())
-    return _put(sup, child), (*effects, StartChild(id))
+    return sup.put(child), (*effects, StartChild(id))
 
 
 def _stop(sup: Supervisor, id: str) -> Result:
@@ -195,7 +195,7 @@ def _stop(sup: Supervisor, id: str) -> Result:
     elif child.phase in (Phase.STARTING, Phase.UP) and sup.closing is None:
         child = replace(child, phase=Phase.STOPPING)
         effects = (*effects, StopChild(id, SHUTDOWN, child.spec.shutdown_s))
-    return _put(sup, child), effects
+    return sup.put(child), effects
 
 
 def _remove(sup: Supervisor, id: str) -> Result:
@@ -216,14 +216,14 @@ def _started(sup: Supervisor, event: Started, now_s: float) -> Result:
     if child is None or child.pid is not None:
         return sup, ()
     if child.phase is Phase.STOPPING:
-        return _put(sup, replace(child, pid=event.pid)), ()
+        return sup.put(replace(child, pid=event.pid)), ()
     if child.phase is not Phase.STARTING:
         return sup, ()
     child = replace(child, phase=Phase.UP, pid=event.pid, up_since_s=now_s, fresh=False)
     if child.slot is SlotState.STOPPED:  # by name, while the supervisor is closing and its turn has not come
-        return _put(sup, child), ()
+        return sup.put(child), ()
     child, effects = _move(child, SlotEvent.STARTED, "started")
-    return _put(sup, child), effects
+    return sup.put(child), effects
 
 
 def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: float) -> Result:
@@ -237,10 +237,10 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
     if child.spec.restart == "temporary" or never_ran:
         sup, effects = _drop(sup, child, event.reason)
     elif phase is Phase.STOPPING or sup.closing is not None:
-        sup, effects = _put(sup, child), ()
+        sup, effects = sup.put(child), ()
     elif _is_over(child, phase, event.reason):
         child, effects = _move(child, SlotEvent.ENDED, event.reason)
-        sup = _put(sup, child)
+        sup = sup.put(child)
     else:
         return _failed(sup, child, event, now_s, jitter)
     return _close_on(sup, effects)
@@ -265,7 +265,7 @@ def _restart_due(sup: Supervisor, id: str) -> Result:
     child = sup.table.get(id)
     if child is None or child.phase is not Phase.WAITING:
         return sup, ()
-    return _put(sup, replace(child, phase=Phase.STARTING)), (StartChild(id),)
+    return sup.put(replace(child, phase=Phase.STARTING)), (StartChild(id),)
 
 
 # Failures: charge, then restart by strategy, or the answer to excess
@@ -281,14 +281,14 @@ def _failed(
             child = replace(child, charges=(*_recent(child.charges, sup.flags, now_s), now_s))
         if len(child.charges) > sup.flags.intensity:
             child, effects = _move(child, SlotEvent.EXCEEDED, event.reason)
-            return _put(sup, child), effects
+            return sup.put(child), effects
     else:
         charges = tuple(charge for charge in sup.charges if now_s - charge[0] <= sup.flags.period_s)
         if event.batch is None or all(batch != event.batch for _, batch in charges):
             charges = (*charges, (now_s, event.batch))
         sup = replace(sup, charges=charges)
         if len(charges) > sup.flags.intensity:
-            return _close(_put(sup, child), SHUTDOWN)
+            return _close(sup.put(child), SHUTDOWN)
     return STRATEGIES[sup.flags.strategy](sup, child, event.reason, jitter)
 
 
@@ -302,7 +302,7 @@ def _one_for_one(sup: Supervisor, child: Child, reason: str, jitter: float) -> R
     child, effects = _move(child, SlotEvent.FAILED, reason)
     child = replace(child, row=child.row + 1, phase=Phase.WAITING if delay_s else Phase.STARTING)
     id = child.spec.id
-    return _put(sup, child), (*effects, StartChildAfter(id, delay_s) if delay_s else StartChild(id))
+    return sup.put(child), (*effects, StartChildAfter(id, delay_s) if delay_s else StartChild(id))
 
 
 Strategy = Callable[[Supervisor, Child, str, float], Result]
@@ -333,7 +333,7 @@ def _close(sup: Supervisor, reason: str) -> Result:
     """Stop the children one after the other in reverse order, then give up."""
     for child in sup.children:
         if child.phase is Phase.WAITING:
-            sup = _put(sup, replace(child, phase=Phase.NONE))
+            sup = sup.put(replace(child, phase=Phase.NONE))
     to_close = tuple(child.spec.id for child in reversed(sup.children) if child.phase is not Phase.NONE)
     return _close_on(replace(sup, closing=reason, to_close=to_close), ())
 
@@ -357,18 +357,14 @@ def _close_on(sup: Supervisor, effects: tuple[Effect, ...]) -> Result:
         return sup, effects
     else:
         stop = StopChild(child.spec.id, SHUTDOWN, child.spec.shutdown_s)
-    return _put(sup, replace(child, phase=Phase.STOPPING)), (*effects, stop)
+    return sup.put(replace(child, phase=Phase.STOPPING)), (*effects, stop)
 
 
 # Small parts
 
 
-def _put(sup: Supervisor, child: Child) -> Supervisor:
-    return replace(sup, table=sup.table.set(child.spec.id, child))
-
-
 def _drop(sup: Supervisor, child: Child, why: str) -> Result:
-    return replace(sup, table=sup.table.remove(child.spec.id)), (Dropped(child.spec.id, why),)
+    return sup.without(child.spec.id), (Dropped(child.spec.id, why),)
 
 
 def _move(child: Child, event: SlotEvent, why: str) -> tuple[Child, tuple[Effect, ...]]:

@@ -5,7 +5,7 @@ Values only; the rules are in kernel/supervision/reducer.py, from where all of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, get_args
 
@@ -111,7 +111,9 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Supervisor:
-    """The whole state. ``closing`` is the reason it is ending with, ``ended`` that it has given up."""
+    """The whole state. ``closing`` is the reason it is ending with, ``ended`` that it has given up; ``active`` children
+    are alive, ``supervisors`` are of that type.
+    """
 
     flags: Flags
     table: PersistentMap[Child] = field(default_factory=PersistentMap)
@@ -121,6 +123,8 @@ class Supervisor:
     ended: bool = False
     to_close: tuple[str, ...] = ()
     closed: int = 0
+    active: int = 0
+    supervisors: int = 0
 
     @property
     def children(self) -> tuple[Child, ...]:
@@ -136,14 +140,39 @@ class Supervisor:
 
     def counts(self) -> dict[str, int]:
         """OTP's ``count_children``: specs, active (alive), supervisors, workers."""
-        children = list(self.table.values())
-        supervisors = sum(child.spec.type == "supervisor" for child in children)
+        specs = len(self.table)
+        workers = specs - self.supervisors
         return {
-            "specs": len(children),
-            "active": sum(child.phase in _ALIVE for child in children),
-            "supervisors": supervisors,
-            "workers": len(children) - supervisors,
+            "specs": specs,
+            "active": self.active,
+            "supervisors": self.supervisors,
+            "workers": workers,
         }
+
+    def put(self, child: Child) -> Supervisor:
+        """With ``child`` in the place of what there was of it."""
+        return self._with(child.spec.id, child, self.table.set(child.spec.id, child))
+
+    def without(self, id: str) -> Supervisor:
+        """Without that child; KeyError when it is not there."""
+        return self._with(id, None, self.table.remove(id))
+
+    def _with(self, id: str, child: Child | None, table: PersistentMap[Child]) -> Supervisor:
+        before = self.table.get(id)
+        return replace(
+            self,
+            table=table,
+            active=self.active + _is_alive(child) - _is_alive(before),
+            supervisors=self.supervisors + _is_supervisor(child) - _is_supervisor(before),
+        )
+
+
+def _is_alive(child: Child | None) -> bool:
+    return child is not None and child.phase in _ALIVE
+
+
+def _is_supervisor(child: Child | None) -> bool:
+    return child is not None and child.spec.type == "supervisor"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,7 @@ class LinkTable:
 
     async def open(self, events: LinkEvents, listen: str | None) -> str:
         self._events = events
-        address = await self._wire.open(self, listen)
-        self._tick()
-        return address
+        return await self._wire.open(self, listen)
 
     def dial(self, dial: Dial) -> None:
         self._end_call(self._calls.begin(dial))
@@ -150,9 +148,7 @@ class LinkTable:
             if broken.farewell is not None:
                 self._wire.send(conn, broken.farewell)
             self._broken(link, broken)
-        except (
-            Exception
-        ) as fault:  # of ours, at words of the peer: it costs this peer its link, and nobody else
+        except Exception as fault:  # of ours, at words of this peer: it costs him his link, and nobody else
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"a frame of {link.name} was not understood", "exception": fault}
             )
@@ -191,6 +187,8 @@ class LinkTable:
         before = self._openings.before(self._wire.address(conn), dial is not None)
         session = Session(dial is not None, self._me, self._budget, before)
         self._links[conn] = link = Link(conn, session, self._wire, dial)
+        if self._ticker is None:
+            self._tick_later()
         return link
 
     def _call(self, dial: Dial) -> Link | None:
@@ -284,9 +282,9 @@ class LinkTable:
         self._calls.over(link)
 
     def _tick(self) -> None:
-        """Each quarter of a heartbeat: end what is silent or slow, ping where nothing was said."""
-        loop = asyncio.get_running_loop()
-        now_s = loop.time()
+        """Each quarter of a heartbeat, if there is a link: end what is silent or slow, ping where nothing was said."""
+        self._ticker = None
+        now_s = asyncio.get_running_loop().time()
         bounds = self._bounds
         for link in list(self._links.values()):
             if not link.open:
@@ -302,4 +300,9 @@ class LinkTable:
             elif pulse.owes_ping(now_s, bounds.heartbeat_s) and not link.blocked:
                 for frame in link.session.seal(b""):
                     link.push(frame)
-        self._ticker = loop.call_later(bounds.heartbeat_s / 4, self._tick)
+        if self._links and self._ticker is None:
+            self._tick_later()
+
+    def _tick_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._ticker = loop.call_later(self._bounds.heartbeat_s / 4, self._tick)

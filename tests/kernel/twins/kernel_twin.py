@@ -38,6 +38,7 @@ from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.remote_calls import PeerAsked
+from kernel.process.process_signals import SlotGone
 from kernel.signals import Signal, Signals
 from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder, replay_into
@@ -242,6 +243,7 @@ class Twin:
     signals: Signals
     log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     peers_ask: Callable[[PeerAsked], None] = lambda asked: None
+    slot_gone: Callable[[SlotGone], None] = lambda gone: None
     """The newest control's, of those that a test has made."""
 
     def say(self, signal: Signal) -> None:
@@ -380,8 +382,14 @@ async def kernel_twin(
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
     kernel = Kernel(recorder, _registry(without), *twins, signals=signals, env=env)
     try:
+        kernel.processes.effects.round_s = float("inf")  # what a test sees is no matter of time
         twin = Twin(kernel, ledger, cells, workers, gateway, archive, directory, signals, log)
-        kernel.boot({PeerAsked: (lambda asked: twin.peers_ask(asked),)})
+        kernel.boot(
+            {
+                PeerAsked: (lambda asked: twin.peers_ask(asked),),
+                SlotGone: (lambda gone: twin.slot_gone(gone),),
+            }
+        )
         yield twin
     finally:
         await kernel.close()

@@ -25,6 +25,7 @@ from kernel.process.process_signals import (
     ProcessExited,
     ProcessRunning,
     SlotGoing,
+    SlotGone,
     SlotWritten,
 )
 from kernel.process.processes import Processes
@@ -157,6 +158,7 @@ class Tree:
                 ProcessExited: (self._exited, self.processes.exited),
                 AddressDown: (),
                 SlotGoing: (self.processes.going,),
+                SlotGone: (),
                 PidsReserved: (),
             }
         )

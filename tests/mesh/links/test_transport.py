@@ -242,6 +242,33 @@ def test_a_dropped_peer_is_cut_and_not_called_again(land: Land) -> None:
     run(main)
 
 
+def test_a_node_without_links_sets_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        later, ticks = loop.call_later, 0
+
+        def counted(delay_s: float, call: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+            nonlocal ticks
+            ticks += getattr(call, "__self__", None) is alice.links
+            return later(delay_s, call, *args)
+
+        alice, bob = await pair(MemoryNetwork())
+        monkeypatch.setattr(loop, "call_later", counted)
+        async with running(alice, bob):
+            await asyncio.sleep(2 * BOUNDS.heartbeat_s)
+            assert ticks == 0
+            bob.call(alice)
+            await alice.event("up")
+            await until(lambda: ticks > 2)
+            bob.links.drop(alice.origin, "given up")
+            await until(lambda: not alice.links.connections)
+            before = ticks
+            await asyncio.sleep(2 * BOUNDS.heartbeat_s)
+            assert ticks == before
+
+    run(main)
+
+
 def test_a_node_that_stops_says_so(land: Land) -> None:
     async def main() -> None:
         alice, bob = await pair(land)
