@@ -102,6 +102,9 @@ class SimulatedCells:
             hosted.round += 1
             self._next(hosted)
 
+    def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:
+        self._world.broken(f"{turn}:{round_}.{index} is wanted whole, and was said so")
+
     def end_turn(self, pid: int, turn: str, why: str) -> None:
         hosted = self.hosted.get(pid)
         if "diverged" in why:

@@ -31,5 +31,8 @@ class SimulatedGateway:
     def cancel(self, stream: str) -> None:
         """Nobody waits for it any more."""
 
+    def forget(self) -> None:
+        """It keeps nothing."""
+
     def resolve(self, provider: str, model: str) -> tuple[str, str]:
         return provider or "twin", model or "twin-1"
