@@ -7,8 +7,10 @@ must be handed what it was handed before.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgpack
@@ -20,32 +22,44 @@ Key = tuple[str, str]
 """An address and the name of a session."""
 
 
+@dataclass(slots=True)
+class Kept:
+    """What is kept of one turn: its records, and the bytes that they take. ``digests`` and ``sizes`` of the records are
+    made when a question to a model refers to them; before that ``sizes`` is None.
+    """
+
+    records: list[dict[str, Any]]
+    size: int
+    digests: bytes = b""
+    sizes: array[int] | None = None
+
+
 class Session:
     """What an address remembers of one conversation: the newest turns, whole, within a count and a size."""
 
     def __init__(self, max_records: int, max_bytes: int) -> None:
         self._max_records = max_records
         self._max_bytes = max_bytes
-        self._turns: deque[tuple[list[dict[str, Any]], int]] = deque()
+        self._turns: deque[Kept] = deque()
         self.records = 0
         self.bytes = 0
 
     def add(self, records: list[dict[str, Any]], size: int) -> None:
         """Add one turn's records and forget the oldest turns beyond the limits; the newest stays in any case."""
-        self._turns.append((records, size))
+        self._turns.append(Kept(records, size))
         self.records += len(records)
         self.bytes += size
         while len(self._turns) > 1 and (self.records > self._max_records or self.bytes > self._max_bytes):
-            old, old_size = self._turns.popleft()
-            self.records -= len(old)
-            self.bytes -= old_size
+            old = self._turns.popleft()
+            self.records -= len(old.records)
+            self.bytes -= old.size
 
     def history(self) -> list[dict[str, Any]]:
         """All records, oldest first."""
-        return [record for records, _ in self._turns for record in records]
+        return [record for turn in self._turns for record in turn.records]
 
-    def turns(self) -> list[tuple[list[dict[str, Any]], int]]:
-        """What is kept of each turn, and its size, oldest first."""
+    def turns(self) -> list[Kept]:
+        """What is kept of each turn, oldest first."""
         return list(self._turns)
 
 
@@ -154,4 +168,4 @@ class Sessions(Table[Key, Session]):
 
 def _packed(session: Session) -> list[list[Any]]:
     """Packed one by one: what a behaviour remembers may be nested as deep as msgpack goes."""
-    return [[msgpack.packb(records), size] for records, size in session.turns()]
+    return [[msgpack.packb(turn.records), turn.size] for turn in session.turns()]

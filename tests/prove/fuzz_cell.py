@@ -160,6 +160,15 @@ class CellFuzz:
         kinds: tuple[Callable[[], list[Any]], ...] = (
             lambda: ["call", pid, turn, round_, 0, "tool", args],
             lambda: ["call", pid, turn, round_, 0, "model", model],
+            lambda: [
+                "call",
+                pid,
+                turn,
+                round_,
+                0,
+                "model",
+                model | {"prefix": [1, "00"], "pieces": [[0, 1], 1]},
+            ],
             lambda: ["call", pid, turn, round_, 0, self._rng.choice(("now", "random")), {}],
             lambda: ["log", pid, "text"],
             lambda: ["pong"],

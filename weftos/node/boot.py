@@ -187,6 +187,9 @@ class NodeGateway:
     def cancel(self, stream: str) -> None:
         self._helper.notify("cancel", {"stream_id": stream})
 
+    def forget(self) -> None:
+        self._helper.notify("forget", {})
+
     def resolve(self, provider: str, model: str) -> tuple[str, str]:
         """The configured defaults in place of an empty provider or model, as the gateway applies them."""
         chosen = self._settings.model

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from chain.ledger.ledger import Ledger, Ticket
 from chain.vectors.document import may_read
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
+from kernel.cell.conversation import Conversation
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -44,6 +46,7 @@ from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
+from kernel.values import canonical
 from kernel.worker.workers import WorkerCall, WorkerResult, WorkerWithdrawn
 from tests.patience import HANG_S
 
@@ -72,6 +75,7 @@ class TwinCells:
         self.placed: list[Placement] = []
         self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
         self.results: asyncio.Queue[tuple[int, str, str, dict[str, Any]]] = asyncio.Queue()
+        self.wanted_whole: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self.ended: list[tuple[int, str, str]] = []
         self.stopped: list[tuple[int, str]] = []
         self.refuse: Callable[[Placement], str] = lambda placement: ""
@@ -94,6 +98,9 @@ class TwinCells:
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
         self.results.put_nowait((pid, turn, f"{round_}.{index}", outcome))
+
+    def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:
+        self.wanted_whole.put_nowait((turn, f"{round_}.{index}"))
 
     def end_turn(self, pid: int, turn: str, why: str) -> None:
         self.ended.append((pid, turn, why))
@@ -151,18 +158,33 @@ class TwinWorkers:
 
 
 class TwinGateway:
-    """Answers every question with ``answer(request)``; keeps the questions."""
+    """Answers every question with ``answer(request)``; keeps the questions, with all of their messages, and what it
+    was told of each. ``forget`` has it lose all that it was told.
+    """
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.told: list[list[int]] = []
+        self._kept: dict[bytes, dict[str, Any]] = {}
         self.cancelled: list[str] = []
         self.answer: Callable[[dict[str, Any]], Any] = lambda request: answer_of("hello")
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        digests = [request["digests"][at : at + 32] for at in range(0, len(request["digests"]), 32)]
+        self.told.append([place for place, _ in request["said"]])
+        for place, message in request["said"]:
+            assert sha256(canonical(message).encode()).digest() == digests[place]
+            self._kept[digests[place]] = message
+        if not all(digest in self._kept for digest in digests):
+            return {"status": "lost"}
+        request = {**request, "messages": [self._kept[digest] for digest in digests]}
         self.asked.append(request)
         found = self.answer(request)
         answer: dict[str, Any] = await found if asyncio.iscoroutine(found) else found
         return answer
+
+    def forget(self) -> None:
+        self._kept.clear()
 
     def cancel(self, stream: str) -> None:
         self.cancelled.append(stream)
@@ -295,6 +317,19 @@ class Twin:
     ) -> None:
         args = {"messages": messages, "tools": tools or [], "provider": "", "model": ""}
         self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args)))
+
+    def tell_model(
+        self, at: Delivery, conversation: Conversation, messages: list[Any], round_: int = 0
+    ) -> dict[str, Any]:
+        """The same, told as a cell tells it. Returns what was told."""
+        told = conversation.told(messages)
+        args = {**told, "tools": [], "provider": "", "model": ""}
+        self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args)))
+        return told
+
+    async def wanted_whole(self) -> str:
+        """The next call that is to be said whole: its ordinal."""
+        return (await asyncio.wait_for(self.cells.wanted_whole.get(), LIMIT_S))[1]
 
     def finish(
         self, at: Delivery, reply: str = "done", remember: list[Any] | None = None, status: str = "ok"
