@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernel.cells.placer import prepare
+from kernel.cells.engines.placer import prepare
 
 ACTORS = 5
 OBJECT_STORE_BYTES = 80 * 2**20

@@ -15,9 +15,9 @@ import zmq
 from chain.keys.keys import Keys
 from mesh.identity.identity import Identity, NoiseKey, PeerIdentity
 from mesh.identity.tokens import JoinClaim
-from mesh.links.links import Links
+from mesh.links.link_table import LinkTable
 from mesh.links.transport import Dial
-from mesh.links.zmq_link import ZmqWire
+from mesh.wire.zmq_wire import ZmqWire
 
 SERVER_KEYS = (b"Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID", b"D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs")
 CLIENT_KEYS = SERVER_KEYS
@@ -51,7 +51,7 @@ class MeshEnd:
 
     def __init__(self, number: int) -> None:
         self.me = identity(number)
-        self.links = Links(self.me, ZmqWire())
+        self.links = LinkTable(self.me, ZmqWire())
         self.up = asyncio.Event()
         self.down = asyncio.Event()
         self.take: Callable[[str, bytes], None] = lambda origin, message: None

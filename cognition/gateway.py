@@ -1,6 +1,9 @@
 """The gateway's one service: ask a provider, show tokens on the way, be cancelled. Knows no link and no
 process.
 
+A question names its messages by their digests and says those that are new; the others are kept from before. It is
+answered with status ``lost`` when one is not here any more, and may then be asked again with all of them.
+
 Requests and notices are plain dicts, as the node sends and gets them; ``weftos.helpers.gateway`` puts them on the
 wire.
 """
@@ -13,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from cognition.errors import CognitionError
+from cognition.kept_messages import DIGEST_BYTES, KeptMessages
 from cognition.providers.base import OfferedTool, Provider, Question
 from cognition.providers.embeddings import MAX_TEXTS, Vectors
 from kernel.abi import ModelAnswer
@@ -69,7 +73,7 @@ class Deltas:
 
 
 class Gateway:
-    """Answers ``ask``, ``embed`` and ``cancel``. A question that names no provider goes to ``default``, for
+    """Answers ``ask``, ``embed``, ``cancel`` and ``forget``. A question that names no provider goes to ``default``, for
     ``default_model``.
 
     Whatever goes wrong with a model is an answer with status ``error``; a malformed request is an exception, and so is
@@ -84,6 +88,7 @@ class Gateway:
         self._default_model = default_model
         self._notify = notify
         self._running: dict[str, asyncio.Task[ModelAnswer]] = {}
+        self._kept = KeptMessages()
 
     async def handle(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
         """One request. Raises :class:`CognitionError` when it is malformed."""
@@ -95,11 +100,16 @@ class Gateway:
                 return {"cancelled": task is not None and task.cancel()}
             case "embed":
                 return await self._embed(args)
+            case "forget":
+                self._kept.forget()
+                return {}
             case _:
-                raise CognitionError(f"the gateway knows ask, embed and cancel, not {op!r}")
+                raise CognitionError(f"the gateway knows ask, embed, cancel and forget, not {op!r}")
 
     async def _ask(self, args: dict[str, Any]) -> dict[str, Any]:
-        question = parse_question(args)
+        question = parse_question(args, self._kept)
+        if question is None:
+            return {"status": "lost"}
         stream_id = _text(args, "stream_id")
         name = _text(args, "provider")
         if not name:
@@ -168,11 +178,15 @@ def _as_dict(answer: ModelAnswer) -> dict[str, Any]:
     }
 
 
-def parse_question(args: dict[str, Any]) -> Question:
-    """The question of an ``ask``. Raises :class:`CognitionError` that names the key at fault."""
-    messages, tools = args.get("messages"), args.get("tools") or []
-    if not isinstance(messages, list | tuple) or not all(isinstance(m, dict) for m in messages):
-        raise CognitionError("ask: messages must be a list of objects")
+def parse_question(args: dict[str, Any], kept: KeptMessages) -> Question | None:
+    """The question of an ``ask``. None: it names a message that is not here. Raises :class:`CognitionError` that names
+    the key at fault.
+    """
+    digests, said, tools = args.get("digests"), args.get("said"), args.get("tools") or []
+    if not isinstance(digests, bytes) or len(digests) % DIGEST_BYTES:
+        raise CognitionError("ask: digests must be the digests of messages")
+    if not isinstance(said, list | tuple) or not all(map(_is_said, said)):
+        raise CognitionError("ask: said must be a list of places and objects")
     if not isinstance(tools, list | tuple) or not all(isinstance(t, dict) for t in tools):
         raise CognitionError("ask: tools must be a list of objects")
     offered = []
@@ -181,7 +195,12 @@ def parse_question(args: dict[str, Any]) -> Question:
         if not isinstance(parameters, dict):
             raise CognitionError("ask: a tool's parameters must be an object")
         offered.append(OfferedTool(_text(tool, "name"), _text(tool, "description"), parameters))
-    return Question(tuple(messages), tuple(offered), _text(args, "model"))
+    messages = kept.messages(digests, said)
+    return None if messages is None else Question(messages, tuple(offered), _text(args, "model"))
+
+
+def _is_said(one: Any) -> bool:
+    return isinstance(one, list | tuple) and [*map(type, one)] == [int, dict]
 
 
 def _text(args: dict[str, Any], key: str) -> str:

@@ -27,13 +27,16 @@ from kernel.cells.cell_events import (
 from kernel.cells.cell_log import CellLog
 from kernel.cells.cells import Cells
 from kernel.cells.launcher import BehaviourEntry, CellLauncher
+from kernel.clock import Clock, LoopClock
 from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
 from kernel.message.events import Events
 from kernel.message.mail import Post
 from kernel.message.message_signals import AskAnswered, MessageArrived, MessageDied, TurnOver
 from kernel.message.watch import Watchers
-from kernel.peer.remote import PeerRefused, Remote, RemoteParts
+from kernel.peer.mesh_port import MeshPort, NoMesh
+from kernel.peer.peer_records import PeerRefused
+from kernel.peer.remote import Remote, RemoteParts
 from kernel.peer.router import Router
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import Gate
@@ -71,7 +74,7 @@ from kernel.worker.workers import Workers
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. Whatever
-    is random comes from ``chance``.
+    is random comes from ``chance``, what time has passed from ``clock``. ``name``: the node's petname.
     """
 
     boot: int
@@ -81,6 +84,9 @@ class Environment:
     log: Callable[..., None]
     archive: Ask = no_archive
     chance: Random = field(default_factory=SystemRandom)
+    clock: Clock = field(default_factory=LoopClock)
+    mesh: MeshPort = field(default_factory=NoMesh)
+    name: str = ""
 
 
 class Kernel:
@@ -112,9 +118,10 @@ class Kernel:
             launcher,
             self.policy,
             signals,
-            chance=env.chance,
+            env.clock,
+            env.chance,
         )
-        self.helpers = Helpers(recorder, self.processes, env.log)
+        self.helpers = Helpers(recorder, self.processes, env.log, env.clock, env.chance)
         attempts, self.ends = Attempts(), Ends()
         settlement = Settlement(recorder, self.live, attempts, registry, bounds)
         self.post = Post(recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message)
@@ -127,13 +134,16 @@ class Kernel:
                 bounds,
                 self.policy,
                 signals,
+                env.clock,
                 registry.effects,
                 settlement.replied,
                 self.watchers.ended,
-            )
+                env.name,
+            ),
+            env.mesh,
         )
-        self.router = Router(recorder, self.post, self.remote, signals)
-        self._replies = Replies(recorder, self.watchers, self.remote, settlement)
+        self.router = Router(recorder, self.post, self.remote)
+        self._replies = Replies(recorder, self.watchers, self.remote.outboxes, settlement)
         turn_parts = TurnParts(self.post.bury, self._replies.put, settlement.of_turn, self.remote.left_to)
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.divergences = Divergences(

@@ -8,15 +8,13 @@ from tools.house import late_names, sources, wires
 NOT_WIRES = {
     "kernel.cell.link.frames error.__cause__": "an exception without its frames: they hold a peer's bytes",
     "kernel.cell.link.frames error.__context__": "the same",
-    "kernel.cells.placer os.environ": "what Ray reads from the environment of its own process",
+    "kernel.cells.engines.placer os.environ": "what Ray reads from the environment of its own process",
     "kernel.helper.offspring OFFSPRING.adopts": "what the operating system was told of this process",
     "kernel.model.persistent copy._shards": "a copy, made by its own class",
     "kernel.model.persistent copy._size": "the same",
-    "weftos.api.listener self._server.should_exit": "how uvicorn is stopped",
     "weftos.cli.terminal.arguments info.typer_instance": "a copy of the group of commands that is asked for",
 }
 IN_ONE_BREATH = {
-    "kernel.cells.cell_door visitor": "a link and its visitor are made in three lines, and know each other",
     "kernel.worker.pool process": "a helper and the row it is kept in",
 }
 

@@ -16,12 +16,16 @@ It prints "verified" and exits with 0 when all of this holds; else it says what 
 * where keys changed, the old ones and the new ones signed for it, beginning with the node's first keys;
 * the ledger continues the head in NOTE.
 
+Each request to a model is told in terms of earlier ones. It says how many of them it could put together, and which of
+these are not what the node says that it hashed.
+
 It does not show that what the node wrote is true or all it did, what is behind the newest head, that others see the
 same ledger (compare heads: NOTE), or what a partial bundle leaves out; without keys, only that it agrees.
 """
 
 import argparse
 import base64
+import json
 import os
 import re
 from bisect import bisect_left, bisect_right
@@ -35,7 +39,7 @@ from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
 from nacl.signing import VerifyKey
 
 WIDTH, MAX_LEAF, MAX_BODY, MAX_RECORD, MAX_HEADER = 256, 1024, 2**20, 2**20 + 2**16, 4096
-MAX_NOTE, MAX_VKEYS, MAX_ROTATIONS, MAX_DEPTH, MAX_NUMBER = 2**18, 2**20, 100, 32, 2**63 - 1
+MAX_NOTE, MAX_VKEYS, MAX_ROTATIONS, MAX_ASKED, MAX_DEPTH, MAX_NUMBER = 2**18, 2**20, 100, 10**4, 32, 2**63 - 1
 # msgpack: what a first byte begins; the width of the number behind it and the least that needs it, or 0 and the number.
 FORMS: dict[int, tuple[str, int, Any]] = {
          0xC0: ("nil", 0, None), 0xC2: ("false", 0, False), 0xC3: ("true", 0, True), 0xCB: ("float", 8, 0),
@@ -167,6 +171,11 @@ def read_pair(ed25519: Any, ml_dsa_65: Any, origin: str = "") -> tuple[Key, Key]
     return one, two
 
 
+def canonical(value: Any) -> bytes:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
 def rotate(old: tuple[Key, Key], number: int, body: dict[str, Any]) -> tuple[Key, Key]:
     """The keys that rotation ``number`` puts in the place of ``old``, when all four have signed for it."""
     new = read_pair(body.get("ed25519"), body.get("ml_dsa_65"), old[0].name)
@@ -231,6 +240,8 @@ class Audit:
         self.nodes: list[bytes] = []  # the tree of the entries read: its complete subtrees, the largest first
         self.read, self.next, self.last_hash, self.last_time, self.seen_root = 0, 0, bytes(32), 0, hash_of()
         self.counts: dict[int, tuple[int, int]] = {}  # pid: its next count, how many entries were absent then
+        self.asked: dict[int, bytes] = {}  # requests none is told in terms of yet: digests of their messages
+        self.requests, self.rebuilt, self.others = 0, 0, list[int]()
         self.erased: list[int] = []  # entries whose bodies are gone, and no later entry has said so yet
 
     def root(self) -> bytes:
@@ -269,11 +280,40 @@ class Audit:
         if e.kind == "key.rotated":
             self.pairs.append(rotate(self.pairs[-1], len(self.pairs), body))
             self.rotated.append(e.seq)
+        if e.kind == "model.asked" and "messages_hash" in body:
+            self.requests += 1
+            try:
+                self.request(e.seq, body)
+            except (KeyError, TypeError, ValueError, RecursionError):
+                self.others.append(e.seq)
         if e.kind == "erase":
             demand(type(body.get("ranges")) is list, "an erasure that does not say what it erased")
             for span in body["ranges"]:
                 demand(shape(span) == [int, int] and 0 <= span[0] <= span[1] < e.seq, "not earlier entries")
                 del self.erased[bisect_left(self.erased, span[0]) : bisect_right(self.erased, span[1])]
+
+    def request(self, seq: int, body: dict[str, Any]) -> None:
+        """Put a request together: pieces are messages of an earlier one, [first, behind], or that many new ones."""
+        known = self.asked.pop(body["prefix_of"], None) if body["prefix_count"] else b""
+        if known is None or body["truncated"]:
+            return  # something is missing: not put together, and not said to be
+        new, at, digests = (
+            [sha256(canonical(message)).digest() for message in json.loads(body["new"])],
+            0,
+            b"",
+        )
+        for piece in json.loads(body["pieces"]):
+            new_ones = type(piece) is int
+            digests += b"".join(new[at : at + piece]) if new_ones else known[32 * piece[0] : 32 * piece[1]]
+            at += piece if new_ones else 0
+            demand(len(digests) <= MAX_BODY, "too many messages")
+        demand(
+            sha256(digests).hexdigest() == body["messages_hash"],
+            "its messages are not those that were hashed",
+        )
+        self.asked[seq], self.rebuilt = digests, self.rebuilt + 1
+        if len(self.asked) > MAX_ASKED:
+            del self.asked[next(iter(self.asked))]
 
     def finish(self, given: list[Key]) -> None:
         """What can be said when all entries have passed. ``given``: the keys that the caller trusts."""
@@ -392,6 +432,9 @@ def main() -> int:
     except (ValueError, OSError) as error:
         print(f"NOT VERIFIED; behind {done} entries that are as they should be: {str(error)!a}")
         return 1
+    if audit.requests:
+        others = f"; not as they were hashed: {audit.others[:20]}" if audit.others else ""
+        print(f"requests to models put together: {audit.rebuilt} of {audit.requests}{others}")
     print(f"verified: {done} entries of {audit.head.origin}, under its head of {audit.head.size}")
     return 0
 

@@ -26,8 +26,8 @@ from chain.disk import Disk
 from chain.entry.entry import MAX_INTEGER
 from chain.entry.reader import Position
 from chain.errors import DamageError, ForeignDataError
-from chain.vectors.documents import SCHEMA as DOCUMENTS_SCHEMA
-from chain.vectors.documents import Documents
+from chain.vectors.document_table import SCHEMA as DOCUMENTS_SCHEMA
+from chain.vectors.document_table import DocumentTable
 
 __all__ = ["Archive", "ArchiveBusy", "ArchiveUnavailable"]
 
@@ -70,7 +70,7 @@ class Archive:
         self._position = Position()
         self._until: int | None = None
         self._queries = Queries()
-        self.documents = Documents(self._run)
+        self.documents = DocumentTable(self._run)
         self.rebuilt: str | None = None
 
     @property

@@ -19,7 +19,7 @@ import duckdb
 from chain.archive import rows
 from chain.archive.archive import FORMAT, SCHEMA
 from chain.archive.file import ArchiveBusy, connect, is_passing, refuse_when_busy
-from chain.audit.audit import Finding
+from chain.audit.findings import Finding
 from chain.entry.entry import ZERO_HASH, commit_body, decode_body, encode_entry
 from chain.errors import ChainError, EntryError
 from chain.keys.rotation import KIND as ROTATED

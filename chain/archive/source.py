@@ -25,7 +25,7 @@ from chain.errors import DamageError
 from chain.state.history import PUBLISHED, History
 from chain.state.recovery import start_of
 from chain.state.snapshot import Snapshot, read_snapshot, snapshot_records
-from chain.vectors.documents import is_document
+from chain.vectors.document_table import is_document
 
 BATCH_ENTRIES = 2_000
 BATCH_BYTES = 8 * 2**20

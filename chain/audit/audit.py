@@ -3,7 +3,7 @@
 Theory of operation. Each entry is checked in itself (canonical form, commitment, body) and against what came
 before (sequence, hash link, time, counter, cause). The hash of an entry is confirmed only by what *follows*
 it: by ``previous`` of the next entry, or by the root in a head. So an entry is held back until the next one
-has come, and when the two disagree, this decides whom to blame: when they differ in a single byte, the link
+has come, and when the two disagree, this decides which is at fault: when they differ in a single byte, the link
 was touched; otherwise the entry was, for a changed leaf has another hash altogether. The tree goes on with
 the hash that the rest of the ledger vouches for, so that one change makes one finding, and not one in each
 head behind it. What a touched entry said of its process and of the time counts for nothing (see
@@ -18,34 +18,21 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
-from reprlib import repr as brief
 from typing import Any, Protocol
 
 from chain.audit.clean_run import CleanRun, clean_run
-from chain.audit.missing import Missing
+from chain.audit.findings import Findings
+from chain.audit.meaning import FOLLOWED, Meaning
+from chain.audit.watched_tree import WatchedTree
 from chain.entry.counters import Counters
 from chain.entry.entry import ZERO_HASH, Entry, commit_body, decode_body, decode_entry, decode_fields
 from chain.entry.record import Columns, RawEntry
-from chain.errors import EntryError, RotationError
-from chain.keys.rotation import KIND as ROTATED
+from chain.errors import EntryError
 from chain.keys.rotation import KeyHistory
 from chain.merkle.merkle import CompactRange, leaf_hash
 
-MOST_FINDINGS = 1_000
-ERASE = "erase"
-NEVER_ERASED = (ERASE, ROTATED)
-OUTCOMES = ("tool.outcome", "tool.resolved")
-BOOTED, ACCEPTED = "node.booted", "state.accepted"
-CONFIGURED = ("configuration", "peers")  # digests in node.booted of what decides and is no state
-MOST_KEPT = 1_000
-_ID_CHARACTERS = 64
 
-FOLLOWED = frozenset(
-    ("tool.intent", *OUTCOMES, BOOTED, ACCEPTED, ERASE, ROTATED)
-)  # kinds that say something together
-
-
-class Beside(Protocol):
+class Observer(Protocol):
     """Hears of each entry, and tells whose bodies are missing elsewhere."""
 
     def follow(self, seq: int, raw: RawEntry, hash_: bytes) -> bool:
@@ -55,42 +42,39 @@ class Beside(Protocol):
         """Entries from ``seq`` on, each with its body: those whose body is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is not as it must be. ``seq``: the entry concerned, -1 when it is none or cannot be
-    told.
-    """
-
-    seq: int
-    kind: str
-    where: str
-    expected: str
-    found: str
-
-
-class Held:
+class Unconfirmed:
     """The last entry, whose hash nothing has confirmed yet."""
 
-    __slots__ = ("blamed", "hash", "seq", "suspect", "time_before_us", "where")
+    __slots__ = ("at_fault", "hash", "seq", "suspect", "time_before_us", "where")
 
     def __init__(
-        self, seq: int, hash_: bytes, where: str, suspect: bool, blamed: bool, time_before_us: int
+        self, seq: int, hash_: bytes, where: str, suspect: bool, at_fault: bool, time_before_us: int
     ) -> None:
         self.seq = seq
         self.hash = hash_
         self.where = where
         self.suspect = suspect
-        self.blamed = blamed
+        self.at_fault = at_fault
         self.time_before_us = time_before_us
 
     def disbelieve(self, claimed: bytes) -> None:
         """Those behind it say that its hash is another."""
-        self.hash, self.blamed = claimed, True
+        self.hash, self.at_fault = claimed, True
+
+
+class Heads(Protocol):
+    """Has a head over a group of entries, and may compare it when they are in the tree."""
+
+    def settle(self, last: Unconfirmed | None) -> None:
+        """The entries up to ``last`` are in the tree."""
+
+    def forget(self) -> None:
+        """Nothing can be said of a head that waits for its entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Something unreadable. ``explained``: the entry before it was blamed, so this may be no more than its end."""
+    """Something unreadable. ``explained``: the entry before it was at fault, so this may be no more than its end."""
 
     where: str
     what: str
@@ -101,12 +85,10 @@ class Audit:
     """Feed it entries (:meth:`records`, :meth:`record`), then :meth:`finish`.
 
     ``keys``: the node's, from the first ones on; it follows their changes. ``watched``: tree sizes whose roots it is to
-    note in ``roots``. ``beside`` hears of each entry.
+    note in ``roots``. ``observer`` hears of each entry, ``heads`` when they are in the ``tree``.
 
-    entries, tree: so far; begins: the first one of which more than the hash is known. boots, erased: how many.
-    open_calls: seqs of intents without an outcome. accepted: entries by which a person took over state that no key had
-    signed. configured: boots with another configuration or other rights of peers than the one before, and which. Of the
-    findings the first ones are kept, ``found`` is how many there were.
+    entries: how many so far; begins: the first one of which more than the hash is known. meaning: what they say
+    together.
     """
 
     def __init__(
@@ -114,32 +96,25 @@ class Audit:
         origin: str,
         keys: KeyHistory | None = None,
         watched: frozenset[int] = frozenset(),
-        beside: Beside | None = None,
+        observer: Observer | None = None,
+        heads: Heads | None = None,
     ) -> None:
         self.origin = origin
-        self.keys = keys
-        self.findings: list[Finding] = []
-        self.found = 0
-        self.roots: dict[int, bytes] = {}
+        self.findings = Findings()
+        self.meaning = Meaning(self.findings, keys)
         self.entries = self.begins = 0
-        self.boots = 0
-        self.erased = 0
-        self.open_calls: dict[tuple[str, str], int] = {}
-        self.accepted: list[int] = []
-        self.configured: list[tuple[int, str]] = []
-        self._configured: dict[str, str] = {}
-        self._intents: dict[int, tuple[str, str]] = {}
-        self.tree = CompactRange()
+        self.tree = WatchedTree(watched)
         self.counters = Counters()
-        self._watched = watched
-        self._beside = beside
-        self._held: Held | None = None
+        self._observer = observer
+        self._heads = heads
+        self._held: Unconfirmed | None = None
         self._loss: _Loss | None = None
-        self._gaps = False
         self._before = ZERO_HASH
-        self._missing = Missing()
-        if 0 in watched:
-            self.roots[0] = self.tree.root()
+
+    @property
+    def roots(self) -> dict[int, bytes]:
+        """Those of the sizes that are watched."""
+        return self.tree.roots
 
     def record(self, raw: RawEntry, where: str, suspect: bool = False) -> None:
         """One entry. ``suspect``: it stood in damaged bytes."""
@@ -157,56 +132,59 @@ class Audit:
     def begin_at(self, seq: int, tree: CompactRange, last_hash: bytes) -> None:
         """Take the first ``seq`` entries for audited: their tree, and the hash of the last one."""
         self.begins = self.entries = seq
-        self.tree = tree
+        self.tree.begin_at(tree)
         self._before = last_hash
         self.counters.forget()
-        if seq in self._watched:
-            self.roots[seq] = tree.root()
 
     def root_now(self) -> bytes:
         """The root over all entries so far."""
-        return self._with_held() or self.tree.root()
+        return self.root_with_last() or self.tree.root()
+
+    def root_with_last(self) -> bytes | None:
+        """The root with the last entry, which nothing has confirmed yet; None when there is none."""
+        return None if self._held is None else self.tree.root_with(self._held.hash)
 
     @property
     def last_hash(self) -> bytes:
         """The leaf hash of the last entry; zero bytes before there is one."""
         return self._held.hash if self._held else self._before
 
-    def gap(self, where: str, what: str) -> None:
-        """Something could not be read; entries may be missing here."""
-        self._begin_loss(where, what)
+    @property
+    def loses(self) -> bool:
+        """Whether what was last could not be read."""
+        return self._loss is not None
 
-    def finish(self) -> None:
-        """Nothing more comes."""
-        if self._loss:
-            self._end_loss(0)
+    def gap(self, where: str, what: str) -> None:
+        """Something could not be read; entries may be missing here. The next readable entry will tell which."""
+        explained = self._held is not None and self._held.at_fault
         self._confirm(None, "", False)
-        for first, last in self._missing.ranges():
-            which = f"entries {first} to {last}" if last > first else f"entry {first}"
-            self._add(
-                first, "erased", which, "salt and body, or an entry that says who erased them", "nothing"
-            )
+        self._loss = self._loss or _Loss(where, what, explained)
+
+    def finish(self, size: int = 0) -> None:
+        """Nothing more comes. ``size``: how many entries there were, as far as is known: that tells what was lost."""
+        if self._loss:
+            missing = max(0, size - self.entries)
+            self._end_loss(missing)
+            if missing:
+                self.tree.lose()
+        self._confirm(None, "", False)
+        self.meaning.finish()
 
     def check_body(self, entry: Entry, raw: RawEntry, where: str) -> bool:
-        """Check salt and body of ``entry``, and follow what they say; whether they are to blame for something."""
+        """Check salt and body of ``entry``, and follow what they say; whether they are at fault in something."""
         if raw.salt is None or raw.body is None:
-            self._gone(entry.seq, entry.kind, entry.cause, where)
+            self.meaning.gone(entry.seq, entry.kind, entry.cause, where)
             return False
         commitment = commit_body(raw.salt, raw.body)
         if commitment != entry.commitment:
-            self._add(entry.seq, "commitment", where, entry.commitment.hex(), commitment.hex())
+            self.findings.add(entry.seq, "commitment", where, entry.commitment.hex(), commitment.hex())
             return True
         try:
-            self._follow(entry.seq, entry.kind, decode_body(raw.body), where)
+            self.meaning.follow(entry.seq, entry.kind, decode_body(raw.body), where)
         except EntryError as error:
-            self._add(entry.seq, "body", where, "a canonical body", str(error))
+            self.findings.add(entry.seq, "body", where, "a canonical body", str(error))
             return True
         return False
-
-    def _add(self, seq: int, kind: str, where: str, expected: str, found: str) -> None:
-        self.found += 1
-        if self.found <= MOST_FINDINGS:
-            self.findings.append(Finding(seq, kind, where, expected, found))
 
     def _clean(self, raw: RawEntry, where: str) -> bool:
         """Take in an entry with which nothing is wrong. False, and nothing done, when something is."""
@@ -233,14 +211,15 @@ class Audit:
         ):
             return False
         hash_ = leaf_hash(raw.leaf)
-        absent = self._beside is not None and self._beside.follow(seq, raw, hash_)
-        self._grow(previous)
-        self._settle_head(held)
+        absent = self._observer is not None and self._observer.follow(seq, raw, hash_)
+        self.tree.grow(previous)
+        if self._heads is not None:
+            self._heads.settle(held)
         if body is None or absent:
-            self._gone(seq, kind, cause, where)
+            self.meaning.gone(seq, kind, cause, where)
         if body is not None:
-            self._follow(seq, kind, body, where)
-        self._held = Held(seq, hash_, where, False, False, time_before_us)
+            self.meaning.follow(seq, kind, body, where)
+        self._held = Unconfirmed(seq, hash_, where, False, False, time_before_us)
         self.entries = seq + 1
         return True
 
@@ -249,22 +228,23 @@ class Audit:
         held, seq = self._held, self.entries
         if held is None:
             return False
-        inside = range(self.tree.size + 2, self.tree.size + len(columns.leaves) + 1)
-        run = clean_run(columns, seq, self.origin, held.hash) if self._watched.isdisjoint(inside) else None
+        watched = self.tree.watches_within(len(columns.leaves))
+        run = None if watched else clean_run(columns, seq, self.origin, held.hash)
         time_before_us = run.times_us[-2] if run and len(run.times_us) > 1 else self.counters.time_us
         if run is None or not self.counters.take_all(run.times_us, run.pids, run.counts):
             return False
-        absent = self._beside.follow_run(seq, run) if self._beside is not None else frozenset()
-        self._grow(held.hash)
-        self._settle_head(held)
-        self.tree.extend(run.hashes[:-1])
+        absent = self._observer.follow_run(seq, run) if self._observer is not None else frozenset()
+        self.tree.grow(held.hash)
+        if self._heads is not None:
+            self._heads.settle(held)
+        self.tree.grow_unwatched(run.hashes[:-1])
         if absent or not FOLLOWED.isdisjoint(run.kinds):
             for number, (kind, body) in enumerate(zip(run.kinds, run.maps, strict=True)):
                 if seq + number in absent:
-                    self._gone(seq + number, kind, run.causes[number], where[number])
-                self._follow(seq + number, kind, body, where[number])
+                    self.meaning.gone(seq + number, kind, run.causes[number], where[number])
+                self.meaning.follow(seq + number, kind, body, where[number])
         last = len(run.hashes) - 1
-        self._held = Held(seq + last, run.hashes[-1], where[last], False, False, time_before_us)
+        self._held = Unconfirmed(seq + last, run.hashes[-1], where[last], False, False, time_before_us)
         self.entries = seq + last + 1
         return True
 
@@ -273,34 +253,28 @@ class Audit:
         try:
             entry = decode_entry(raw.leaf)
         except EntryError as error:
-            self._add(self.entries, "entry", where, "a canonical entry", str(error))
-            if self._beside is not None:
-                self._beside.follow(self.entries, raw, hash_)
+            self.findings.add(self.entries, "entry", where, "a canonical entry", str(error))
+            if self._observer is not None:
+                self._observer.follow(self.entries, raw, hash_)
             self.counters.unread()
-            self._hold(hash_, where, suspect, blamed=True, time_before_us=self.counters.time_us)
+            self._hold(hash_, where, suspect, at_fault=True, time_before_us=self.counters.time_us)
             return
         if self._loss:
             self._resume(entry)
-        absent = self._beside is not None and self._beside.follow(self.entries, raw, hash_)
-        blamed = self._confirm(entry.previous, where, suspect)
+        absent = self._observer is not None and self._observer.follow(self.entries, raw, hash_)
+        at_fault = self._confirm(entry.previous, where, suspect)
         time_before_us = self.counters.time_us
-        blamed = self._check_fields(entry, where) or blamed
+        at_fault = self._check_fields(entry, where) or at_fault
         if absent and raw.body is not None:
-            self._gone(entry.seq, entry.kind, entry.cause, where)
-        blamed = self.check_body(entry, raw, where) or blamed
-        self._hold(hash_, where, suspect, blamed=blamed, time_before_us=time_before_us)
+            self.meaning.gone(entry.seq, entry.kind, entry.cause, where)
+        at_fault = self.check_body(entry, raw, where) or at_fault
+        self._hold(hash_, where, suspect, at_fault=at_fault, time_before_us=time_before_us)
 
-    def _hold(self, hash_: bytes, where: str, suspect: bool, *, blamed: bool, time_before_us: int) -> None:
+    def _hold(self, hash_: bytes, where: str, suspect: bool, *, at_fault: bool, time_before_us: int) -> None:
         if self._held is not None:
             self._confirm(None, where, suspect)
-        self._held = Held(self.entries, hash_, where, suspect, blamed, time_before_us)
+        self._held = Unconfirmed(self.entries, hash_, where, suspect, at_fault, time_before_us)
         self.entries += 1
-
-    def _begin_loss(self, where: str, what: str) -> None:
-        """Nothing will confirm the held entry any more; what is lost, the next readable entry will tell."""
-        explained = self._held is not None and self._held.blamed
-        self._confirm(None, "", False)
-        self._loss = self._loss or _Loss(where, what, explained)
 
     def _resume(self, entry: Entry) -> None:
         """What was lost: no entry, one (the tree then goes on with its hash, which this entry holds), or several."""
@@ -309,10 +283,11 @@ class Audit:
         if missing == 0:
             return
         if missing == 1:
-            self._grow(entry.previous)  # a head over just these is compared when this entry is confirmed
+            self.tree.grow(entry.previous)  # a head over just these is compared when this entry is confirmed
         else:
-            self._gaps = True
-            self._forget_head()
+            self.tree.lose()
+            if self._heads is not None:
+                self._heads.forget()
         self.entries = entry.seq
         self.counters.forget()
 
@@ -322,49 +297,38 @@ class Audit:
         loss, self._loss = self._loss, None
         if missing > 1:
             lost = f"entries {self.entries} to {self.entries + missing - 1}"
-            self._add(self.entries, "lost", loss.where, lost, loss.what)
+            self.findings.add(self.entries, "lost", loss.where, lost, loss.what)
         elif missing == 1:
-            self._add(self.entries, "entry", loss.where, f"entry {self.entries}", loss.what)
+            self.findings.add(self.entries, "entry", loss.where, f"entry {self.entries}", loss.what)
         elif not loss.explained:
-            self._add(-1, "record", loss.where, "records of the ledger", loss.what)
-
-    def _grow(self, hash_: bytes) -> None:
-        self.tree.append(hash_)
-        if self.tree.size in self._watched and not self._gaps:
-            self.roots[self.tree.size] = self.tree.root()
+            self.findings.add(-1, "record", loss.where, "records of the ledger", loss.what)
 
     def _confirm(self, claimed: bytes | None, where: str, suspect: bool) -> bool:
-        """Take the held entry into the tree, as ``claimed`` by what follows; whether the follower is to
-        blame.
-        """
+        """Take the held entry into the tree, as ``claimed`` by what follows; whether that is at fault."""
         held, self._held = self._held, None
         if held is None:
             before, self._before = self._before, b""
             wrong = claimed is not None and before not in (b"", claimed)
             if wrong:
-                self._add(self.entries, "previous", where, before.hex(), (claimed or b"").hex())
-            self._settle_head(None)
+                self.findings.add(self.entries, "previous", where, before.hex(), (claimed or b"").hex())
+            if self._heads is not None:
+                self._heads.settle(None)
             return wrong
-        blame_follower = False
+        follower_at_fault = False
         if claimed is not None and claimed != held.hash:
             touched_link = distance(claimed, held.hash) <= 1 or (suspect and not held.suspect)
             if touched_link:
-                blame_follower = True
-                self._add(held.seq + 1, "previous", where, held.hash.hex(), claimed.hex())
+                follower_at_fault = True
+                self.findings.add(held.seq + 1, "previous", where, held.hash.hex(), claimed.hex())
             else:
-                if not held.blamed:
-                    self._add(held.seq, "hash", held.where, claimed.hex(), held.hash.hex())
+                if not held.at_fault:
+                    self.findings.add(held.seq, "hash", held.where, claimed.hex(), held.hash.hex())
                     self.counters.disbelieve(held.time_before_us)
                 held.disbelieve(claimed)
-        self._grow(held.hash)
-        self._settle_head(held)
-        return blame_follower
-
-    def _settle_head(self, last: Held | None) -> None:
-        """The entries up to ``last`` are in the tree: whoever has a head over them may compare it."""
-
-    def _forget_head(self) -> None:
-        """Nothing can be said of a head that waits for its entries."""
+        self.tree.grow(held.hash)
+        if self._heads is not None:
+            self._heads.settle(held)
+        return follower_at_fault
 
     def _check_fields(self, entry: Entry, where: str) -> bool:
         fault: tuple[str, str, str] | None = None
@@ -377,71 +341,8 @@ class Audit:
         else:
             fault = self.counters.check(entry)
         if fault:
-            self._add(self.entries, fault[0], where, fault[1], fault[2])
+            self.findings.add(self.entries, fault[0], where, fault[1], fault[2])
         return fault is not None
-
-    def _gone(self, seq: int, kind: str, cause: int, where: str) -> None:
-        """A body is not there: right only when a later entry says so, and never for those that say such things."""
-        self.erased += 1
-        if kind in OUTCOMES and cause in self._intents:  # what it was the outcome of, its leaf still tells
-            self._settled(self._intents[cause])
-        if kind in NEVER_ERASED:
-            self._add(seq, "erased", where, f"the body of {kind}, which is never erased", "nothing")
-        else:
-            self._missing.add(seq)
-
-    def _erasure(self, seq: int, where: str, ranges: Any) -> None:
-        """An entry says that the bodies of ``ranges`` are gone."""
-        for pair in ranges if type(ranges) is list else [None]:
-            if type(pair) is list and [*map(type, pair)] == [int, int] and 0 <= pair[0] <= pair[1] < seq:
-                self._missing.explain(pair[0], pair[1])
-            else:
-                self._add(seq, "body", where, "ranges of earlier entries", brief(pair))
-
-    def _follow(self, seq: int, kind: str, body: dict[str, Any], where: str) -> None:
-        """What the entries say together: boots, changes of keys, erasures, and calls that have no outcome yet."""
-        if kind == "tool.intent":
-            call = _call(body)
-            self._settled(call)
-            self.open_calls[call] = seq
-            self._intents[seq] = call
-        elif kind in OUTCOMES:
-            self._settled(_call(body))
-        elif kind == BOOTED:
-            self.boots += 1
-            self._booted(seq, body)
-        elif kind == ACCEPTED and len(self.accepted) < MOST_KEPT:
-            self.accepted.append(seq)
-        elif kind == ERASE:
-            self._erasure(seq, where, body.get("ranges"))
-        elif kind == ROTATED and self.keys is not None:
-            try:
-                self.keys.rotated(seq, body)
-            except RotationError as error:
-                self._add(seq, "rotation", where, "a change of keys that all four keys signed", str(error))
-
-    def _booted(self, seq: int, body: dict[str, Any]) -> None:
-        """Whether the node was configured as at the boot before."""
-        now = {name: str(body[name]) for name in CONFIGURED if name in body}
-        before, self._configured = self._configured, now
-        changed = [name for name in now if before and before.get(name) != now[name]]
-        if changed and len(self.configured) < MOST_KEPT:
-            self.configured.append((seq, ", ".join(changed)))
-
-    def _settled(self, call: tuple[str, str]) -> None:
-        """A call is not open, or not any more."""
-        self._intents.pop(self.open_calls.pop(call, -1), None)
-
-    def _with_held(self) -> bytes | None:
-        if self._held is None:
-            return None
-        tree = self.tree.copy()
-        tree.append(self._held.hash)
-        return tree.root()
-
-
-def _call(body: dict[str, Any]) -> tuple[str, str]:
-    return f"{body.get('turn')!s:.{_ID_CHARACTERS}}", f"{body.get('ordinal')!s:.{_ID_CHARACTERS}}"
 
 
 def distance(a: bytes, b: bytes) -> int:

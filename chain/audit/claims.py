@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from chain.audit.audit import MOST_FINDINGS, Audit, Finding
+from chain.audit.audit import Audit
+from chain.audit.findings import Findings
 from chain.errors import ChainError
 from chain.keys.rotation import KeyHistory, KeyPair, origin_of, parse_vkeys, vkeys_text
 from chain.merkle.head import TreeHead, parse_head
@@ -27,21 +28,16 @@ class Claim:
 
 @dataclass(slots=True)
 class Claims:
-    """``pinned`` are the keys the caller trusts. ``history`` follows the ledger's keys, None when there are none. The
-    first findings are kept, ``found`` is how many there were.
-    """
+    """``pinned`` are the keys the caller trusts. ``history`` follows the ledger's keys, None when there are none."""
 
     pinned: Sequence[VerifierKey]
-    findings: list[Finding] = field(default_factory=list)
+    findings: Findings = field(default_factory=Findings)
     history: KeyHistory | None = None
     heads: list[Claim] = field(default_factory=list)
-    found: int = 0
     _claimed: list[tuple[str, tuple[KeyPair, ...], int]] = field(default_factory=list)
 
     def add(self, kind: str, where: str, expected: str, found: str, seq: int = -1) -> None:
-        self.found += 1
-        if self.found <= MOST_FINDINGS:
-            self.findings.append(Finding(seq, kind, where, expected, found))
+        self.findings.add(seq, kind, where, expected, found)
 
     def keys(self, where: str, text: bytes | None, size: int = 0) -> None:
         """A file of verifier keys, which must name those that sign a head of ``size`` at least. The first one read says

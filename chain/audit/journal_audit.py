@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chain.audit.audit import Audit, Beside, Held, distance
+from chain.audit.audit import Audit, Observer, Unconfirmed, distance
 from chain.audit.clean_run import in_pieces
 from chain.entry.record import (
     HeadRecord,
@@ -25,11 +25,12 @@ ROOTS_KEPT = 100_000
 NOTES_KEPT = 1_000
 
 
-class JournalAudit(Audit):
-    """Feed it entries that lie elsewhere (:meth:`record`), then frames (:meth:`frame`), then :meth:`finish`.
+class JournalAudit:
+    """Feed ``audit`` entries that lie elsewhere, then frames (:meth:`frame`), then :meth:`finish`.
 
     ``deep``: check the signature of every head; else only ``notes`` are kept, the newest heads over more than
-    ``full_size`` entries. ``older`` knows the roots of sizes below those of the first frame.
+    ``full_size`` entries. ``older`` knows the roots of sizes below those of the first frame. The rest is as in
+    :class:`chain.audit.audit.Audit`, whose :class:`chain.audit.audit.Heads` this is.
 
     closed: the last frame was that of a clean stop. newest_note, newest_full: the newest heads in the journal.
     """
@@ -39,17 +40,18 @@ class JournalAudit(Audit):
         origin: str,
         keys: KeyHistory | None = None,
         watched: frozenset[int] = frozenset(),
-        beside: Beside | None = None,
+        observer: Observer | None = None,
         *,
         deep: bool = False,
         full_size: int = 0,
         older: Callable[[int], bytes | None] = lambda size: None,
     ) -> None:
-        Audit.__init__(self, origin, keys, watched, beside)
+        self.audit = Audit(origin, keys, watched, observer, self)
         self.closed = False
         self.newest_note = b""
         self.newest_full: HeadRecord | None = None
         self.notes: dict[int, bytes] = {}
+        self._keys = keys
         self._deep = deep
         self._full_size = full_size
         self._older = older
@@ -58,8 +60,8 @@ class JournalAudit(Audit):
 
     def frame(self, where: str, payload: bytes, fault: str) -> None:
         """One frame. ``fault`` says what is wrong with its checksum or header; empty when nothing is."""
-        found = self.found
-        first = self.entries
+        audit = self.audit
+        found, first = audit.findings.count, audit.entries
         self.closed = False
         note: bytes | None = None
         heads: list[HeadRecord] = []
@@ -67,43 +69,39 @@ class JournalAudit(Audit):
         if columns is not None:
             entries, others, note = columns
             for piece in in_pieces(entries):
-                self.records(piece, [where] * len(piece.leaves))
+                audit.records(piece, [where] * len(piece.leaves))
             heads = [record for record in others if isinstance(record, HeadRecord)]
         for record in self._salvage(payload, where, fault) if columns is None else ():
             if isinstance(record, RawEntry):
-                self.record(record, where, bool(fault))
+                audit.record(record, where, bool(fault))
             elif isinstance(record, HeadRecord):
                 heads.append(record)
             elif isinstance(record, Unreadable):
-                self._begin_loss(where, record.what)
+                audit.gap(where, record.what)
             elif not isinstance(record, StateRecord):
                 note = record
         self._group_head(note, where, first, fault)
         for head in heads:
             self._full_head(head, where)
-        if fault and self.found == found and not self._loss and not self._last_is_doubtful():
-            whole = (
-                f" (entries {first} to {self.entries - 1} in it are whole)" if self.entries > first else ""
-            )
-            self._add(-1, "frame", where + whole, "the bytes that were written", fault)
+        whole = audit.findings.count == found and not audit.loses and not self._last_is_doubtful()
+        if fault and whole:
+            last = audit.entries - 1
+            right = f" (entries {first} to {last} in it are whole)" if last >= first else ""
+            audit.findings.add(-1, "frame", where + right, "the bytes that were written", fault)
 
     def between(self, where: str, expected: str, found: str) -> None:
         """Something is wrong between the frames, and no entry can be missing there."""
-        self._add(-1, "segment", where, expected, found)
+        self.audit.findings.add(-1, "segment", where, expected, found)
         self.closed = False
 
     def gap(self, where: str, what: str) -> None:
         """As :meth:`chain.audit.audit.Audit.gap`."""
-        Audit.gap(self, where, what)
+        self.audit.gap(where, what)
         self.closed = False
 
     def finish(self) -> None:
         """No more frames come. Whatever was lost last is counted by the newest head, if that can be read."""
-        if self._loss:
-            size = self._head[0].size if self._head else self.entries
-            self._end_loss(max(0, size - self.entries))
-            self._gaps = self._gaps or size > self.entries
-        Audit.finish(self)
+        self.audit.finish(self._head[0].size if self._head else 0)
 
     def _salvage(
         self, payload: bytes, where: str, fault: str
@@ -114,56 +112,60 @@ class JournalAudit(Audit):
         try:
             records, note = decode_payload(payload)
         except RecordError as error:
-            self._begin_loss(where, str(error))
+            self.audit.gap(where, str(error))
             return []
         return [*records, note]
 
     def _last_is_doubtful(self) -> bool:
-        """Whether the head contradicts the held entry, so that one of the two will be blamed when it is
+        """Whether the head contradicts the held entry, so that one of the two will be at fault when it is
         settled.
         """
-        if self._held is None or self._head is None or self._gaps or self._loss:
+        if self._head is None or not self.audit.tree.whole or self.audit.loses:
             return False
-        head = self._head[0]
-        return head.size == self.tree.size + 1 and self._with_held() != head.root
+        head, root = self._head[0], self.audit.root_with_last()
+        return root is not None and head.size == self.audit.tree.size + 1 and root != head.root
 
-    def _settle_head(self, last: Held | None) -> None:
+    def settle(self, last: Unconfirmed | None) -> None:
         """Compare the head of the group that ended with ``last``."""
-        if self._head is None or self._gaps:
+        tree = self.audit.tree
+        if self._head is None or not tree.whole:
             self._head = None
             return
         (head, where), self._head = self._head, None
-        root = self.tree.root()
-        if head.size != self.tree.size:
-            self._add(-1, "head", where, f"a head over {self.tree.size} entries", f"one over {head.size}")
+        root = tree.root()
+        if head.size != tree.size:
+            self.audit.findings.add(
+                -1, "head", where, f"a head over {tree.size} entries", f"one over {head.size}"
+            )
         elif head.root != root:
-            if last is not None and not last.blamed and distance(head.root, root) > 2:
-                self._add(last.seq, "root", where, head.root.hex(), root.hex())
+            if last is not None and not last.at_fault and distance(head.root, root) > 2:
+                self.audit.findings.add(last.seq, "root", where, head.root.hex(), root.hex())
             elif distance(head.root, root) <= 2:
-                self._add(-1, "head", where, root.hex(), head.root.hex())
+                self.audit.findings.add(-1, "head", where, root.hex(), head.root.hex())
             self._trust(head.root)
         else:
             self._trust(root)
 
-    def _forget_head(self) -> None:
+    def forget(self) -> None:
+        """Nothing can be said of the head that waits."""
         self._head = None
 
     def _trust(self, root: bytes) -> None:
-        self._group_roots[self.tree.size] = root
+        self._group_roots[self.audit.tree.size] = root
         if len(self._group_roots) > ROOTS_KEPT:
             del self._group_roots[next(iter(self._group_roots))]
 
     def _group_head(self, note: bytes | None, where: str, first: int, fault: str) -> None:
         if note is None:
-            if self.entries > first and not self._loss:
-                self._add(-1, "head", where, "a head over the group's entries", "none")
+            if self.audit.entries > first and not self.audit.loses:
+                self.audit.findings.add(-1, "head", where, "a head over the group's entries", "none")
             return
         try:
             head = parse_head(parse(note).text)
-            if self.keys is not None and (fault or self._deep):
-                verify(note, [self.keys.at(head.size).ed25519])
+            if self._keys is not None and (fault or self._deep):
+                verify(note, [self._keys.at(head.size).ed25519])
         except ChainError as error:
-            self._add(-1, "head", where, "a signed tree head", str(error))
+            self.audit.findings.add(-1, "head", where, "a signed tree head", str(error))
             return
         self._head = (head, where)
         self.newest_note = note
@@ -176,24 +178,27 @@ class JournalAudit(Audit):
         try:
             head = parse_head(parse(record.note).text)
         except ChainError as error:
-            self._add(-1, "head", where, "a signed tree head", str(error))
+            self.audit.findings.add(-1, "head", where, "a signed tree head", str(error))
             return
-        if self._deep and self.keys is not None:
+        if self._deep and self._keys is not None:
             try:
-                verify(record.note, self.keys.at(head.size).both)
+                verify(record.note, self._keys.at(head.size).both)
             except ChainError as error:
-                self._add(-1, "head", where, "a head signed with both keys", str(error))
+                self.audit.findings.add(-1, "head", where, "a head signed with both keys", str(error))
         self.newest_full = record
         self.closed = record.closing
         root = self._root_at(head.size) or self._older(head.size)
-        if self._gaps or self._loss or root == head.root:
+        if not self.audit.tree.whole or self.audit.loses or root == head.root:
             return
         found = f"{head.size} entries with root {head.root.hex()}"
-        self._add(-1, "head", where, f"root {root.hex()}" if root else "a head of this ledger", found)
+        self.audit.findings.add(
+            -1, "head", where, f"root {root.hex()}" if root else "a head of this ledger", found
+        )
 
     def _root_at(self, size: int) -> bytes | None:
         """The root that a head over ``size`` entries must have: as the head of its own group says, for the last group
         as it must be with the held entry."""
         if self._head is not None and size == self._head[0].size:
             return self._head[0].root
-        return self._with_held() if size == self.tree.size + 1 else self._group_roots.get(size)
+        last = size == self.audit.tree.size + 1
+        return self.audit.root_with_last() if last else self._group_roots.get(size)

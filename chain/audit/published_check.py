@@ -10,8 +10,8 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from chain.audit.audit import Finding
 from chain.audit.clean_run import CleanRun, in_columns
+from chain.audit.findings import Finding
 from chain.disk import Disk
 from chain.entry.entry import commit_body, decode_entry
 from chain.entry.record import Columns, RawEntry

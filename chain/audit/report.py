@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from chain.audit.audit import Audit, Finding
+from chain.audit.audit import Audit
 from chain.audit.claims import Claims
+from chain.audit.findings import Finding
 from chain.keys.rotation import vkeys_text
 
 Progress = Callable[[int, int], None]
@@ -67,19 +68,19 @@ def report_of(audit: Audit, claims: Claims, more: Sequence[Finding] = (), *, par
         full_size=size,
         provisional=max(0, audit.entries - size),
         torn_bytes=0,
-        boots=audit.boots,
+        boots=audit.meaning.boots,
         closed=False,
         pinned=bool(claims.pinned),
         partial=partial,
         begins=audit.begins,
         published=size,
         rotations=claims.history.rotations if claims.history else 0,
-        erased=audit.erased,
+        erased=audit.meaning.erased,
         note=newest.note if newest else b"",
         vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
-        accepted=audit.accepted,
-        configured=audit.configured,
-        open_calls=[] if partial else sorted(audit.open_calls.values()),
-        findings=[*claims.findings, *audit.findings, *more],
-        left_out=audit.found - len(audit.findings) + claims.found - len(claims.findings),
+        accepted=audit.meaning.accepted,
+        configured=audit.meaning.configured,
+        open_calls=[] if partial else sorted(audit.meaning.open_calls.values()),
+        findings=[*claims.findings.kept, *audit.findings.kept, *more],
+        left_out=audit.findings.left_out + claims.findings.left_out,
     )

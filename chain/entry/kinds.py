@@ -262,11 +262,16 @@ _TABLE = (
         provider="provider that is asked",
         model="model that is asked",
         tools="names of the tools that are offered",
-        asked="JSON of what the process asked for, bounded: provider, model, tools, number of messages, first, last",
-        request_hash="SHA-256 of the whole canonical request",
-        prefix_of="seq of the model.asked whose messages this one continues, -1 for none",
+        asked="JSON of what the process asked for, bounded: provider, model, tools, number of messages, first and last "
+        "where they are new",
+        request_hash="SHA-256 of the canonical request, in which messages_hash stands for the messages (without "
+        "messages_hash, in entries of older builds: of the whole canonical request)",
+        messages_hash="SHA-256 of the SHA-256 of each message's canonical JSON, one after the other",
+        prefix_of="seq of the model.asked in terms of whose messages this one is told, -1 for none",
         prefix_count="how many of its messages are taken over",
-        new="JSON of the messages that follow",
+        pieces="JSON of how the messages are put together: [first, behind] are those of prefix_of, a number that many "
+        "of new (in entries of older builds absent: the first prefix_count, then all of new)",
+        new="JSON of the messages that are new",
         truncated="whether new was cut at the limit",
     ),
     _kind(

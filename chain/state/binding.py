@@ -9,9 +9,10 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from chain.disk import Disk
 from chain.entry.entry import decode_body, decode_entry
@@ -52,7 +53,41 @@ class Unbound:
         return f"{self.where}: {self.what}"
 
 
-def is_signed(frame: Frame, origin: str, key: VerifierKey) -> bool:
+class SignedFrame(Protocol):
+    """What is known of a frame, however it was read."""
+
+    @property
+    def group(self) -> int: ...
+
+    @property
+    def digest(self) -> bytes: ...
+
+    @property
+    def signature(self) -> bytes: ...
+
+
+def unbound(
+    snapshot: SignedSnapshot | None,
+    last: SignedFrame | None,
+    keys: Sequence[KeyPair],
+    origin: str,
+    first: Callable[[], Unbound | None],
+    others: Sequence[KeyPair] = (),
+) -> list[Unbound]:
+    """What none of ``keys`` has signed of a state: its ``snapshot``, and its journal by the ``last`` frame.
+
+    ``first()`` finds the first group that is not signed, and is asked only when the last one is not. ``others``: as in
+    :func:`check_snapshot`. A start refuses what is found here, a verification reports it.
+    """
+    fault = check_snapshot(snapshot, keys, others) if snapshot else None
+    found = [fault] if fault else []
+    if last is not None and not any(is_signed(last, origin, pair.ed25519) for pair in keys):
+        group = first()
+        found += [group] if group else []
+    return found
+
+
+def is_signed(frame: SignedFrame, origin: str, key: VerifierKey) -> bool:
     """Whether ``frame`` bears the signature of the Ed25519 key ``key``."""
     text = frame_statement(origin, frame.group, frame.digest)
     return bool(frame.signature) and verify_ed25519(key.public_key, text, frame.signature)

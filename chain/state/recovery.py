@@ -24,7 +24,7 @@ from chain.keys.rotation import KIND, KeyHistory, KeyPair
 from chain.merkle.head import TreeHead, parse_head
 from chain.notes.note import verify
 from chain.notes.slots import FullHead, HeadSlots
-from chain.state.binding import Unbound, check_snapshot, find_unbound, is_signed, last_frame
+from chain.state.binding import Unbound, find_unbound, last_frame, unbound
 from chain.state.snapshot import SignedSnapshot, Snapshot, read_signed
 from chain.tiles.tile_store import TileStore
 
@@ -77,9 +77,9 @@ def recover(
     snapshot = signed.snapshot if signed else None
     known = _known(found, snapshot)
     bound = _Bound(data_dir / "journal", disk, signed, KeyHistory(*known))
-    unbound = bound.check(found)
-    if unbound and not accept:
-        raise UnboundState("; ".join(map(str, unbound)))
+    unsigned = bound.check(found)
+    if unsigned and not accept:
+        raise UnboundState("; ".join(map(str, unsigned)))
     sequencer = Sequencer(keys.origin)
     history = KeyHistory(*known)
     note, note_at = b"", Position()
@@ -129,14 +129,14 @@ def recover(
     keys = _choose(found, history)
     if reader.last != bound.last:
         raise DamageError(position.file, position.offset, size, "the journal was changed while it was read")
-    unbound = unbound or bound.check([keys])
-    if unbound and not accept:
-        raise UnboundState("; ".join(map(str, unbound)))
+    unsigned = unsigned or bound.check([keys])
+    if unsigned and not accept:
+        raise UnboundState("; ".join(map(str, unsigned)))
     if full is not None and (snapshot is None or full.head.size >= snapshot.seq):
         _check_full(full, history)
     closed = position.closed or (groups == 0 and snapshot is None)
     kept = (signed.snapshot.group, signed.digest) if signed else None
-    return Recovery(keys, sequencer, position, note, full, reader.tail, groups, closed, tuple(unbound), kept)
+    return Recovery(keys, sequencer, position, note, full, reader.tail, groups, closed, tuple(unsigned), kept)
 
 
 def _known(found: Sequence[Keys], snapshot: Snapshot | None) -> tuple[KeyPair, tuple[KeyPair, ...], int]:
@@ -160,14 +160,13 @@ class _Bound:
 
     def check(self, keys: Sequence[Keys]) -> list[Unbound]:
         """What none of ``keys`` has signed, and no keys that the journal leads to."""
-        pairs = [each.pair for each in keys]
-        fault = check_snapshot(self._snapshot, pairs) if self._snapshot else None
-        unbound = [fault] if fault else []
-        last, origin = self.last, self._history.origin
-        if last is not None and not any(is_signed(last, origin, pair.ed25519) for pair in pairs):
-            first = find_unbound(self._journal, self._disk, self._start, self._history)
-            unbound += [first] if first else []
-        return unbound
+        return unbound(
+            self._snapshot,
+            self.last,
+            [each.pair for each in keys],
+            self._history.origin,
+            lambda: find_unbound(self._journal, self._disk, self._start, self._history),
+        )
 
 
 def start_of(snapshot: Snapshot | None) -> Position:

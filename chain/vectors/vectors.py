@@ -64,7 +64,8 @@ def unit_vectors(vectors: Matrix, count: int, dimensions: int) -> Matrix:
 class VectorIndex:
     """The index of ``embedder`` in ``directory``. For one thread.
 
-    ``rebuilt``: why what was on disk could not be used, or None. Documents are whole numbers from 0.
+    ``rebuilt``: why what was on disk could not be used, or None. Documents are whole numbers from 0. One class, since
+    the tables of places mean nothing without the graph that they are places in: both are begun anew together.
     """
 
     def __init__(self, directory: Path, embedder: str, dimensions: int, disk: Disk | None = None) -> None:

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from chain.audit.audit import Finding
+from chain.audit.audit import Audit
 from chain.audit.claims import Claims
 from chain.audit.journal_audit import JournalAudit
 from chain.audit.published_check import PublishedCheck
 from chain.audit.report import Progress, Report
 from chain.disk import Disk
-from chain.entry.frame import frame_statement
 from chain.entry.reader import segment_names
 from chain.entry.scan import Fault, Scan, Scanned
 from chain.errors import ChainError
@@ -25,17 +24,17 @@ from chain.journal.sequencer import counters_apart
 from chain.keys.keys import MAX_VKEYS_BYTES, VKEYS_FILE
 from chain.keys.rotation import KeyHistory, vkeys_text
 from chain.merkle.head import TreeHead, parse_head
-from chain.notes.note import VerifierKey, parse, verify_ed25519
+from chain.notes.note import VerifierKey, parse
 from chain.notes.note import verify as verify_note
 from chain.notes.slots import SLOT_NAMES, HeadSlots
-from chain.state.binding import check_snapshot, find_unbound
+from chain.state.binding import Unbound, find_unbound, unbound
 from chain.state.recovery import start_of
 from chain.state.snapshot import SNAPSHOT_FILE, SignedSnapshot, Snapshot, is_note, read_signed
 from chain.tiles.tile_paths import CHECKPOINT, VKEYS
 from chain.tiles.tile_store import TileStore
 from chain.verify.verify_tiles import audit_published, read_published
 
-__all__ = ["ATTEMPTS", "Finding", "Report", "mark", "verify"]
+__all__ = ["ATTEMPTS", "Report", "mark", "verify"]
 
 ATTEMPTS = 5
 """How often what a running node changed meanwhile is read again."""
@@ -125,7 +124,7 @@ class _Verification:
         origin = claims.history.origin if claims.history else self._claimed_origin()
         check = PublishedCheck(self._data_dir / "ledger", self._disk, store) if store else None
         full_size = max((head.size for head in full), default=0)
-        audit = JournalAudit(
+        journal = JournalAudit(
             origin,
             claims.history,
             claims.watched(),
@@ -134,17 +133,18 @@ class _Verification:
             full_size=full_size,
             older=check.root if check and begins else lambda size: None,
         )
+        audit = journal.audit
         self._audit_published(audit, check, begins, progress or (lambda done, total: None))
         if snapshot is not None:
             self._check_snapshot(snapshot, audit)
         if snapshot is not None or begins == 0:
-            self._audit_journal(audit, snapshot, progress)
-        audit.finish()
+            self._audit_journal(journal, snapshot, progress)
+        journal.finish()
         self._check_state(claims.history, snapshot)
-        size = self._check_newest(audit)
+        size = self._check_newest(journal)
         claims.judge(audit)
-        self._check_logged_head(audit)
-        closed = audit.closed and self._ended_in == self._last_segment
+        self._check_logged_head(journal)
+        closed = journal.closed and self._ended_in == self._last_segment
         published = check.size if check else 0
         if closed and published < audit.entries:
             expected = f"all {audit.entries} entries: the node had stopped cleanly"
@@ -160,22 +160,22 @@ class _Verification:
             full_size=full_size,
             provisional=max(0, audit.entries - full_size),
             torn_bytes=self._torn_bytes,
-            boots=audit.boots,
+            boots=audit.meaning.boots,
             closed=closed,
             pinned=bool(claims.pinned),
             begins=audit.begins,
             published=published,
             rotations=claims.history.rotations if claims.history else 0,
-            erased=audit.erased,
+            erased=audit.meaning.erased,
             note=newest.note if newest else b"",
             vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
             bound=self._bound,
             snapshot=self._signed is not None,
-            accepted=audit.accepted,
-            configured=audit.configured,
-            open_calls=sorted(audit.open_calls.values()),
-            findings=claims.findings + audit.findings + (check.findings if check else []),
-            left_out=audit.found - len(audit.findings) + claims.found - len(claims.findings),
+            accepted=audit.meaning.accepted,
+            configured=audit.meaning.configured,
+            open_calls=sorted(audit.meaning.open_calls.values()),
+            findings=[*claims.findings.kept, *audit.findings.kept, *(check.findings if check else [])],
+            left_out=audit.findings.left_out + claims.findings.left_out,
         )
 
     def _read_keys(self) -> None:
@@ -221,7 +221,7 @@ class _Verification:
                 self._claims.add("file", where, "no such file", "a file the node does not write")
 
     def _audit_published(
-        self, audit: JournalAudit, check: PublishedCheck | None, end: int, progress: Progress
+        self, audit: Audit, check: PublishedCheck | None, end: int, progress: Progress
     ) -> None:
         """The entries before those of the journal."""
         held = min(end, check.size) if check else 0
@@ -230,7 +230,7 @@ class _Verification:
         if held < end:
             audit.gap("ledger/", f"{held} entries are published, {end} must be: the journal begins there")
 
-    def _check_snapshot(self, snapshot: Snapshot, audit: JournalAudit) -> None:
+    def _check_snapshot(self, snapshot: Snapshot, audit: Audit) -> None:
         where = f"snapshot/{SNAPSHOT_FILE}"
         if audit.entries != snapshot.seq:
             return
@@ -269,68 +269,66 @@ class _Verification:
         """The signatures under the snapshot and the journal's last frame, which bind all that is no entry too."""
         if history is None:
             return
-        found = check_snapshot(self._signed, [history.current], history.pairs) if self._signed else None
-        faults = [found] if found else []
-        last = self._last
-        if last is not None and not last.fault and not self._is_signed(last, history):
+
+        def first() -> Unbound | None:
             begin = KeyHistory(history.pairs[0], history.pairs[1:][: snapshot.rotations] if snapshot else ())
-            first = find_unbound(self._data_dir / "journal", self._disk, start_of(snapshot), begin)
-            faults += [first] if first else []
+            return find_unbound(self._data_dir / "journal", self._disk, start_of(snapshot), begin)
+
+        last = self._last if self._last is not None and not self._last.fault else None
+        faults = unbound(self._signed, last, [history.current], history.origin, first, history.pairs)
         for fault in faults:
             self._claims.add("state", fault.where, "what the node has signed", fault.what)
         self._bound = not faults
 
-    def _is_signed(self, last: Scanned, history: KeyHistory) -> bool:
-        text = frame_statement(history.origin, last.group, last.digest)
-        return verify_ed25519(history.current.ed25519.public_key, text, last.signature)
-
     def _audit_journal(
-        self, audit: JournalAudit, snapshot: Snapshot | None, progress: Progress | None
+        self, journal: JournalAudit, snapshot: Snapshot | None, progress: Progress | None
     ) -> None:
         directory = self._data_dir / "journal"
         names = segment_names(directory, self._disk)
         self._last_segment = names[-1] if names else ""
         self._unexpected(directory, names)
-        scan = Scan(directory, self._disk, audit.origin, lambda: audit.closed, progress)
+        scan = Scan(directory, self._disk, journal.audit.origin, lambda: journal.closed, progress)
         if snapshot is not None:
             scan.begin_at(snapshot.group, snapshot.checksum)
         for step in scan.frames():
             where = f"journal/{step.file}, byte {step.offset}"
             if isinstance(step, Scanned):
-                audit.frame(where, step.payload, step.fault)
+                journal.frame(where, step.payload, step.fault)
                 self._last = replace(step, payload=b"")
                 self._ended_in = step.file
             elif isinstance(step, Fault):
                 if step.lost:
-                    audit.gap(where, step.found)
+                    journal.gap(where, step.found)
                 else:
-                    audit.between(where, step.expected, step.found)
+                    journal.between(where, step.expected, step.found)
             else:
                 self._torn_bytes = step.bytes
 
-    def _check_newest(self, audit: JournalAudit) -> int:
+    def _check_newest(self, journal: JournalAudit) -> int:
         """The Ed25519 line of the newest heads; how many entries the newest one covers."""
-        if not audit.newest_note:
+        if not journal.newest_note:
             return max((claim.head.size for claim in self._claims.heads if not claim.foreign), default=0)
         where = "the newest head in the journal"
         try:
-            head = parse_head(parse(audit.newest_note).text)
-            if head.origin != audit.origin:
-                self._claims.add("head", where, f"a head of {audit.origin}", f"a head of {head.origin}")
+            head = parse_head(parse(journal.newest_note).text)
+            if head.origin != journal.audit.origin:
+                self._claims.add(
+                    "head", where, f"a head of {journal.audit.origin}", f"a head of {head.origin}"
+                )
             if self._claims.history is not None:
-                for size, note in {**audit.notes, head.size: audit.newest_note}.items():
+                for size, note in {**journal.notes, head.size: journal.newest_note}.items():
                     verify_note(note, [self._claims.history.at(size).ed25519])
         except (ChainError, ValueError) as error:
             self._claims.add("head", where, "a head signed with the node's Ed25519 key", str(error))
             return 0
         return head.size
 
-    def _check_logged_head(self, audit: JournalAudit) -> None:
+    def _check_logged_head(self, journal: JournalAudit) -> None:
         """The newest full head in the journal is one that the slots have, or an older one."""
-        if audit.newest_full is None:
+        if journal.newest_full is None:
             return
         where = "the newest full head in the journal"
-        note = audit.newest_full.note
+        note = journal.newest_full.note
         try:
             logged = parse_head(parse(note).text)
             if self._claims.history is not None:

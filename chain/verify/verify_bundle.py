@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from chain.audit.audit import MOST_FINDINGS, Audit
+from chain.audit.audit import Audit
 from chain.audit.claims import Claims
 from chain.audit.clean_run import in_columns
+from chain.audit.findings import MOST_FINDINGS
 from chain.audit.report import Progress, Report, report_of
 from chain.disk import Disk
 from chain.entry.entry import ZERO_HASH, Entry, decode_entry
@@ -99,7 +100,7 @@ class _Partial:
         """Read and check every record, then the head's signatures."""
         for number, record in enumerate(reader.records()):
             self._check(number, record)
-            if self._claims.found > MOST_FINDINGS:
+            if self._claims.findings.count > MOST_FINDINGS:
                 break
             if not number % _STEP:
                 progress(reader.done, reader.total)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chain.audit.audit import MOST_FINDINGS, Audit
+from chain.audit.audit import Audit
 from chain.audit.claims import Claims
+from chain.audit.findings import MOST_FINDINGS
 from chain.audit.published_check import PublishedCheck
 from chain.audit.report import Progress, Report, report_of
 from chain.disk import Disk
@@ -64,7 +65,7 @@ def _verify(
 ) -> Report:
     claims = Claims(pinned)
     store = read_published(directory, disk, claims, "")
-    if store is None and not claims.findings:
+    if store is None and not claims.findings.kept:
         claims.add("file", CHECKPOINT, "a head signed with both keys", "no such file")
     claims.settle_keys()
     for note in seen:
@@ -133,7 +134,7 @@ def audit_published(
             claims.add("published", "tile", "hashes of the entries before", str(error))
             begin = 0
     for columns, where in check.entries(begin, end):
-        if audit.found > MOST_FINDINGS:  # nobody may make a reader look for more than there is
+        if audit.findings.count > MOST_FINDINGS:  # nobody may make a reader look for more than there is
             audit.gap(where, f"{MOST_FINDINGS} findings: the rest was not read")
             break
         if columns is None:

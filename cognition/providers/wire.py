@@ -20,11 +20,7 @@ _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 def request_body(question: Question, default_model: str, stream: bool) -> bytes:
     """UTF-8 JSON. Lone surrogates are written as escapes."""
-    body: dict[str, Any] = {
-        "model": question.model or default_model,
-        "messages": [wire_message(message) for message in question.messages],
-        "stream": stream,
-    }
+    body: dict[str, Any] = {"stream": stream}
     if stream:
         body["stream_options"] = {"include_usage": True}
     if question.tools:
@@ -35,7 +31,27 @@ def request_body(question: Question, default_model: str, stream: bool) -> bytes:
             }
             for t in question.tools
         ]
-    return json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode()
+    model = _encoded(question.model or default_model)
+    messages = b",".join(map(encoded_message, question.messages))
+    return b'{"model":%b,"messages":[%b],%b' % (model, messages, _encoded(body)[1:])
+
+
+class EncodedMessage(dict[str, Any]):
+    """A message that may be asked again and again, with its encoding. Not to be changed."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.encoded = _encoded(wire_message(message))
+
+
+def encoded_message(message: dict[str, Any]) -> bytes:
+    return message.encoded if isinstance(message, EncodedMessage) else _encoded(wire_message(message))
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def wire_message(message: dict[str, Any]) -> dict[str, Any]:

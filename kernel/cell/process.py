@@ -59,6 +59,10 @@ class CellProcess:
         if turn == self._turn and self._sys is not None:
             self._sys.resolve(round_, index, outcome)
 
+    def say_whole(self, turn: str, round_: int, index: int) -> None:
+        if turn == self._turn and self._sys is not None:
+            self._sys.say_whole(round_, index)
+
     def end(self, turn: str, why: str) -> None:
         """The node closed this turn: TurnEnded at the call that waits; without one, or without effect,
         cancellation.

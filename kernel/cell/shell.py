@@ -5,7 +5,7 @@ Frames from the node::
     welcome slot-path                                   after a good hello; nil for a cell on another machine
     start pid {address name behaviour import_string python_path config}
     turn pid turn message history tools
-    result pid turn round index outcome
+    result pid turn round index outcome                 whole pid turn round index
     end pid turn why           stop pid why             ping
 
 and to it: ``hello token os-pid abi-version``, then
@@ -55,6 +55,7 @@ class Cell:
             "start": self._start,
             "turn": self._turn,
             "result": self._result,
+            "whole": self._whole,
             "end": self._end,
             "stop": self._stop,
             "ping": self._ping,
@@ -104,6 +105,11 @@ class Cell:
         process = self._processes.get(pid)
         if process is not None:
             process.resolve(turn, round_, index, outcome)
+
+    def _whole(self, pid: int, turn: str, round_: int, index: int) -> None:
+        process = self._processes.get(pid)
+        if process is not None:
+            process.say_whole(turn, round_, index)
 
     def _end(self, pid: int, turn: str, why: str) -> None:
         process = self._processes.get(pid)

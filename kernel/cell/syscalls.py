@@ -5,6 +5,9 @@ with the indexes 0 to k-1. ``history`` and ``tools`` came with the message and a
 (round, index) names the call to the node for ever, so a behaviour that makes the same calls in the same order
 gets the same outcomes again.
 
+A question to a model is told in terms of what the node knows of this turn (:mod:`kernel.cell.conversation`). The node
+may ask for all of it as long as the call has no outcome.
+
 The node takes no more than ``OPEN_CALLS`` of a process at once. A call beyond them waits here, and is made, in order,
 when one before it has its outcome.
 """
@@ -12,25 +15,20 @@ when one before it has its outcome.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgpack
+
 from kernel.abi import OPEN_CALLS, ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
+from kernel.cell.conversation import Conversation, canonical_json
 from kernel.cell.link.frames import FrameError
 
 Send = Callable[[list[Any]], None]
 Outcome = asyncio.Future[dict[str, Any]]
 MAX_LOG_CHARS = 4096
 MAX_LOGS_PER_TURN = 1000
-
-
-def canonical_json(arguments: dict[str, Any]) -> str:
-    """The text of an arguments object: keys sorted, no spaces. Raises ValueError for NaN, TypeError for other
-    types.
-    """
-    return json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _check_text(what: str, **fields: Any) -> None:
@@ -48,6 +46,8 @@ class CellSyscalls:
         self._pid = pid
         self._turn = turn
         self._history = history
+        self._conversation = Conversation(history)
+        self._whole: dict[tuple[int, int], tuple[list[bytes], dict[str, Any]] | None] = {}
         self._tools = tools
         self._send = send
         self._loop = asyncio.get_running_loop()
@@ -83,17 +83,14 @@ class CellSyscalls:
 
     async def ask_model(self, request: ModelRequest) -> ModelAnswer:
         _check_text("ModelRequest", provider=request.provider, model=request.model)
-        outcome = await self._call(
-            self._next_round(),
-            0,
-            "model",
-            {
-                "messages": list(request.messages),
-                "tools": list(request.tools),
-                "provider": request.provider,
-                "model": request.model,
-            },
-        )
+        round_ = self._next_round()
+        told = self._conversation.told(list(request.messages))
+        rest = {"tools": list(request.tools), "provider": request.provider, "model": request.model}
+        self._whole[round_, 0] = (self._conversation.packed, rest) if "prefix" in told else None
+        try:
+            outcome = await self._call(round_, 0, "model", told | rest)
+        finally:
+            del self._whole[round_, 0]
         return ModelAnswer(
             status=outcome["status"],
             text=outcome["text"],
@@ -163,6 +160,14 @@ class CellSyscalls:
         if future is not None and not future.done():
             future.set_result(outcome)
         self._make_next()
+
+    def say_whole(self, round_: int, index: int) -> None:
+        """The node wants all of a call that was told in terms of what it no longer knows."""
+        future, whole = self._open.get((round_, index)), self._whole.get((round_, index))
+        if future is not None and whole is not None:
+            packed, rest = whole
+            messages = [msgpack.unpackb(message, strict_map_key=False) for message in packed]
+            self._make(round_, index, "model", {"messages": messages} | rest, future)
 
     def end(self, why: str) -> bool:
         """The turn is over. True when a call was waiting, and so the behaviour learns of it without being

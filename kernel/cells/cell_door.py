@@ -15,13 +15,12 @@ import os
 import signal
 import socket
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kernel.abi import ABI_VERSION
-from kernel.cell.link.frames import FrameError, FrameLink
+from kernel.cell.link.frames import FrameError, FrameLink, Share
 from kernel.cells.cell_table import CellLimits
 from kernel.errors import Invalid
 from mesh.links.strangers import Strangers, neighbourhood
@@ -116,6 +115,31 @@ class LocalVisitor(Visitor):
                 self._handle = -1
 
 
+class _Newcomer:
+    """A connection whose visitor has not shown a token yet."""
+
+    def __init__(
+        self,
+        door: Door,
+        make: Callable[[FrameLink], Visitor],
+        boot: int,
+        max_frame_bytes: int,
+        share: Share,
+    ) -> None:
+        self.link = FrameLink(boot, self._heard, self._closed, self._opened, max_frame_bytes, share=share)
+        self._visitor = make(self.link)
+        self._door = door
+
+    def _opened(self, link: FrameLink) -> None:
+        self._door.opened(self._visitor)
+
+    def _heard(self, frame: Any) -> None:
+        self._door.greeted(self._visitor, frame)
+
+    def _closed(self, error: Exception | None) -> None:
+        self._door.left(self.link, error)
+
+
 class Door:
     """``admit(cell, visitor)`` is called for each visitor that showed the cell's token."""
 
@@ -123,6 +147,7 @@ class Door:
         self._boot = boot
         self._limits = limits
         self._admit = admit
+        self._share = Share()
         self._tokens: dict[str, str] = {}
         self._visitors: Strangers[FrameLink] = Strangers(limits.visitors, limits.visitors_per_address)
         self._told = Bucket(TOLD_AT_ONCE, TOLD_PER_S)
@@ -140,17 +165,10 @@ class Door:
 
     def visitor(self, make: Callable[[FrameLink], Visitor] = LocalVisitor) -> FrameLink:
         """The protocol of a new connection, whose visitor is ``make(protocol)``."""
-        link = FrameLink(
-            self._boot,
-            lambda frame: self._greeted(visitor, frame),
-            lambda error: self._left(link, error),
-            lambda opened: self._opened(visitor),
-            self._limits.hello_frame_bytes,
-        )
-        visitor = make(link)
-        return link
+        return _Newcomer(self, make, self._boot, self._limits.hello_frame_bytes, self._share).link
 
-    def _opened(self, visitor: Visitor) -> None:
+    def opened(self, visitor: Visitor) -> None:
+        """Somebody has dialled."""
         link = visitor.link
         try:
             address = visitor.identify()
@@ -171,7 +189,8 @@ class Door:
         if link in self._visitors:
             link.abort(FrameError(f"no hello within {self._limits.hello_s:g} s"))
 
-    def _greeted(self, visitor: Visitor, frame: Any) -> None:
+    def greeted(self, visitor: Visitor, frame: Any) -> None:
+        """Its first frame. Raises :class:`FrameError` when it is no good hello."""
         match frame:
             case ["hello", str() as token, int() as os_pid, int() as abi]:
                 pass
@@ -189,9 +208,10 @@ class Door:
         self._visitors.leave(visitor.link)
         self._admit(cell, visitor)
 
-    def _left(self, link: FrameLink, error: Exception | None) -> None:
+    def left(self, link: FrameLink, error: Exception | None) -> None:
+        """It has gone without one."""
         self._visitors.leave(link)
-        if not self._told.take(time.monotonic()):
+        if not self._told.take(asyncio.get_running_loop().time()):
             self._untold += 1
             return
         why, more, self._untold = error or "it left without a hello", self._untold, 0

@@ -27,10 +27,11 @@ class Entrance(Protocol):
     @property
     def dial(self) -> dict[str, Any]: ...
 
-    async def open(self, door: Door) -> asyncio.Server:
+    async def open(self, door: Door) -> None:
         """Begin to listen. Raises Invalid, OSError."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Listen no longer."""
 
 
 class UnixEntrance:
@@ -40,15 +41,19 @@ class UnixEntrance:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._server: asyncio.Server | None = None
 
     @property
     def dial(self) -> dict[str, Any]:
         return {"socket": str(self._path)}
 
-    async def open(self, door: Door) -> asyncio.Server:
-        return await asyncio.get_running_loop().create_unix_server(door.visitor, sock=listen(self._path))
+    async def open(self, door: Door) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(door.visitor, sock=listen(self._path))
 
     def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
         self._path.unlink(missing_ok=True)
 
 
@@ -70,19 +75,22 @@ class TcpEntrance:
         self._key = key
         self._boot = boot
         self._lease_s = lease_s
+        self._server: asyncio.Server | None = None
 
     @property
     def dial(self) -> dict[str, Any]:
         host, port = self._socket.getsockname()[:2]
         return {"host": host, "port": port, "key": self._key.public.hex(), "lease_s": self._lease_s}
 
-    async def open(self, door: Door) -> asyncio.Server:
+    async def open(self, door: Door) -> None:
         def visitor() -> NoiseLink:
             return NoiseLink(NoisePipe(self._key, self._boot), door.visitor(Visitor))
 
-        return await asyncio.get_running_loop().create_server(visitor, sock=self._socket)
+        self._server = await asyncio.get_running_loop().create_server(visitor, sock=self._socket)
 
     def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
         self._socket.close()
 
 

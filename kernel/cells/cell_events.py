@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel.cells.cell_table import Isolation
 from kernel.model.makers import OPERATOR, MadeBy
+from kernel.operations.spawning import Isolation
 from kernel.signals import Signal
 
 

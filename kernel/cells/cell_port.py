@@ -3,7 +3,8 @@
 The rules:
 
 1. A cell speaks for the processes that were handed to it, and for no other.
-2. It makes syscalls for the turn that is open for the process, with rising ordinals; it answers a turn once.
+2. It makes syscalls for the turn that is open for the process, with rising ordinals; it answers a turn once. One that
+   the node wants whole comes once more, and whole.
 3. A process that the node has declared dead is not heard any more; the cell has ``confirm_s`` to say that it
    is gone.
 4. A turn that the node has ended is not heard any more either; not unwound within ``confirm_s``, its process
@@ -53,6 +54,8 @@ class CellHost(Protocol):
     def kill(self, why: str) -> None:
         """End the cell; ``CellPort.close`` follows."""
 
+    def now_s(self) -> float: ...
+
     def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None: ...
 
     def running(self) -> int:
@@ -73,6 +76,7 @@ class Hosted:
     turn: str | None = None
     last: tuple[int, int] = (-1, -1)
     open_calls: set[tuple[int, int]] = field(default_factory=set)
+    wanted_whole: set[tuple[int, int]] = field(default_factory=set)
     ending: set[str] = field(default_factory=set)
 
 
@@ -88,7 +92,7 @@ class CellPort:
         self._waiting: dict[int, Hosted] = {}
         self._stopping: set[int] = set()
         self._connected = False
-        self._budget = LogBudget()
+        self._budget = LogBudget(host.now_s)
 
     # What the node wants
 
@@ -126,6 +130,14 @@ class CellPort:
         if hosted is not None and hosted.turn == turn and (round_, index) in hosted.open_calls:
             self._host.send(["result", pid, turn, round_, index, outcome])
             hosted.open_calls.discard((round_, index))
+
+    def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:
+        """Have an open syscall made once more, whole; dropped when it is not open any more, or on its way."""
+        hosted, ordinal = self._hosted.get(pid), (round_, index)
+        if hosted is None or hosted.turn != turn or ordinal not in hosted.open_calls - hosted.wanted_whole:
+            return
+        self._host.send(["whole", pid, turn, round_, index])
+        hosted.wanted_whole.add(ordinal)
 
     def end_turn(self, pid: int, turn: str, why: str) -> None:
         """Close a turn from the node's side; ignored when it is not the open one."""
@@ -240,6 +252,12 @@ class CellPort:
             return
         self._check_turn(hosted, call.turn)
         ordinal = (call.round, call.index)
+        if ordinal in hosted.wanted_whole and "prefix" not in call.args:
+            check_args(call.op, call.args)
+            hosted.wanted_whole.discard(ordinal)
+            if ordinal in hosted.open_calls:
+                self._signals.say(CellAsked(pid, call))
+            return
         if ordinal <= hosted.last or min(ordinal) < 0:
             raise FrameError(f"cell {self.cell} numbered a call of pid {pid} {ordinal} after {hosted.last}")
         if len(hosted.open_calls) >= self._limits.open_calls:
@@ -325,6 +343,7 @@ class CellPort:
     def _close_turn(hosted: Hosted) -> None:
         hosted.turn = None
         hosted.open_calls.clear()
+        hosted.wanted_whole.clear()
 
     def _start_waiting(self) -> None:
         if not self._connected or self._stopping:
@@ -393,14 +412,20 @@ def check_args(op: str, args: dict[str, Any]) -> None:
     match op, args:
         case "tool", {"name": str(), "arguments": str(), "id": str(), **rest} if not rest:
             return
-        case "model", {"messages": messages, "tools": tools, "provider": str(), "model": str(), **rest} if (
-            not rest
-        ):
-            if _all(messages, dict) and _all(tools, str):
+        case "model", {"messages": messages, "tools": tools, "provider": str(), "model": str(), **rest}:
+            if _all(messages, dict) and _all(tools, str) and _refers(rest):
                 return
         case value, {**rest} if value in VALUES and not rest:
             return
     raise FrameError(f"syscall {op[:80]!r} with arguments of the wrong shape")
+
+
+def _refers(rest: dict[str, Any]) -> bool:
+    """Whether a question says all itself, or names what it is told in terms of."""
+    match rest:
+        case {"prefix": [int(), str()], "pieces": list(), **more}:
+            return not more
+    return not rest
 
 
 def check_result(result: dict[str, Any]) -> None:

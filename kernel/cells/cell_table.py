@@ -9,12 +9,10 @@ domain.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from kernel.abi import OPEN_CALLS
 from kernel.model.makers import OPERATOR, MadeBy, is_peer
-
-Isolation = Literal["shared", "dedicated"]
+from kernel.operations.spawning import Isolation
 
 
 @dataclass(frozen=True, slots=True)

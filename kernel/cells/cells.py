@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,10 @@ from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_door import Door, Visitor
 from kernel.cells.cell_entrance import Entrance
 from kernel.cells.cell_events import CellLost, CellStartFailed, CellView, EngineLost, Placement
-from kernel.cells.cell_port import CellPort
+from kernel.cells.cell_starts import CellStarts
 from kernel.cells.cell_table import CellLimits, CellTable
-from kernel.cells.engine import Engine, EngineError
+from kernel.cells.cell_watch import CellWatch
+from kernel.cells.engines.engine import Engine
 from kernel.cells.started_cell import StartedCell
 from kernel.errors import StateError
 from kernel.signals import Signals
@@ -61,41 +61,34 @@ class Cells:
         self._table = CellTable(self._limits)
         self._cells: dict[str, StartedCell] = {}
         self._where: dict[int, StartedCell] = {}
-        self._queue: deque[StartedCell] = deque()
-        self._starting: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-        self._engine_up = False
+        self._starts = CellStarts(
+            engine, self._limits, lambda cell: self._door.expect(cell.token, cell.name), self._never
+        )
+        self._watch = CellWatch(self._cells.values, self._limits, self.lose)
         self._closed = False
 
     async def open(self) -> None:
         """Listen, then open the engine. What is placed before it is open waits. Raises EngineError, OSError."""
-        loop = asyncio.get_running_loop()
-        self._server = await self._entrance.open(self._door)
-        loop.call_later(self._limits.hang_s / 4, self._watch)
-        if self.remote:
-            loop.call_later(self._limits.beat_s, self._renew)
+        await self._entrance.open(self._door)
+        self._watch.start(self.remote)
         await self.open_engine()
 
     async def open_engine(self) -> None:
         """Open the engine, at first or after ``EngineLost``. Raises EngineError."""
         await self._engine.open(self._engine_lost, self._engine_exit)
-        self._engine_up = True
+        self._starts.up()
         self._start_all(self._table.spare())
 
     async def close(self) -> None:
         """End every cell. No event is sent any more."""
         self._closed = True
-        self._engine_up = False
-        if self._server is not None:
-            self._server.close()
+        self._watch.stop()
+        self._starts.close()
+        self._entrance.close()
         self._door.close()
         for cell in list(self._cells.values()):
             self._end(cell)
-        for task in tuple(self._tasks):
-            task.cancel()
         await self._engine.close()
-        self._entrance.close()
 
     @property
     def remote(self) -> bool:
@@ -124,13 +117,21 @@ class Cells:
 
     def deliver(self, pid: int, turn: str, message: dict[str, Any], history: Records, tools: Names) -> None:
         """Open a turn. ``message`` has the fields of :class:`kernel.abi.Message`. Raises StateError, Invalid."""
-        self._port(pid).deliver(pid, turn, message, history, tools)
+        cell = self._where.get(pid)
+        if cell is None:
+            raise StateError(f"pid {pid} is in no cell")
+        cell.port.deliver(pid, turn, message, history, tools)
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
         """Answer a syscall: tool {status, text, truncated}; model {status, text, tool_calls, input_tokens,
         output_tokens}; now, random {value}. Dropped when the turn is over."""
         if pid in self._where:
             self._where[pid].port.result(pid, turn, round_, index, outcome)
+
+    def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:
+        """Have a syscall made once more, told in terms of nothing else. Dropped when the turn is over."""
+        if pid in self._where:
+            self._where[pid].port.say_whole(pid, turn, round_, index)
 
     def end_turn(self, pid: int, turn: str, why: str) -> None:
         """Close a turn: TurnEnded is raised in the behaviour. The next turn may be delivered at once."""
@@ -157,40 +158,12 @@ class Cells:
         """The name of its cell, empty when it has none."""
         return self._where[pid].name if pid in self._where else ""
 
-    def _port(self, pid: int) -> CellPort:
-        cell = self._where.get(pid)
-        if cell is None:
-            raise StateError(f"pid {pid} is in no cell")
-        return cell.port
-
     # Starting
 
     def _start_all(self, names: Names) -> None:
         for name in names:
             self._cells[name] = StartedCell(self, name, self._signals, self._limits)
-            self._queue.append(self._cells[name])
-        self._pump()
-
-    def _pump(self) -> None:
-        while self._engine_up and self._queue and len(self._starting) < self._limits.parallel_starts:
-            cell = self._queue.popleft()
-            if not cell.gone:
-                self._starting.add(cell.name)
-                self._door.expect(cell.token, cell.name)
-                task = asyncio.get_running_loop().create_task(self._start(cell))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-
-    async def _start(self, cell: StartedCell) -> None:
-        cell.later(self._limits.connect_s, self._check_connected, cell)
-        try:
-            await self._engine.start_cell(cell.name, cell.token)
-        except EngineError as error:
-            self._never(cell, str(error))
-
-    def _check_connected(self, cell: StartedCell) -> None:
-        if cell.visitor is None:
-            self._never(cell, f"it did not connect within {self._limits.connect_s:g} s")
+        self._starts.add([self._cells[name] for name in names])
 
     def _check_waiting(self, pid: int, cell: StartedCell) -> None:
         if self._where.get(pid) is cell and cell.port.waits(pid):
@@ -206,19 +179,17 @@ class Cells:
         if waiting:
             pids = [placement.pid for placement in waiting]
             self._signals.say(CellLost(cell.name, 0, pids, f"cell {cell.name} failed to start: {why}"))
-        self._pump()
 
     def _admit(self, name: str, visitor: Visitor) -> None:
         """A visitor has shown the cell's token."""
         cell = self._cells[name]
         cell.admit(visitor)
-        self._starting.discard(name)
         visitor.link.hand_over(
             functools.partial(self._received, cell), functools.partial(self._link_closed, cell)
         )
         cell.send(["welcome", None if cell.slot.path is None else str(cell.slot.path)])
         cell.port.connect()
-        self._pump()
+        self._starts.over(name)
 
     # Running
 
@@ -240,35 +211,6 @@ class Cells:
             del self._where[pid]
         for name in self._table.release(cell.name, pid):
             self._end(self._cells[name])
-
-    def _watch(self) -> None:
-        """Ping each cell; one that has not answered for ``hang_s`` is held by somebody and is killed."""
-        if self._closed:
-            return
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        for cell in list(self._cells.values()):
-            if cell.visitor is None:
-                continue
-            if cell.pinged_at is None:
-                cell.ping(now)
-            elif now - cell.pinged_at > self._limits.hang_s:
-                self.lose(cell, f"it did not answer for {self._limits.hang_s:g} s")
-        loop.call_later(self._limits.hang_s / 4, self._watch)
-
-    def _renew(self) -> None:
-        """Renew the lease of each cell that has been heard; one that has not has ended by now."""
-        if self._closed:
-            return
-        loop = asyncio.get_running_loop()
-        for cell in list(self._cells.values()):
-            if cell.lease is None:
-                continue
-            if cell.lease.is_over(loop.time()):
-                self.lose(cell, f"nothing heard of it for {self._limits.lease_s:g} s")
-            else:
-                cell.send(["lease", cell.lease.heard])
-        loop.call_later(self._limits.beat_s, self._renew)
 
     # Ending
 
@@ -305,14 +247,13 @@ class Cells:
             self._signals.say(CellLost(cell.name, running if running in lost else 0, lost, why))
         for placement in waiting:
             self.place(placement)
-        if not was_spare and self._engine_up:
+        if not was_spare and self._starts.engine_up:
             self._start_all(self._table.spare())
 
     def _end(self, cell: StartedCell) -> Lost:
         """Kill it and forget it."""
         cell.gone = True
         self._cells.pop(cell.name, None)
-        self._starting.discard(cell.name)
         self._door.forget(cell.token)
         for pid in self._table[cell.name].pids:
             self._where.pop(pid, None)
@@ -322,6 +263,7 @@ class Cells:
             cell.visitor.kill()
         self._engine.kill_cell(cell.name)
         cell.slot.remove()
+        self._starts.over(cell.name)
         return lost, waiting
 
     def _engine_exit(self, name: str, why: str) -> None:
@@ -330,10 +272,10 @@ class Cells:
             self._never(cell, why)
 
     def _engine_lost(self, why: str) -> None:
-        if self._closed or not self._engine_up:
+        if self._closed or not self._starts.engine_up:
             return
-        self._engine_up = False
+        self._starts.down()
         for cell in list(self._cells.values()):
-            if cell.visitor is not None or cell.name in self._starting:
+            if cell.visitor is not None or self._starts.under_way(cell.name):
                 self.lose(cell, f"engine lost: {why}")
         self._signals.say(EngineLost(why))

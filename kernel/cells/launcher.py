@@ -10,7 +10,7 @@ from typing import Any
 
 from kernel.cells.cell_events import CellStartFailed, Placement
 from kernel.cells.cells import Cells
-from kernel.model.spec import Isolation
+from kernel.operations.spawning import Isolation
 from kernel.process.live import LiveProcess
 from kernel.signals import Signals
 from kernel.state.state import State

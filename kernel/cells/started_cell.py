@@ -65,6 +65,9 @@ class StartedCell:
     def kill(self, why: str) -> None:
         self._cells.lose(self, why)
 
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
     def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
         asyncio.get_running_loop().call_later(delay_s, self._unless_gone, call, args)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
@@ -25,6 +24,8 @@ from kernel.kernel import Kernel
 from kernel.operations.operation import Answer, Operator, P, Request, Row, handlers_of
 from kernel.operations.table import TABLE
 from kernel.peer.remote_calls import PeerAsked
+from kernel.process.process_signals import SlotGone
+from kernel.process.workspaces import Workspaces
 from kernel.signals import Handlers
 
 
@@ -32,10 +33,11 @@ class Control:
     """Answers operations. What is to be recorded is, before it is done."""
 
     def __init__(self, kernel: Kernel, facts: NodeFacts, services: NodeServices) -> None:
-        since_s = time.monotonic()
+        since_s = kernel.env.clock.now_s()
         self._recorder = kernel.recorder
         cluster = ClusterControl(kernel)
-        spawning = SpawnControl(kernel, facts, cluster.spawn)
+        self._workspaces = Workspaces(facts.data, kernel.state.slots)
+        spawning = SpawnControl(kernel, facts, self._workspaces, cluster.spawn)
         parts = (
             NodeControl(kernel, facts, services, since_s),
             spawning,
@@ -53,8 +55,8 @@ class Control:
         self._peer_services = PeerServices(kernel, spawning.make)
 
     def hears(self) -> Handlers:
-        """What is answered here that peers ask for."""
-        return {PeerAsked: (self._peer_services.asked,)}
+        """What is done here when peers ask for it, or when a process has gone."""
+        return {PeerAsked: (self._peer_services.asked,), SlotGone: (self._workspaces.gone,)}
 
     async def ask(self, op: Operator, row: Row[P, Request, Answer], request: Request) -> Answer:
         """Answer ``request`` of ``op``. Raises KernelError."""

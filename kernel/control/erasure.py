@@ -131,7 +131,7 @@ class ErasureControl:
                 unit.add(Draft("message.dropped", {"id": ident, "why": "erased"}, 0, ident, trace, seq))
         unit.add(*self._repeated(plan))
         with ledger_errors():
-            ticket = recorder.commit(unit, durable=True)
+            ticket = recorder.commit(unit)
         for address, session in plan.sessions:
             self._kernel.model_calls.forget(address, session)
         with ledger_errors():

@@ -59,7 +59,7 @@ class MemoryControl:
         ident, records = draft_document(new, place)
         unit.add(*records)
         with ledger_errors():
-            await recorder.commit(unit, durable=True).durable()
+            await recorder.commit(unit).durable()
         return {"id": ident, "seq": place, "owner": whose, "scope": scope, "bytes": len(new.text.encode())}
 
     async def search(self, asked: Asked, request: Search) -> Hits:
@@ -79,7 +79,7 @@ class MemoryControl:
         seq, trace = asked.record(id=fact.id)
         records = draft_forgetting(fact.id, asked.by, trace, seq)
         with ledger_errors():
-            await self._kernel.recorder.commit(records, durable=True).durable()
+            await self._kernel.recorder.commit(records).durable()
         return {"id": fact.id, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq}
 
     async def stats(self, asked: Asked, request: Nothing) -> MemoryStats:

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
-from chain.ledger.ledger import Draft, Ticket
+from chain.ledger.ledger import Draft
 from kernel.control.asked import Asked
 from kernel.errors import Busy, Invalid, KernelError, NotFound, TimedOut
 from kernel.kernel import Kernel
-from kernel.message.mail import OPERATOR, Outgoing
+from kernel.message.mail import OPERATOR, Accepted, Outgoing
 from kernel.operations.messages import DeadLetter, Messages, OfLetter, Replayed, Send, Sent, Watch
 from kernel.operations.operation import Handler, Nothing
 from kernel.slices.dead_letters import DeadLetter as Letter
-from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import ledger_errors
+from kernel.state.unit import Unit
 from kernel.upkeep.erasure import DEFAULT_SESSION
 from kernel.values import clean
 
@@ -41,18 +41,20 @@ class MessageControl:
 
     async def send(self, asked: Asked, request: Send) -> Sent:
         wait_s = request.wait_s
-        mail, ticket = self._accept(asked, request.named, request.text, request.session, wait_s is not None)
-        end = self._kernel.watchers.wait(mail.id) if wait_s is not None else None
+        unit, accepted = self._put(asked, request.named, request.text, request.session, wait_s is not None)
+        with ledger_errors():
+            ticket = self._kernel.recorder.commit(unit)
+        end = self._kernel.watchers.wait(accepted.id) if wait_s is not None else None
         try:
             with ledger_errors():
                 await ticket.durable()
-            answer: Sent = {"message": mail.id, "address": mail.to, "seq": mail.seq}
+            answer: Sent = {"message": accepted.id, "address": accepted.address, "seq": accepted.seq}
             if end is None:
                 return answer
             return cast(Sent, {**answer, **await asyncio.wait_for(end, wait_s)})
         except TimeoutError:
             raise TimedOut(
-                f"{mail.to} has not answered {mail.id} within {wait_s:g} s; it may still do so"
+                f"{accepted.address} has not answered {accepted.id} within {wait_s:g} s; it may still do so"
             ) from None
         finally:
             if end is not None:
@@ -61,12 +63,17 @@ class MessageControl:
     async def watch(self, asked: Asked, request: Watch) -> AsyncIterator[dict[str, Any]]:
         if self._kernel.watchers.count >= self._kernel.env.bounds.watchers:
             raise Busy(f"{self._kernel.env.bounds.watchers} messages are being watched, the limit")
-        mail, ticket = self._accept(asked, request.named, request.text, request.session, True)
-        queue = self._kernel.watchers.watch(mail.id)
+        unit, accepted = self._put(asked, request.named, request.text, request.session, True)
+        queue = self._kernel.watchers.watch(accepted.id)  # before it is written: nothing of it is missed
         try:
             with ledger_errors():
-                await ticket.durable()
-            yield {"event": "accepted", "message": mail.id, "address": mail.to, "seq": mail.seq}
+                await self._kernel.recorder.commit(unit).durable()
+            yield {
+                "event": "accepted",
+                "message": accepted.id,
+                "address": accepted.address,
+                "seq": accepted.seq,
+            }
             while True:
                 event = await queue.get()
                 if event["event"] != "end":
@@ -78,12 +85,14 @@ class MessageControl:
                     yield {"event": "reply", **{key: event[key] for key in ("status", "reply", "turn")}}
                 return
         finally:
-            self._kernel.watchers.unwatch(mail.id, queue)
+            self._kernel.watchers.unwatch(accepted.id, queue)
 
-    def _accept(
+    def _put(
         self, asked: Asked, target: str, text: str, session: str, wants_reply: bool
-    ) -> tuple[Mail, Ticket]:
-        """``wants_reply`` matters to another node alone: here every reply can be waited for."""
+    ) -> tuple[Unit, Accepted]:
+        """The message in a unit, to be committed at once. ``wants_reply`` matters to another node alone: here every
+        reply can be waited for.
+        """
         session = session or DEFAULT_SESSION
         if len(session) > MAX_SESSION or not session.isprintable() or "\n" in session:
             raise Invalid(f"session must be at most {MAX_SESSION} printable characters")
@@ -93,13 +102,14 @@ class MessageControl:
         seq, trace = asked.record(target=target, session=session, text=text)
         asks = wants_reply and abroad
         out = Outgoing(OPERATOR, target, clean(text), clean(session), trace, seq, wants_reply=asks)
-        with ledger_errors():
-            try:
-                return self._kernel.router.accept(out)
-            except KernelError as error:
-                body = {"to": target[:200], "sender": OPERATOR, "why": str(error)[:500]}
+        unit = self._kernel.recorder.unit()
+        try:
+            return unit, self._kernel.router.put(unit, out)
+        except KernelError as error:
+            body = {"to": target[:200], "sender": OPERATOR, "why": str(error)[:500]}
+            with ledger_errors():
                 self._kernel.recorder.commit([Draft("message.refused", body, 0, "", trace, seq)])
-                raise
+            raise
 
     async def deadletters(self, asked: Asked, request: Nothing) -> list[DeadLetter]:
         return [_letter_row(letter) for letter in self._letters.values()]
@@ -111,8 +121,8 @@ class MessageControl:
         self._must(request.id)
         seq, _ = asked.record(id=request.id)
         with ledger_errors():
-            mail = await self._kernel.router.replay(request.id, seq)
-        return {"message": mail.id, "address": mail.to, "seq": mail.seq}
+            new = await self._kernel.router.replay(request.id, seq)
+        return {"message": new.id, "address": new.address, "seq": new.seq}
 
     def _must(self, ident: str) -> Letter:
         letter = self._letters.get(ident)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -32,7 +31,7 @@ from kernel.operations.operation import Handler, Nothing
 
 
 class NodeControl:
-    """``since_s``: when the node began, on the monotonic clock."""
+    """``since_s``: when the node began, on the clock of the kernel."""
 
     def __init__(self, kernel: Kernel, facts: NodeFacts, services: NodeServices, since_s: float) -> None:
         self._kernel = kernel
@@ -64,7 +63,7 @@ class NodeControl:
             "boot": f"{kernel.env.boot:016x}",
             "version": facts.version,
             "engine": facts.engine,
-            "uptime_s": round(time.monotonic() - self._since_s, 3),
+            "uptime_s": round(kernel.env.clock.now_s() - self._since_s, 3),
             "read_only": ledger.read_only,
             "processes": len(kernel.live) + len(helpers) + 1,
             "cells": sum(1 for view in kernel.cells.list() if view.os_pid),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import Any, cast
 
 from kernel.control.asked import Asked
@@ -44,7 +44,7 @@ RemoteKill = Callable[[Asked, str, Peer, str], Awaitable[Signalled]]
 
 
 class ProcessControl:
-    """``remote_kill`` has a peer send the signal; ``since_s``: when the node began, on the monotonic clock."""
+    """``remote_kill`` has a peer send the signal; ``since_s``: when the node began, on the clock of the kernel."""
 
     def __init__(
         self, kernel: Kernel, services: NodeServices, remote_kill: RemoteKill, since_s: float
@@ -69,10 +69,11 @@ class ProcessControl:
         )
 
     async def ps(self, asked: Asked, request: Listing) -> list[ProcessRow]:
-        rows = [cast(ProcessRow, self._placed(row)) async for row in self._kernel.processes.listing.rows()]
-        if not request.all:
+        listed = self._kernel.processes.listing.rows(request.after, request.limit)
+        rows = [cast(ProcessRow, self._placed(row)) async for row in listed]
+        if not request.all or request.after:
             return rows
-        uptime_s = time.monotonic() - self._since_s
+        uptime_s = self._kernel.env.clock.now_s() - self._since_s
         helpers = cast(list[ProcessRow], self._kernel.helpers.rows())
         return [
             _node_row(1, "/", "root", uptime_s),
@@ -100,13 +101,9 @@ class ProcessControl:
             "spawned_seq": slot.spawned_seq,
             "turn": None if turn is None else _open_turn(turn),
             "mail": [
-                _mail_row(mail) for mail in list(self._state.mail.get(address, {}).values())[:MOST_MAIL]
+                _mail_row(mail) for mail in islice(self._state.mail.get(address, {}).values(), MOST_MAIL)
             ],
-            "sessions": {
-                session: kept.records
-                for (owner, session), kept in self._state.sessions.items()
-                if owner == address
-            },
+            "sessions": {session: kept.records for session, kept in self._state.sessions.of(address).items()},
             "supervision": None if supervisor is None else supervisor.counts(),
         }
         return cast(Inspected, found)

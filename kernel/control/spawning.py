@@ -16,6 +16,7 @@ from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.operations.operation import START_S, Handler
 from kernel.operations.spawning import Spawned, Spawning, SpawnRequest
 from kernel.policy.asker import PERSON, Asker
+from kernel.process.workspaces import Workspaces
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.data_mark import shows_ours
 from kernel.values import clean, measured
@@ -27,11 +28,14 @@ RemoteSpawn = Callable[[Asked, SpawnRequest, Peer], Awaitable[Spawned]]
 class SpawnControl:
     """``remote_spawn`` has a peer make the process."""
 
-    def __init__(self, kernel: Kernel, facts: NodeFacts, remote_spawn: RemoteSpawn) -> None:
+    def __init__(
+        self, kernel: Kernel, facts: NodeFacts, workspaces: Workspaces, remote_spawn: RemoteSpawn
+    ) -> None:
         self._kernel = kernel
         self._providers = facts.providers
         self._data = facts.data
         self._runtime = facts.runtime
+        self._workspaces = workspaces
         self._remote_spawn = remote_spawn
 
     def handlers(self) -> tuple[Handler, ...]:
@@ -49,7 +53,7 @@ class SpawnControl:
         parent = self._address(request.under)
         spec = self._spec(request, parent)
         self._kernel.processes.check_spawn(spec, parent, asker)
-        self._make_workspace(spec)
+        self._workspaces.make(spec)
         config = {
             key: value if key != "system_prompt" else measured(value) for key, value in spec.config.items()
         }
@@ -58,7 +62,7 @@ class SpawnControl:
         processes = self._kernel.processes
         with ledger_errors():
             draft = processes.draft_spawn(spec, parent, 0, trace, seq, asker)
-            ticket = self._kernel.recorder.commit([draft], durable=True)
+            ticket = self._kernel.recorder.commit([draft])
         address = draft.body["address"]
         started = processes.when_started(address)
         processes.begin(address)
@@ -113,7 +117,7 @@ class SpawnControl:
 
     def _workspace(self, request: SpawnRequest, parent: str) -> str:
         if not request.workspace:
-            return str(self._own_workspace(join(parent, request.name)))
+            return str(self._workspaces.own(join(parent, request.name)))
         try:
             wanted = Path(request.workspace).resolve()
             is_directory = wanted.is_dir()
@@ -135,17 +139,6 @@ class SpawnControl:
                 f"workspace {wanted} would show files of a weftos node; choose a directory outside its data directory"
             )
         return str(wanted)
-
-    def _own_workspace(self, address: str) -> Path:
-        """Its directory below the data directory. That of a parent ends in ``+``, which no name can: none lies in
-        another.
-        """
-        *above, name = address.strip("/").split("/")
-        return Path(self._data, "workspaces", *(f"{step}+" for step in above), name)
-
-    def _make_workspace(self, spec: ProcessSpec) -> None:
-        if spec.workspace and Path(spec.workspace).is_relative_to(self._data):
-            Path(spec.workspace).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 async def started_pid(address: str, started: asyncio.Future[int]) -> int:

@@ -7,14 +7,15 @@ has follows from its configuration and not from its past.
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from random import Random
 from typing import Any, Protocol
 
 from chain.ledger.ledger import Draft
 from kernel.cell.link.frames import OWN
+from kernel.clock import Clock
 from kernel.helper.helper import Helper, HelperLost, HelperOver, Startable
 from kernel.process.processes import Processes
 from kernel.signals import Signal, Signals
@@ -128,17 +129,26 @@ class _Row:
     pid: int = 0
     state: str = "starting"
     restarts: int = -1
-    started_s: float = field(default_factory=time.monotonic)
+    started_s: float = 0.0
     fault: str = ""
 
 
 class Helpers:
     """``/kernel``: starts, watches and restarts helpers; shows workers, which look after themselves."""
 
-    def __init__(self, recorder: Recorder, processes: Processes, log: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        processes: Processes,
+        log: Callable[..., None],
+        clock: Clock,
+        chance: Random,
+    ) -> None:
         self._recorder = recorder
         self._processes = processes
         self._log = log
+        self._clock = clock
+        self._chance = chance
         self._rows: dict[str, _Row] = {}
         self._workers: dict[str, tuple[int, int, float]] = {}
         self.closing = False
@@ -151,7 +161,7 @@ class Helpers:
         self._event(Add(ChildSpec(name)))
 
     def _event(self, event: Event) -> None:
-        self._supervisor, effects = step(self._supervisor, event, time.monotonic(), random.random())
+        self._supervisor, effects = step(self._supervisor, event, self._clock.now_s(), self._chance.random())
         for effect in effects:
             self._perform(effect)
 
@@ -162,7 +172,7 @@ class Helpers:
             case StartChild(id=name):
                 self._keep(self._start(name))
             case StartChildAfter(id=name, delay_s=delay_s):
-                asyncio.get_running_loop().call_later(delay_s, lambda: self._event(RestartDue(name)))
+                self._clock.later(delay_s, partial(self._event, RestartDue(name)))
             case _:
                 self._log("helper", effect=type(effect).__name__, child=getattr(effect, "id", ""))
 
@@ -193,7 +203,7 @@ class Helpers:
             return
         if self.closing:
             return
-        row.state, row.started_s = "running", time.monotonic()
+        row.state, row.started_s = "running", self._clock.now_s()
         self._record_start(name, pid)
         self._event(Started(name, pid))
         row.on_up()
@@ -222,7 +232,7 @@ class Helpers:
             self._record_exit(name, before[0], "")
         if os_pid is not None:
             pid = self._processes.pids.next()
-            self._workers[name] = (pid, os_pid, time.monotonic())
+            self._workers[name] = (pid, os_pid, self._clock.now_s())
             self._record_start(name, pid)
 
     def faults(self) -> list[str]:
@@ -235,7 +245,7 @@ class Helpers:
 
     def rows(self) -> list[dict[str, Any]]:
         """For ``ps --all`` and ``status``."""
-        now = time.monotonic()
+        now = self._clock.now_s()
         rows = [
             _row(name, row.pid, row.child.os_pid, row.state, max(0, row.restarts), now - row.started_s)
             for name, row in self._rows.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from kernel.helper.output_log import Allowance
@@ -15,7 +14,7 @@ OVERHEAD_BYTES = 256  # a line's time, address and names
 class LogBudget:
     """One cell's. ``now`` in seconds."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._allowance = Allowance(now(), RATE_BYTES, BURST_BYTES)
         self._dropped = 0

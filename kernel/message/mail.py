@@ -68,6 +68,18 @@ class Outgoing:
         return self.asker or sender
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message in a unit: the entry that accepts it, and the address, with the node when it is another one."""
+
+    seq: int
+    address: str
+
+    @property
+    def id(self) -> str:
+        return f"m{self.seq}"
+
+
 class Post:
     """The node's post office; targets on other nodes are :class:`kernel.peer.router.Router`'s.
 
@@ -150,11 +162,8 @@ class Post:
 
     # -- acceptance ----------------------------------------------------------------------------------------------
 
-    def put(self, unit: Unit, out: Outgoing) -> tuple[str, str]:
-        """Check one message and add its entry to a unit.
-
-        Returns the message id and the address. Raises NotFound, Refused, and what policy has against it.
-        """
+    def put(self, unit: Unit, out: Outgoing) -> Accepted:
+        """Check one message and add its entry to a unit. Raises NotFound, Refused, and what policy has against it."""
         address = self.resolve(out.target)
         slot = self._state.slots[address]
         if slot.spec.type != "worker":
@@ -163,9 +172,9 @@ class Post:
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
         self._policy.require(out.asked_by(), SendMessage(address, out.size_bytes))
-        ident = f"m{unit.next_seq}"
+        accepted = Accepted(unit.next_seq, address)
         body = {
-            "id": ident,
+            "id": accepted.id,
             "sender": out.sender,
             "to": address,
             "text": out.text,
@@ -177,9 +186,11 @@ class Post:
             "waiting": list(out.waiting),
         }
         unit.add(
-            Draft("message.accepted", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause)
+            Draft(
+                "message.accepted", body, pid=out.pid, subject=accepted.id, trace=out.trace, cause=out.cause
+            )
         )
-        return ident, address
+        return accepted
 
     # -- death and replay ----------------------------------------------------------------------------------------
 

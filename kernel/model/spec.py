@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from kernel.errors import Invalid
-from kernel.operations.spawning import Isolation as Isolation
-from kernel.operations.spawning import Restart as Restart
+from kernel.operations.spawning import Isolation, Restart
 from kernel.values import check_depth
 
 DEFAULT_TOOLS = ("calculator", "file_read", "file_list")

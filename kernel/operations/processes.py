@@ -14,10 +14,14 @@ REMOVE_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """``all``: what runs under ``/kernel`` too."""
+    """``all``: what runs under ``/kernel`` too. A node of many thousands is asked a page at a time: the first ``limit``
+    below ``/user``, then those ``after`` the last address of that page, until one is shorter than ``limit``.
+    """
 
     _: KW_ONLY
     all: bool = False
+    after: Annotated[str, Limit(max_length=1100)] = ""
+    limit: Annotated[int, Limit(ge=1, le=MAX_ROWS)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

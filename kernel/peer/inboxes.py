@@ -10,7 +10,6 @@ of that ends its link.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,7 @@ from kernel.slices.mailboxes import Mail
 from kernel.state.crossings import decision_record, forgetting_record
 from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes, sha256_hex
-from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Inbox, Message, New
+from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Envelope, Inbox, New
 from mesh.identity.peers import Peer
 from mesh.rate import Bucket
 
@@ -63,7 +62,7 @@ class Inboxes:
         self._sessions: dict[str, set[tuple[str, str]]] = {}
         self._repeats: dict[str, set[Answer]] = {}
 
-    def receive(self, peer: Peer, message: Message) -> None:
+    def receive(self, peer: Peer, message: Envelope) -> None:
         """Take a message, once. Raises :class:`DeliveryError`, :class:`Refused` or :class:`Unavailable` when the link
         has to end: then it is as if the message had not come.
         """
@@ -103,7 +102,7 @@ class Inboxes:
             self._spoilt.discard(origin)
         return inbox
 
-    def _decide(self, peer: Peer, inbox: Inbox, message: Message) -> None:
+    def _decide(self, peer: Peer, inbox: Inbox, message: Envelope) -> None:
         unit, why, and_then = self._way.recorder.unit(), "", _nothing
         try:
             and_then = self._take(unit, peer, message)
@@ -136,13 +135,13 @@ class Inboxes:
         bucket = self._refusals.get(peer.origin)
         if bucket is None:
             bucket = self._refusals[peer.origin] = Bucket(bounds.peer_refusals, bounds.peer_refusals_per_s)
-        if not bucket.take(time.monotonic()):
+        if not bucket.take(self._way.clock.now_s()):
             inbox.forfeit()
             raise Refused(f"{peer.name} sends what is refused, again and again")
 
     # -- what a message does -------------------------------------------------------------------------------------
 
-    def _take(self, unit: Unit, peer: Peer, message: Message) -> Durable:
+    def _take(self, unit: Unit, peer: Peer, message: Envelope) -> Durable:
         """Add what accepting a message means; gives what to do once that is durable. Raises KernelError for a message
         that is refused.
         """
@@ -151,7 +150,7 @@ class Inboxes:
             return self._answer(unit, peer, letter)
         self._way.policy.require(asker_of(peer), CallNode("message"))
         address = self._way.post.resolve(letter.to)
-        here = f"{address}@{self._way.mesh().origin}"
+        here = f"{address}@{self._way.mesh.origin}"
         if here in letter.waiting:
             path = " -> ".join((*letter.waiting[letter.waiting.index(here) :], here))
             raise Refused(f"asking {address} would wait for itself: {path}")
@@ -161,7 +160,7 @@ class Inboxes:
         unit.say(MessageArrived(address))
         return _nothing
 
-    def _outgoing(self, peer: Peer, message: Message, letter: Letter, address: str) -> Outgoing:
+    def _outgoing(self, peer: Peer, message: Envelope, letter: Letter, address: str) -> Outgoing:
         sender = f"{letter.sender}@{peer.origin}"
         return Outgoing(
             sender=sender,

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from chain.merkle.head import TreeHead
 from kernel.errors import Unavailable
+from mesh.gossip.events import MeshEvents
 from mesh.identity.peers import Peer
 from mesh.identity.tokens import JoinToken, TokenStore
 from mesh.mesh import PeerView
@@ -20,6 +21,8 @@ class MeshPort(Protocol):
 
     @property
     def tokens(self) -> TokenStore: ...
+
+    async def open(self, events: MeshEvents, listen: str | None) -> str: ...
 
     def peer(self, name: str) -> Peer | None: ...
 
@@ -39,7 +42,7 @@ class MeshPort(Protocol):
 
     def publish_head(self, note: bytes) -> None: ...
 
-    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead: ...
+    def decide_head(self, name: str, take: bool, remarks: Mapping[str, object]) -> TreeHead: ...
 
 
 class NoMesh:
@@ -51,6 +54,9 @@ class NoMesh:
     @property
     def tokens(self) -> TokenStore:
         raise Unavailable("this node has no mesh")
+
+    async def open(self, events: MeshEvents, listen: str | None) -> str:
+        return ""
 
     def peer(self, name: str) -> Peer | None:
         return None
@@ -79,5 +85,5 @@ class NoMesh:
     def publish_head(self, note: bytes) -> None:
         """Nobody is shown anything."""
 
-    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead:
+    def decide_head(self, name: str, take: bool, remarks: Mapping[str, object]) -> TreeHead:
         raise Unavailable("this node has no mesh")

@@ -7,7 +7,7 @@ it has ended. A monitor follows one incarnation. It is not durable: it ends with
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kernel.errors import Invalid, KernelError
@@ -30,7 +30,7 @@ NOT_ALLOWED = "refused"
 class Monitors:
     """Who waits for the end of which process: futures for this node's own, peers by origin and reference."""
 
-    def __init__(self, live: LiveTable, post: Post, mesh: Callable[[], MeshPort], policy: Policy) -> None:
+    def __init__(self, live: LiveTable, post: Post, mesh: MeshPort, policy: Policy) -> None:
         self._live = live
         self._post = post
         self._mesh = mesh
@@ -74,7 +74,7 @@ class Monitors:
         self._ref += 1
         key = (peer.origin, self._ref)
         try:
-            self._mesh().send_op(peer.origin, {"op": "monitor", "ref": self._ref, "target": target})
+            self._mesh.send_op(peer.origin, {"op": "monitor", "ref": self._ref, "target": target})
         except MeshError:
             future.set_result(NOCONNECTION)
             return future
@@ -145,6 +145,6 @@ class Monitors:
 
     def _send(self, origin: str, op: dict[str, Any]) -> None:
         try:
-            self._mesh().send_op(origin, op)
+            self._mesh.send_op(origin, op)
         except MeshError as error:  # the other side learns it from the link's end
-            self._mesh().cut(origin, str(error))
+            self._mesh.cut(origin, str(error))

@@ -15,25 +15,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
 from chain.journal.group import Group
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.errors import NotFound
+from kernel.clock import Clock
+from kernel.errors import KernelError, NotFound
 from kernel.message.letters import write_letter
-from kernel.message.mail import Outgoing, Post
+from kernel.message.mail import Accepted, Outgoing, Post
 from kernel.model.address import parse_target
 from kernel.peer.mesh_port import MeshPort
+from kernel.peer.peer_records import PeerRefused
+from kernel.policy.asker import Asker
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import SendMessage
 from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
-from mesh.delivery.delivery import Answer, DeadLetter, Effect, Outbox, Parcel, Send
+from kernel.values import cut_bytes
+from mesh.delivery.delivery import Answer, Effect, GivenUp, Outbox, Parcel, Send
 from mesh.errors import LinkDown, LinkFull
 from mesh.identity.peers import Peer
 
@@ -45,27 +48,28 @@ EFFECTS_AT_ONCE = 100  # between two rounds of the event loop: a full outbox is 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What both directions of the way to other nodes work with. ``mesh()`` is the node's mesh as it is now."""
+    """What both directions of the way to other nodes work with."""
 
     recorder: Recorder
     post: Post
     bounds: Bounds
+    clock: Clock
     after: AfterDurable
-    mesh: Callable[[], MeshPort]
+    mesh: MeshPort
     policy: Policy
 
     def send(self, origin: str, op: dict[str, object]) -> None:
         """Send, or lose: what is lost with a link is sent again over the next."""
         try:
-            self.mesh().send_op(origin, op)
+            self.mesh.send_op(origin, op)
         except LinkDown:
             return
         except LinkFull as error:
-            self.mesh().cut(origin, str(error))
+            self.mesh.cut(origin, str(error))
 
     def name_of(self, origin: str) -> str:
         """A peer's petname, or its origin when it is none any more."""
-        peer = self.mesh().peer(origin)
+        peer = self.mesh.peer(origin)
         return origin if peer is None else peer.name
 
 
@@ -91,17 +95,17 @@ class Outboxes:
 
     # -- in ------------------------------------------------------------------------------------------------------
 
-    def put(self, unit: Unit, out: Outgoing, local: str, peer: Peer) -> tuple[str, str]:
+    def put(self, unit: Unit, out: Outgoing, local: str, peer: Peer) -> Accepted:
         """Check a message for the process ``local`` of ``peer`` and add its entry, as :meth:`Post.put` does."""
         parse_target(local)
         asked = SendMessage(local, out.size_bytes, peer.name, peer.origin, bool(out.answers))
         self._way.policy.require(out.asked_by(), asked)
         due_us = self._way.recorder.ledger.now_us() + int(self._way.bounds.carriage_s * 1e6)
-        ident, target = f"m{unit.next_seq}", f"{local}@{peer.origin}"
+        accepted = Accepted(unit.next_seq, f"{local}@{peer.origin}")
         body = {
-            "id": ident,
+            "id": accepted.id,
             "sender": out.sender,
-            "to": target,
+            "to": accepted.address,
             "peer": peer.origin,
             "text": out.text,
             "session": out.session,
@@ -114,8 +118,46 @@ class Outboxes:
             "answers": out.answers,
             "status": out.status,
         }
-        unit.add(Draft("message.sent", body, pid=out.pid, subject=ident, trace=out.trace, cause=out.cause))
-        return ident, target
+        unit.add(
+            Draft("message.sent", body, pid=out.pid, subject=accepted.id, trace=out.trace, cause=out.cause)
+        )
+        return accepted
+
+    def reply(self, unit: Unit, mail: Mail, status: str, reply: str) -> None:
+        """The answer to a message of another node: add the record that sends it."""
+        ident, _, origin = mail.reply_to.rpartition("@")
+        peer = self._way.mesh.peer(origin)
+        if peer is None:
+            return
+        slot = self._state.slots.get(mail.to)
+        out = Outgoing(
+            sender=mail.to,
+            target=mail.sender,
+            text=cut_bytes(reply, self._way.bounds.message_bytes)[0],
+            session=mail.session.rpartition("@")[0],
+            trace=mail.trace,
+            cause=unit.next_seq - 1,
+            rights=frozenset(),
+            deadline_us=mail.deadline_us,
+            pid=slot.pid if slot is not None else 0,
+            answers=ident,
+            status="ok" if status == "ok" else "error",
+            asker=Asker(mail.to, "node"),
+        )
+        try:
+            self.put(unit, out, mail.sender.rpartition("@")[0], peer)
+        except KernelError as error:
+            unit.say(PeerRefused(origin, f"the answer to {ident} cannot be carried: {error}"))
+
+    def reply_dead(self, mail: Mail, why: str) -> None:
+        """The message of another node died here: its asker is told."""
+
+        def reply() -> None:
+            unit = self._way.recorder.unit()
+            self.reply(unit, mail, "error", f"dead letter: {why}")
+            self._way.recorder.commit(unit)
+
+        self._way.recorder.until_writable(("reply", mail.id), reply)
 
     def _durable(self, group: Group) -> None:
         """Put what has become durable into the outboxes."""
@@ -180,6 +222,11 @@ class Outboxes:
         effects = self._box(peer).answer(answer)
         self._perform(peer, [effect for effect in effects if isinstance(effect, Send)])
 
+    @property
+    def used(self) -> bool:
+        """Whether there was a link, or anything to be carried, since the node began."""
+        return bool(self._boxes)
+
     # -- giving up -----------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
@@ -195,7 +242,7 @@ class Outboxes:
         """Nobody waits any more for a question that was not acknowledged."""
         effects = self._box(mail.peer).withdraw(mail.seq, why)
         if not effects:  # not on the disk yet, so never sent
-            effects = [DeadLetter(self._parcel(mail), why, False)]
+            effects = [GivenUp(self._parcel(mail), why, False)]
         self._perform(mail.peer, effects)
 
     def clear(self, peer: str, why: str) -> None:
@@ -218,7 +265,7 @@ class Outboxes:
                 peer, link, effect = self._effects.popleft()
                 if isinstance(effect, Send):
                     self._send(peer, link, effect)
-                elif isinstance(effect, DeadLetter):
+                elif isinstance(effect, GivenUp):
                     self._bury(effect)
         finally:
             self._resumes = bool(self._effects)
@@ -232,7 +279,7 @@ class Outboxes:
 
         self._way.after.do(go)
 
-    def _bury(self, letter: DeadLetter) -> None:
+    def _bury(self, letter: GivenUp) -> None:
         why = f"{letter.why} ({MAYBE})" if letter.maybe_delivered else letter.why
 
         def bury() -> None:

@@ -64,7 +64,7 @@ class PeerAsked(Signal):
 class RemoteCalls:
     """Calls of this node that wait for an answer, and calls of peers that are being served."""
 
-    def __init__(self, mesh: Callable[[], MeshPort], policy: Policy, signals: Signals) -> None:
+    def __init__(self, mesh: MeshPort, policy: Policy, signals: Signals) -> None:
         self._signals = signals
         self._mesh = mesh
         self._policy = policy
@@ -83,7 +83,7 @@ class RemoteCalls:
         ref = self._ref
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         try:
-            self._mesh().send_op(peer.origin, {"op": op, "ref": ref, **arguments})
+            self._mesh.send_op(peer.origin, {"op": op, "ref": ref, **arguments})
         except MeshError as error:
             raise Unavailable(f"{NOCONNECTION}: {peer.name}: {error}") from error
         self._waiting[ref] = (peer.origin, future)
@@ -155,9 +155,9 @@ class RemoteCalls:
 
     def _send(self, peer: Peer, op: dict[str, Any]) -> None:
         try:
-            self._mesh().send_op(peer.origin, op)
+            self._mesh.send_op(peer.origin, op)
         except MeshError as error:  # the caller learns it from the link's end
-            self._mesh().cut(peer.origin, str(error))
+            self._mesh.cut(peer.origin, str(error))
 
     async def close(self) -> None:
         """Serve no longer."""

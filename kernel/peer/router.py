@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
-from chain.ledger.ledger import PREVIOUS, Draft, Ticket
+from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.errors import NotFound
-from kernel.message.mail import Outgoing, Post
+from kernel.message.mail import Accepted, Outgoing, Post
 from kernel.message.message_signals import MessageArrived
 from kernel.peer.remote import Remote
-from kernel.signals import Signals
-from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 
@@ -19,15 +16,16 @@ from kernel.state.unit import Unit
 class Router:
     """Takes messages for any target."""
 
-    def __init__(self, recorder: Recorder, post: Post, remote: Remote, signals: Signals) -> None:
+    def __init__(self, recorder: Recorder, post: Post, remote: Remote) -> None:
         self._recorder = recorder
         self._state = recorder.state
         self._post = post
         self._remote = remote
-        self._signals = signals
 
-    def put(self, unit: Unit, out: Outgoing) -> tuple[str, str]:
-        """As :meth:`Post.put`, for a target that may name a node; that it has arrived is said when it is written."""
+    def put(self, unit: Unit, out: Outgoing) -> Accepted:
+        """As :meth:`Post.put`, for a target that may name a node; that it has arrived is said when it is written. Who
+        watches it from the start begins before that.
+        """
         if "@" not in out.target:
             return self._put_here(unit, out)
         local, peer = self._remote.split(out.target)
@@ -35,27 +33,12 @@ class Router:
             return self._put_here(unit, replace(out, target=local))
         return self._remote.outboxes.put(unit, out, local, peer)
 
-    def _put_here(self, unit: Unit, out: Outgoing) -> tuple[str, str]:
-        ident, address = self._post.put(unit, out)
-        unit.say(MessageArrived(address))
-        return ident, address
+    def _put_here(self, unit: Unit, out: Outgoing) -> Accepted:
+        accepted = self._post.put(unit, out)
+        unit.say(MessageArrived(accepted.address))
+        return accepted
 
-    def accept(self, out: Outgoing) -> tuple[Mail, Ticket]:
-        """Accept one message. It may be told to the sender once the ticket is durable.
-
-        It is delivered at the loop's next round at the earliest, so that the caller can watch it from the start.
-        """
-        unit = self._recorder.unit()
-        ident, _ = self.put(unit, out)
-        arrived, unit.written = unit.written, []
-        ticket = self._recorder.commit(unit)
-        mail = self._state.find_mail(ident)
-        assert mail is not None
-        for signal in arrived:
-            asyncio.get_running_loop().call_soon(self._signals.say, signal)
-        return mail, ticket
-
-    async def replay(self, ident: str, cause: int) -> Mail:
+    async def replay(self, ident: str, cause: int) -> Accepted:
         """Send a dead letter again, as a new message with the old sender's rights. Raises NotFound."""
         letter = self._state.dead.get(ident)
         if letter is None:
@@ -73,10 +56,7 @@ class Router:
             status=old.status,
         )
         unit = self._recorder.unit()
-        new, _ = self.put(unit, out)
-        unit.add(Draft("message.replayed", {"id": ident, "as": new}, 0, ident, old.trace, PREVIOUS))
-        ticket = self._recorder.commit(unit)
-        mail = self._state.find_mail(new)
-        assert mail is not None
-        await ticket.durable()
-        return mail
+        new = self.put(unit, out)
+        unit.add(Draft("message.replayed", {"id": ident, "as": new.id}, 0, ident, old.trace, PREVIOUS))
+        await self._recorder.commit(unit).durable()
+        return new

@@ -14,14 +14,18 @@ from kernel.clock import Clock, Timer
 from kernel.errors import Unavailable
 from kernel.supervision.reducer import Effect
 
+ROUND_S = 0.003
 EFFECTS_AT_ONCE = 30  # between two rounds of the event loop: a tree of thousands ends without holding it up
 
 
 class Effects:
-    """The queue. ``perform(supervisor, effect)`` carries out one; ``at_once`` are, between two rounds of the loop."""
+    """The queue. ``perform(supervisor, effect)`` carries out one; ``at_once`` are, between two rounds of the loop, and
+    none after ``round_s``.
+    """
 
     def __init__(self, perform: Callable[[str, Effect], None], clock: Clock) -> None:
         self.at_once = EFFECTS_AT_ONCE
+        self.round_s = ROUND_S
         self.closed = False
         self._perform = perform
         self._clock = clock
@@ -29,6 +33,7 @@ class Effects:
         self._timers: set[Timer] = set()
         self._busy = False
         self._done = 0  # in this round of the loop
+        self._until_s = 0.0  # this round
         self._performed = 0
 
     def carry_out(self, supervisor: str, effects: Iterable[Effect]) -> None:
@@ -39,8 +44,12 @@ class Effects:
         self._busy = True
         try:
             while self._queue and self._done < self.at_once:
+                now_s = self._clock.now_s()
                 if not self._done:
                     self.later(0.0, self._next_round)
+                    self._until_s = now_s + self.round_s
+                elif now_s > self._until_s:
+                    break
                 self._done += 1
                 self._performed += 1
                 self._perform(*self._queue.popleft())

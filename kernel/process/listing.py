@@ -1,32 +1,21 @@
 """Slots and live processes as people and peers see them, a few at a time: a node may have 20,000.
 
-The table can change between two slices; a slot that is gone by then is left out.
+The table can change between two slices: what is gone by then is left out, and what came behind them is there.
 """
 
 from __future__ import annotations
 
-import asyncio
-import heapq
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
-from operator import attrgetter
 from typing import Any
 
 from kernel.model.address import ROOT
+from kernel.pace import give_way
 from kernel.process.live import LiveTable
 from kernel.slices.slots import Slot
 from kernel.state.state import State
 
-SLICE_ROWS = 100
-SORTED_AT_ONCE = 1_000
-_ADDRESS = attrgetter("address")
-
-
-class _End:
-    """No more slots here."""
-
-
-_END = _End()
+SLICE_ROWS = 64
 
 
 class Listing:
@@ -40,15 +29,18 @@ class Listing:
     def __len__(self) -> int:
         return len(self._state.slots)
 
-    async def rows(self) -> AsyncIterator[dict[str, Any]]:
-        """All of them, parents before children, those of one parent by name. Lets the loop go on in between."""
-        number = 0
-        for slot in self._walk():
-            if slot is not None:
-                number += 1
+    async def rows(self, after: str = "", limit: int | None = None) -> AsyncIterator[dict[str, Any]]:
+        """All of them, parents before children, those of one parent by name; or the first ``limit`` of those behind the
+        address ``after``, where that is or would be. The loop goes on in between.
+        """
+        left = len(self) if limit is None else limit
+        behind = after or ROOT
+        while found := self._state.slots.following(behind, min(SLICE_ROWS, left)):
+            for slot in found:
                 yield self.row(slot)
-            if slot is None or number % SLICE_ROWS == 0:
-                await asyncio.sleep(0)
+            behind = found[-1].address
+            left -= len(found) if limit is not None else 0
+            await give_way()
 
     def first(self, limit: int) -> Iterator[tuple[int, str, str, str, str]]:
         """pid, address, name, state, behaviour of the ``limit`` slots that were spawned first."""
@@ -80,30 +72,6 @@ class Listing:
             "mailbox": len(self._state.mail.get(slot.address, ())),
             "uptime_s": round(self._now_s() - process.started_s, 3) if process else 0.0,
             "isolation": slot.spec.isolation if worker else "",
-            "children": len(self._state.slots.children(slot.address)),
+            "children": self._state.slots.child_count(slot.address),
             "turn": process.turn if process else "",
         }
-
-    def _walk(self) -> Iterator[Slot | None]:
-        """Slots in their order; None where a slice of work was done for the next."""
-        above = [_in_order(self._state.slots.children(ROOT))]
-        while above:
-            slot = next(above[-1], _END)
-            if slot is None:
-                yield None
-            elif isinstance(slot, _End):
-                above.pop()
-            elif (present := self._state.slots.get(slot.address)) is not None:
-                yield present
-                if below := self._state.slots.children(slot.address):
-                    above.append(_in_order(below))
-
-
-def _in_order(slots: list[Slot]) -> Iterator[Slot | None]:
-    """``slots`` by address, sorted a slice at a time: None after each but the last."""
-    runs = []
-    for first in range(0, len(slots), SORTED_AT_ONCE):
-        if first:
-            yield None
-        runs.append(sorted(slots[first : first + SORTED_AT_ONCE], key=_ADDRESS))
-    yield from runs[0] if len(runs) == 1 else heapq.merge(*runs, key=_ADDRESS)

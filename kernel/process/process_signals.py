@@ -45,6 +45,13 @@ class AddressDown(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class SlotGone(Signal):
+    """``slot`` is no more, and that is written."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
 class SlotGoing(Signal):
     """A slot is to go with all that is of it, ``why`` in few words."""
 

@@ -39,6 +39,7 @@ from kernel.process.process_signals import (
     ProcessExited,
     ProcessRunning,
     SlotGoing,
+    SlotGone,
 )
 from kernel.process.starts import Starts
 from kernel.signals import Signals
@@ -664,9 +665,13 @@ class Processes:
         body = {"address": address, "state": "removed", "why": why[:200]}
         self._recorder.must([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
         if address in self._state.slots:  # the disk has yet to take it
-            self._recorder.when_writable(("forget", address), lambda: self._leaving.discard(slot.spawned_seq))
+            self._recorder.when_writable(("forget", address), lambda: self._forgotten(slot))
         else:
-            self._leaving.discard(slot.spawned_seq)
+            self._forgotten(slot)
+
+    def _forgotten(self, slot: Slot) -> None:
+        self._leaving.discard(slot.spawned_seq)
+        self._signals.say(SlotGone(slot))
 
     def _forget_later(self, slot: Slot, why: str) -> None:
         if self._state.slots.get(slot.address) is slot:  # else it has gone meanwhile, and this is another

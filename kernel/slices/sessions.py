@@ -7,8 +7,10 @@ must be handed what it was handed before.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgpack
@@ -20,32 +22,44 @@ Key = tuple[str, str]
 """An address and the name of a session."""
 
 
+@dataclass(slots=True)
+class Kept:
+    """What is kept of one turn: its records, and the bytes that they take. ``digests`` and ``sizes`` of the records are
+    made when a question to a model refers to them; before that ``sizes`` is None.
+    """
+
+    records: list[dict[str, Any]]
+    size: int
+    digests: bytes = b""
+    sizes: array[int] | None = None
+
+
 class Session:
     """What an address remembers of one conversation: the newest turns, whole, within a count and a size."""
 
     def __init__(self, max_records: int, max_bytes: int) -> None:
         self._max_records = max_records
         self._max_bytes = max_bytes
-        self._turns: deque[tuple[list[dict[str, Any]], int]] = deque()
+        self._turns: deque[Kept] = deque()
         self.records = 0
         self.bytes = 0
 
     def add(self, records: list[dict[str, Any]], size: int) -> None:
         """Add one turn's records and forget the oldest turns beyond the limits; the newest stays in any case."""
-        self._turns.append((records, size))
+        self._turns.append(Kept(records, size))
         self.records += len(records)
         self.bytes += size
         while len(self._turns) > 1 and (self.records > self._max_records or self.bytes > self._max_bytes):
-            old, old_size = self._turns.popleft()
-            self.records -= len(old)
-            self.bytes -= old_size
+            old = self._turns.popleft()
+            self.records -= len(old.records)
+            self.bytes -= old.size
 
     def history(self) -> list[dict[str, Any]]:
         """All records, oldest first."""
-        return [record for records, _ in self._turns for record in records]
+        return [record for turn in self._turns for record in turn.records]
 
-    def turns(self) -> list[tuple[list[dict[str, Any]], int]]:
-        """What is kept of each turn, and its size, oldest first."""
+    def turns(self) -> list[Kept]:
+        """What is kept of each turn, oldest first."""
         return list(self._turns)
 
 
@@ -73,7 +87,7 @@ class Sessions(Table[Key, Session]):
         self._in_use = in_use
         self._sessions: OrderedDict[Key, Session] = OrderedDict()
         super().__init__(self._sessions)
-        self._of: dict[str, set[str]] = {}
+        self._of: dict[str, dict[str, Session]] = {}
         self.bytes = 0
         self.evicted = 0
 
@@ -112,8 +126,10 @@ class Sessions(Table[Key, Session]):
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = Session(*self._of_one)
-            self._of.setdefault(key[0], set()).add(key[1])
         self._sessions.move_to_end(key)
+        of = self._of.setdefault(key[0], {})
+        of.pop(key[1], None)
+        of[key[1]] = session
         before = session.bytes
         session.add(records, size)
         self.bytes += session.bytes - before
@@ -126,14 +142,18 @@ class Sessions(Table[Key, Session]):
         if session is None:
             return
         self.bytes -= session.bytes
-        names = self._of[key[0]]
-        names.remove(key[1])
-        if not names:
+        of = self._of[key[0]]
+        del of[key[1]]
+        if not of:
             del self._of[key[0]]
+
+    def of(self, address: str) -> Mapping[str, Session]:
+        """Those of one address by name, the one that was added to longest ago first."""
+        return self._of.get(address, {})
 
     def forget_all(self, address: str) -> None:
         """Nothing is remembered by the process at ``address``."""
-        for name in list(self._of.get(address, ())):
+        for name in list(self.of(address)):
             self._forget((address, name))
 
     def rows(self) -> Any:
@@ -148,4 +168,4 @@ class Sessions(Table[Key, Session]):
 
 def _packed(session: Session) -> list[list[Any]]:
     """Packed one by one: what a behaviour remembers may be nested as deep as msgpack goes."""
-    return [[msgpack.packb(records), size] for records, size in session.turns()]
+    return [[msgpack.packb(turn.records), turn.size] for turn in session.turns()]

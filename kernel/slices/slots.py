@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from kernel.model.address import ancestors
 from kernel.model.makers import AGENT, OPERATOR, is_peer
 from kernel.model.rows import as_rows, made, row
 from kernel.model.spec import ProcessSpec
+from kernel.slices.in_order import InOrder
 from kernel.slices.slice import Handler, Keeper, Table, Told
 
 DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
@@ -46,8 +48,10 @@ class Slots(Table[str, Slot]):
         self._slots: dict[str, Slot] = {}
         super().__init__(self._slots)
         self._children: dict[str, dict[str, Slot]] = {}
+        self._in_order = InOrder(self._children)
         self._named: dict[str, dict[str, Slot]] = {}
         self._below: Counter[str] = Counter()
+        self._workspaces: Counter[str] = Counter()
         self._of_peer: dict[str, str] = {}
         self._by_peer: Counter[str] = Counter()
 
@@ -112,6 +116,8 @@ class Slots(Table[str, Slot]):
         address = slot.address
         if address not in self._slots:
             self._below.update(ancestors(address))
+            self._in_order.added(slot.parent, address)
+            self._workspaces[slot.spec.workspace] += 1
         self._forget_peer(address)
         self._slots[address] = slot
         maker = self.maker(address)
@@ -129,21 +135,23 @@ class Slots(Table[str, Slot]):
             del table[key][address]
             if not table[key]:
                 del table[key]
+        self._in_order.removed(slot.parent, address)
+        _less(self._workspaces, slot.spec.workspace)
         for above in ancestors(address):
-            self._below[above] -= 1
-            if not self._below[above]:
-                del self._below[above]
+            _less(self._below, above)
 
     def _forget_peer(self, address: str) -> None:
         peer = self._of_peer.pop(address, None)
         if peer is not None:
-            self._by_peer[peer] -= 1
-            if not self._by_peer[peer]:
-                del self._by_peer[peer]
+            _less(self._by_peer, peer)
 
     def below(self, address: str) -> int:
         """How many slots there are below ``address``, however deep."""
         return self._below[address]
+
+    def works_in(self, workspace: str) -> int:
+        """How many slots have this workspace."""
+        return self._workspaces[workspace]
 
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
@@ -152,6 +160,10 @@ class Slots(Table[str, Slot]):
     def child_count(self, address: str) -> int:
         """How many slots there are directly below ``address``."""
         return len(self._children.get(address, ()))
+
+    def following(self, address: str, count: int) -> list[Slot]:
+        """The next ``count`` slots behind ``address``, parents before children, those of one parent by name."""
+        return [self._slots[each] for each in islice(self._in_order.following(address), count)]
 
     def maker(self, address: str) -> str:
         """To whom a process counts: the peer that made it or what it is below; an agent, when some worker is above it;
@@ -181,3 +193,10 @@ class Slots(Table[str, Slot]):
     def beginning(self, name: str) -> list[str]:
         """Addresses of the slots whose names begin so."""
         return [address for own, slots in self._named.items() if own.startswith(name) for address in slots]
+
+
+def _less(counts: Counter[str], key: str) -> None:
+    """One less; what there is none of is not counted."""
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

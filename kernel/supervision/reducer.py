@@ -341,7 +341,7 @@ def _close_on(sup: Supervisor, effects: tuple[Effect, ...]) -> Result:
 
 
 def _drop(sup: Supervisor, child: Child, why: str) -> Result:
-    return replace(sup, table=sup.table.remove(child.spec.id)), (Dropped(child.spec.id, why),)
+    return sup.without(child.spec.id), (Dropped(child.spec.id, why),)
 
 
 def _refuse(word: SupervisionWord, what: str, faults: list[str]) -> None:

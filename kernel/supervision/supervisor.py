@@ -13,8 +13,8 @@ from kernel.errors import AddressError, SupervisionError
 from kernel.model.address import validate_name
 from kernel.model.persistent import PersistentMap
 from kernel.model.states import SHUTDOWN, SLOT_TABLE, SlotEvent, SlotState, advance
+from kernel.operations.spawning import Restart
 
-Restart = Literal["permanent", "transient", "temporary"]
 ChildType = Literal["worker", "supervisor"]
 OnExceed = Literal["shutdown", "park"]
 INFINITY = float("inf")
@@ -116,7 +116,9 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Supervisor:
-    """The whole state. ``closing`` is the reason it is ending with, ``ended`` that it has given up."""
+    """The whole state. ``closing`` is the reason it is ending with, ``ended`` that it has given up; ``active`` children
+    are alive, ``supervisors`` are of that type.
+    """
 
     flags: Flags
     table: PersistentMap[Child] = field(default_factory=PersistentMap)
@@ -126,6 +128,8 @@ class Supervisor:
     ended: bool = False
     to_close: tuple[str, ...] = ()
     closed: int = 0
+    active: int = 0
+    supervisors: int = 0
 
     @property
     def children(self) -> tuple[Child, ...]:
@@ -139,20 +143,41 @@ class Supervisor:
             raise SupervisionError("not_found", f"there is no child {id!r} under this supervisor")
         return child
 
-    def put(self, child: Child) -> Supervisor:
-        """The supervisor with ``child`` as it is now."""
-        return replace(self, table=self.table.set(child.spec.id, child))
-
     def counts(self) -> dict[str, int]:
         """OTP's ``count_children``: specs, active (alive), supervisors, workers."""
-        children = list(self.table.values())
-        supervisors = sum(child.spec.type == "supervisor" for child in children)
+        specs = len(self.table)
+        workers = specs - self.supervisors
         return {
-            "specs": len(children),
-            "active": sum(child.phase in _ALIVE for child in children),
-            "supervisors": supervisors,
-            "workers": len(children) - supervisors,
+            "specs": specs,
+            "active": self.active,
+            "supervisors": self.supervisors,
+            "workers": workers,
         }
+
+    def put(self, child: Child) -> Supervisor:
+        """With ``child`` in the place of what there was of it."""
+        return self._with(child.spec.id, child, self.table.set(child.spec.id, child))
+
+    def without(self, id: str) -> Supervisor:
+        """Without that child; KeyError when it is not there."""
+        return self._with(id, None, self.table.remove(id))
+
+    def _with(self, id: str, child: Child | None, table: PersistentMap[Child]) -> Supervisor:
+        before = self.table.get(id)
+        return replace(
+            self,
+            table=table,
+            active=self.active + _is_alive(child) - _is_alive(before),
+            supervisors=self.supervisors + _is_supervisor(child) - _is_supervisor(before),
+        )
+
+
+def _is_alive(child: Child | None) -> bool:
+    return child is not None and child.phase in _ALIVE
+
+
+def _is_supervisor(child: Child | None) -> bool:
+    return child is not None and child.spec.type == "supervisor"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,13 @@
 """Model calls as syscalls: recorded, replayed, streamed to whoever watches.
 
-What is recorded of a question is the hash of the whole request and only what is new in it: ``prefix_of`` names the
-entry of an earlier question in the same session, ``prefix_count`` how many of the recorded messages up to there this
-one begins with, and ``new`` holds the rest. So a turn's share of the ledger grows with what is said, not its square.
+A question is told in terms of what is known already (:mod:`kernel.cell.conversation`), by a cell to the node, by the
+node in its ledger and to the gateway; only what is new is read, hashed, recorded and sent on. The node keeps digests
+alone. Where it needs a text that it was not told (its session was forgotten, the gateway has lost it), it wants the
+call once more, whole, and the cell that waits for the outcome has it.
+
+What is recorded is the hash of the whole request and what is new in it: ``prefix_of`` names the entry of an earlier
+question in the same session, ``pieces`` how this one is put together of the messages of that and of ``new``. So a
+turn's share of the ledger grows with what is said, not its square.
 """
 
 from __future__ import annotations
@@ -10,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any, Protocol
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.bounds import Bounds
+from kernel.cell.conversation import Pieces, new_places, pieces_of
 from kernel.errors import Invalid, fault_of
 from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
@@ -25,34 +30,40 @@ from kernel.policy.proposal import AskModel
 from kernel.process.live import LiveProcess
 from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
+from kernel.syscall.conversations import Asked, Conversations
 from kernel.syscall.model_question import (
+    Base,
     Question,
+    Reading,
     Resolved,
     asked_names,
     read_question,
     refused_question,
-    request_of,
     resolve,
 )
-from kernel.syscall.model_request import RequestText, common_messages
 from kernel.toolbox.registry import Registry
 from kernel.turn.divergence import shown
 from kernel.turn.turns import Turns
 from kernel.values import canonical, clean, cut_bytes
 
 log = logging.getLogger(__name__)
-REMEMBERED_SESSIONS = 5_000
-REMEMBERED_BYTES = 16 * 2**20
-_DONE = object()
 ATTEMPTS = 5
+LOST = "lost"
 
 
 class Gateway(Protocol):
-    """The gateway, as the node sees it. Both raise HelperLost while it is down."""
+    """The gateway, as the node sees it."""
 
-    async def ask(self, request: dict[str, Any]) -> dict[str, Any]: ...
+    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """``digests`` are those of all messages, ``said`` the place and the message of some. The status of the answer
+        is ``lost`` when there are others among them that the gateway does not have. Raises HelperLost while it is down,
+        HelperRefused.
+        """
 
     def cancel(self, stream: str) -> None: ...
+
+    def forget(self) -> None:
+        """What it was told is to be erased."""
 
     def resolve(self, provider: str, model: str) -> tuple[str, str]:
         """Who will answer: the configured defaults in place of an empty provider or model."""
@@ -78,46 +89,52 @@ class ModelCalls:
         self._watchers = watchers
         self._policy = policy
         self._bounds = bounds
-        self._last: dict[tuple[str, str], tuple[int, bytes]] = {}
-        self._remembered_bytes = 0
+        self.conversations = Conversations()
         self._preparing: set[asyncio.Task[None]] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._messages: dict[str, str] = {}
+        self._wanted: dict[str, asyncio.Future[Question]] = {}
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
         """A cell asks a model. Everything in ``args`` is hostile. Raises LedgerUnavailable."""
+        process.prepared.discard(ordinal)
+        reading = read_question(args, self._base(turn), self._bounds.model_messages)
         try:
-            text = request_of(args, self._bounds.model_messages)
-            steps = text.steps()
-            if next(steps, _DONE) is not _DONE:
-                process.asked.discard(ordinal)
-                process.prepared.add(ordinal)
-                work = self._prepare(process, turn, ordinal, args, text, steps)
-                task = asyncio.get_running_loop().create_task(work)
-                self._preparing.add(task)
-                task.add_done_callback(self._preparing.discard)
-                return
-            question = read_question(args, text)
+            next(reading)
+        except StopIteration as done:
+            question = done.value
         except Invalid as error:
             question = refused_question(str(error))
+        else:
+            _not_compared(process, ordinal)
+            task = asyncio.get_running_loop().create_task(self._prepare(process, turn, ordinal, reading))
+            self._preparing.add(task)
+            task.add_done_callback(self._preparing.discard)
+            return
         self._prepared(process, turn, ordinal, question)
+
+    def _base(self, turn: Turn) -> Base:
+        key = (turn.address, turn.mail.session)
+        last = self.conversations.last(key)
+        return Base(last.messages, last.on_record, self._recorder.state.sessions.get(key))
 
     async def _prepare(
         self,
         process: LiveProcess,
         turn: Turn,
         ordinal: str,
-        args: dict[str, Any],
-        text: RequestText,
-        steps: Iterator[None],
+        reading: Reading,
     ) -> None:
         """The rest of a long request, a slice a turn of the loop."""
+        question: Question | None
         try:
-            for _ in steps:
+            while True:
                 await asyncio.sleep(0)
                 if not self._turns.asks(process, turn, ordinal):
                     return
-            question = read_question(args, text)
+                next(reading)
+        except StopIteration as done:
+            question = done.value
         except Invalid as error:
             question = refused_question(str(error))
         except Exception as error:  # the boundary: whoever asked is answered, whatever it was
@@ -130,15 +147,18 @@ class ModelCalls:
                 self._prepared(process, turn, ordinal, question)
                 return
             except LedgerUnavailable:
-                process.asked.discard(ordinal)
-                process.prepared.add(ordinal)
+                _not_compared(process, ordinal)
                 await self._recorder.writable()
 
-    def _prepared(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question) -> None:
+    def _prepared(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question | None) -> None:
         call = turn.calls.get(ordinal)
-        if call is not None and call.call_hash != question.call_hash:
+        if question is None or not (question.whole or call is None or call.call_hash == question.call_hash):
+            _not_compared(process, ordinal)
+            self._turns.want_whole(turn, ordinal)
+        elif call is not None and not _same(call, question):
             self._turns.diverge(process, turn, call, shown("model", "", question.told or question.fault))
         elif call is not None and call.outcome is not None:
+            self.conversations.heard((turn.address, turn.mail.session), question.messages)
             self._answer(turn, call)
         elif question.fault:
             self._refuse(process, turn, ordinal, question, question.fault)
@@ -170,21 +190,42 @@ class ModelCalls:
         """
         stream = f"{turn.id}:{ordinal}"
         if stream in self._running:
+            self._put_again(turn, ordinal, question)
             return
-        call = turn.calls.get(ordinal)
+        key, call = (turn.address, turn.mail.session), turn.calls.get(ordinal)
         if call is None or call.name != resolved.name:
-            self._record_question(process, turn, ordinal, question, resolved)
+            pieces = pieces_of(self.conversations.last(key).on_record.digests, question.messages.digests)
+            said = list(new_places(pieces))
+            if any(place not in question.said for place in said):
+                self._turns.want_whole(turn, ordinal)
+                return
+            self._record_question(process, turn, ordinal, question, resolved, pieces)
+        else:
+            self.conversations.heard(key, question.messages)
+            said = list(question.said)
         provider, model = asked_names(question)
         request = {
-            "messages": question.args["messages"],
+            "digests": question.messages.digests,
+            "said": [[place, question.said[place]] for place in said],
             "tools": resolved.tools,
             "provider": provider,
             "model": model,
         }
-        task = asyncio.get_running_loop().create_task(self._ask(process.pid, turn, ordinal, request, stream))
+        work = self._ask(process.pid, turn, ordinal, question, request)
+        task = asyncio.get_running_loop().create_task(work)
         self._running[stream] = task
         self._messages[stream] = turn.mail.id
         task.add_done_callback(lambda done: self._over(stream, done))
+
+    def _put_again(self, turn: Turn, ordinal: str, question: Question) -> None:
+        """It is under way; maybe it waits for all of its messages."""
+        wanted = self._wanted.get(f"{turn.id}:{ordinal}")
+        if wanted is None or wanted.done():
+            return
+        if question.whole:
+            wanted.set_result(question)
+        else:
+            self._turns.want_whole(turn, ordinal)
 
     def _over(self, stream: str, task: asyncio.Task[None]) -> None:
         if self._running.get(stream) is task:
@@ -196,21 +237,29 @@ class ModelCalls:
         )
 
     def _record_question(
-        self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved
+        self,
+        process: LiveProcess,
+        turn: Turn,
+        ordinal: str,
+        question: Question,
+        resolved: Resolved,
+        pieces: Pieces,
     ) -> None:
+        """``pieces``: how it is told in terms of the newest question of its session."""
         key = (turn.address, turn.mail.session)
-        before, known = self._last.get(key, (-1, b""))
-        count = common_messages(known, question.digests)
-        new, cut = cut_bytes("[" + ",".join(question.messages[count:]) + "]", self._bounds.body_bytes // 2)
+        last, texts = self.conversations.last(key), [question.text(place) for place in new_places(pieces)]
+        new, cut = cut_bytes("[" + ",".join(texts) + "]", self._bounds.body_bytes // 2)
+        count = len(question.messages) - len(texts)
         draft = self._asked_draft(process, turn, ordinal, question, resolved)
         draft.body |= {
-            "prefix_of": before if count else -1,
+            "prefix_of": last.seq if count else -1,
             "prefix_count": count,
+            "pieces": canonical(pieces),
             "new": new,
             "truncated": cut,
         }
         seq = self._recorder.commit([draft]).entries[0].entry.seq
-        self._remember(key, seq, question.digests)
+        self.conversations.remember(key, Asked(question.messages, seq, last.links + 1 if count else 0))
 
     def _asked_draft(
         self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved
@@ -224,29 +273,25 @@ class ModelCalls:
             "tools": resolved.tools,
             "asked": question.told,
             "request_hash": question.request_hash,
+            "messages_hash": question.messages.hash,
             "prefix_of": -1,
             "prefix_count": 0,
+            "pieces": "[]",
         }
         return Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
 
-    def _remember(self, key: tuple[str, str], seq: int, digests: bytes) -> None:
-        """What a session asked last; the sessions that asked longest ago are forgotten, and say all of it again."""
-        self.forget(*key)
-        self._last[key] = (seq, digests)
-        self._remembered_bytes += len(digests)
-        while len(self._last) > REMEMBERED_SESSIONS or self._remembered_bytes > REMEMBERED_BYTES:
-            self.forget(*next(iter(self._last)))
-
-    async def _ask(self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], stream: str) -> None:
+    async def _ask(
+        self, pid: int, turn: Turn, ordinal: str, asked: Question, request: dict[str, Any]
+    ) -> None:
         schemas = []
         for name in request["tools"]:
             declared = self._registry[name].declaration
             schemas.append(
                 {"name": name, "description": declared.description, "parameters": declared.parameters}
             )
-        question = {**request, "tools": schemas, "stream_id": stream}
+        question = {**request, "tools": schemas, "stream_id": f"{turn.id}:{ordinal}"}
         try:
-            answer = await self._ask_gateway(question)
+            answer = await self._ask_gateway(turn, ordinal, asked, question)
         except Exception as error:  # the boundary: whoever asked is answered, whatever it was
             log.error("a question of %s to a model failed: %s", turn.id, fault_of(error))
             answer = _error(f"the node failed at this question ({type(error).__name__})")
@@ -256,13 +301,20 @@ class ModelCalls:
         if call.outcome is not None:  # else the turn has ended meanwhile, and nobody waits
             self._answer(turn, call)
 
-    async def _ask_gateway(self, question: dict[str, Any]) -> dict[str, Any]:
+    async def _ask_gateway(
+        self, turn: Turn, ordinal: str, asked: Question, question: dict[str, Any]
+    ) -> dict[str, Any]:
         """Ask until it answers. A question lost with the gateway is asked again: it changes nothing but the bill."""
         why = ""
         for attempt in range(ATTEMPTS):
             try:
                 limit_s = self._bounds.model_timeout_s
-                return self._checked_answer(await asyncio.wait_for(self._gateway.ask(question), limit_s))
+                answer = await asyncio.wait_for(self._gateway.ask(question), limit_s)
+                if answer == {"status": LOST}:
+                    said = (await self._whole(turn, ordinal, asked)).said
+                    question = {**question, "said": [[place, said[place]] for place in range(len(said))]}
+                    answer = await asyncio.wait_for(self._gateway.ask(question), limit_s)
+                return self._checked_answer(answer)
             except HelperLost as error:
                 why = str(error)
                 await asyncio.sleep(0.2 * 2**attempt)
@@ -280,6 +332,19 @@ class ModelCalls:
             "input_tokens": 0,
             "output_tokens": 0,
         }
+
+    async def _whole(self, turn: Turn, ordinal: str, asked: Question) -> Question:
+        """The question with all of its messages, from whoever runs the turn."""
+        if asked.whole:
+            return asked
+        stream = f"{turn.id}:{ordinal}"
+        wanted: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
+        self._wanted[stream] = wanted
+        try:
+            self._turns.want_whole(turn, ordinal)
+            return await wanted
+        finally:
+            del self._wanted[stream]
 
     def _checked_answer(self, answer: Any) -> dict[str, Any]:
         """A gateway's answer within bounds: what a provider says is hostile, and the gateway only carries it."""
@@ -335,8 +400,8 @@ class ModelCalls:
 
     def forget(self, address: str, session: str) -> None:
         """The next question of a session says all that it holds: what was asked before may be erased."""
-        _, digests = self._last.pop((address, session), (-1, b""))
-        self._remembered_bytes -= len(digests)
+        self.conversations.forget((address, session))
+        self._gateway.forget()
 
     def under_way(self, turn: str) -> list[str]:
         """The ordinals of the questions of a turn that are put to a model."""
@@ -356,6 +421,19 @@ class ModelCalls:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _not_compared(process: LiveProcess, ordinal: str) -> None:
+    """Its call has yet to be compared with the record, and is not answered from it before that."""
+    process.asked.discard(ordinal)
+    process.prepared.add(ordinal)
+
+
+def _same(call: Call, question: Question) -> bool:
+    """Whether a question is the recorded one. Builds before conversations by reference hashed the texts themselves."""
+    if call.call_hash == question.call_hash:
+        return True
+    return not question.fault and call.call_hash == question.former_call_hash
 
 
 def _answered_draft(pid: int, turn: Turn, ordinal: str, answer: dict[str, Any], cause: int) -> Draft:

@@ -1,43 +1,70 @@
 """A question to a model as a cell asked it, and what the node makes of it. Pure.
 
 The call's hash covers what the cell asked and nothing else: not which tools there are in this boot, not who answers by
-default. So a turn that is resumed under another configuration asks the same. What the question was resolved to
-is recorded beside it.
+default, and not in terms of what the cell told it. So a turn that is resumed under another configuration asks the same.
+What the question was resolved to is recorded beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from array import array
+from collections.abc import Container, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernel.cell.conversation import Pieces, count_of, new_places, parts, pieces_of
 from kernel.errors import Invalid
 from kernel.slices.calls import resolved_name
-from kernel.syscall.model_request import RequestText
+from kernel.slices.sessions import Session
+from kernel.syscall.model_request import (
+    NO_MESSAGES,
+    Messages,
+    ReadMessages,
+    former_call_hash,
+    request_bytes,
+    request_text,
+)
 from kernel.turn.divergence import shown_question
-from kernel.values import call_hash, clean
+from kernel.values import call_hash, canonical, clean, sha256_hex
 
 PROVIDER_CHARS = 64
 MODEL_CHARS = 128
-ANY_BYTES = 2**30
-"""More than a link brings: whether a question is too long is looked at when it is known whether it is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``messages``: the canonical JSON of each of ``args["messages"]``, ``digests`` their hashes. ``bytes``: size of
-    all that was asked, as UTF-8. ``told``: the question in few words. ``fault``: why nobody can be asked this, empty
-    when nothing is wrong.
+    """``messages``: what is known of all of them; ``said`` those that are here, by their place, ``texts`` their
+    canonical JSON. ``rest``: the canonical JSON of all else that was asked. ``bytes``: size of the whole as UTF-8.
+    ``told``: the question in few words. ``fault``: why nobody can be asked this, empty when nothing is wrong.
     """
 
     args: dict[str, Any]
     call_hash: str
     request_hash: str
-    messages: list[str] = field(default_factory=list)
-    digests: bytes = b""
+    rest: str = ""
+    messages: Messages = NO_MESSAGES
+    said: Mapping[int, dict[str, Any]] = field(default_factory=dict)
+    texts: Mapping[int, str] = field(default_factory=dict)
     bytes: int = 0
     told: str = ""
     fault: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of its messages are here."""
+        return len(self.said) == len(self.messages)
+
+    @property
+    def former_call_hash(self) -> str:
+        """Of one that is whole. See :func:`kernel.syscall.model_request.former_call_hash`."""
+        return former_call_hash([self.text(place) for place in range(len(self.messages))], self.rest)
+
+    def text(self, place: int) -> str:
+        """The canonical JSON of a message that is here."""
+        return self.texts.get(place) or canonical(self.said[place])
+
+
+Reading = Generator[None, None, "Question | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +80,104 @@ class Resolved:
         return resolved_name(self.provider, self.model, self.tools)
 
 
-def request_of(args: dict[str, Any], most_messages: int) -> RequestText:
-    """The text of what a cell asked, to be made step by step. Raises :class:`Invalid`. Everything is hostile."""
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a question may be told in terms of: ``last``, the newest of its session, or the records of the ``session``,
+    which its turn was handed. ``recorded``: what the ledger can tell it in terms of.
+    """
+
+    last: Messages = NO_MESSAGES
+    recorded: Messages = NO_MESSAGES
+    session: Session | None = None
+
+    def find(self, count: int, named: str) -> Generator[None, None, tuple[Messages | None, list[Any]]]:
+        """What is known of a beginning, and its messages where they are here. None: it is not known."""
+        known = self.last.beginning(count, named)
+        if known is not None or self.session is None or self.session.records != count:
+            return known, []
+        digests, sizes = [], array("I")
+        for turn in self.session.turns():
+            if turn.sizes is None:
+                read = ReadMessages()
+                yield from read.read(turn.records)
+                turn.digests, turn.sizes = read.known.digests, read.known.sizes
+            digests.append(turn.digests)
+            sizes += turn.sizes
+        known = Messages(b"".join(digests), sizes).beginning(count, named)
+        return known, [] if known is None else self.session.history()
+
+
+def read_question(args: dict[str, Any], base: Base, most_messages: int) -> Reading:
+    """The question, slice by slice. Everything in ``args`` is hostile. None: it is told in terms of what is not known
+    here. Raises :class:`Invalid`.
+    """
+    _check_form(args, most_messages)
+    rest = canonical({name: args[name] for name in ("provider", "model", "tools")})
+    read, said = ReadMessages(), args["messages"]
+    if "prefix" not in args:
+        yield from read.read(said)
+        return _question(args, rest, read.known, dict(enumerate(said)), dict(enumerate(read.texts)))
+    count, named = args["prefix"]
+    known, records = yield from base.find(count, named)
+    if known is None:
+        return None
+    pieces = _checked_pieces(args, most_messages)
+    yield from read.read(said)
+    messages, places = known.put_together(pieces, read.known), list(new_places(pieces))
+    here, texts = dict(zip(places, said, strict=True)), dict(zip(places, read.texts, strict=True))
+    if records:
+        here = dict(enumerate(message for part in parts(pieces, records, said) for message in part))
+        yield from _say(texts, here, base.recorded, messages)
+    return _question(args, rest, messages, here, texts)
+
+
+def _say(
+    texts: dict[int, str], here: dict[int, dict[str, Any]], recorded: Messages, messages: Messages
+) -> Iterator[None]:
+    """Add the texts that the ledger will want."""
+    silent = [
+        place for place in new_places(pieces_of(recorded.digests, messages.digests)) if place not in texts
+    ]
+    read = ReadMessages()
+    yield from read.read([here[place] for place in silent])
+    texts.update(zip(silent, read.texts, strict=True))
+
+
+def _question(
+    args: dict[str, Any],
+    rest: str,
+    messages: Messages,
+    said: Mapping[int, dict[str, Any]],
+    texts: Mapping[int, str],
+) -> Question:
+    text, told = request_text(messages, rest), shown_question(args, len(messages), texts)
+    size = request_bytes(messages, rest)
+    return Question(args, call_hash("model", text), sha256_hex(text), rest, messages, said, texts, size, told)
+
+
+def _check_form(args: dict[str, Any], most_messages: int) -> None:
     messages, tools = args.get("messages"), args.get("tools")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise Invalid("messages is not a list of objects")
-    if len(messages) > most_messages:
-        raise Invalid(f"model request of {len(messages)} messages, limit {most_messages}")
+    _check_count(len(messages), most_messages)
     if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):
         raise Invalid("tools is not a list of names")
     if not isinstance(args.get("provider"), str) or not isinstance(args.get("model"), str):
         raise Invalid("provider and model are not text")
-    return RequestText(args, ANY_BYTES)
 
 
-def read_question(args: dict[str, Any], text: RequestText) -> Question:
-    """The question, of a text that was made to its end."""
-    told = shown_question(args, text.messages)
-    digests = bytes(text.digests)
-    return Question(args, text.call_hash, text.request_hash, text.messages, digests, text.size_bytes, told)
+def _checked_pieces(args: dict[str, Any], most_messages: int) -> Pieces:
+    pieces: Pieces = args["pieces"]
+    try:
+        _check_count(count_of(pieces, args["prefix"][0], len(args["messages"])), most_messages)
+    except ValueError as error:
+        raise Invalid(f"the request is not put together: {error}") from error
+    return pieces
+
+
+def _check_count(messages: int, most_messages: int) -> None:
+    if messages > most_messages:
+        raise Invalid(f"model request of {messages} messages, limit {most_messages}")
 
 
 def refused_question(why: str) -> Question:

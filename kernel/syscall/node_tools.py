@@ -103,8 +103,8 @@ class NodeTools:
         )
 
     def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
-        ident, address = self._router.put(unit, self._outgoing(process, turn, args, unit))
-        return Done("ok", f"accepted as {ident} for {address}")
+        accepted = self._router.put(unit, self._outgoing(process, turn, args, unit))
+        return Done("ok", f"accepted as {accepted.id} for {accepted.address}")
 
     def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Pending:
         target, waiting = self._asked(process, site.turn, str(args["to"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel.message.message_signals import MessageDied
 from kernel.message.watch import Watchers
-from kernel.peer.remote import Remote
+from kernel.peer.outboxes import Outboxes
 from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
@@ -16,18 +16,18 @@ class Replies:
     """Answers to messages, and what is said of dead ones."""
 
     def __init__(
-        self, recorder: Recorder, watchers: Watchers, remote: Remote, settlement: Settlement
+        self, recorder: Recorder, watchers: Watchers, outboxes: Outboxes, settlement: Settlement
     ) -> None:
         self._recorder = recorder
         self._watchers = watchers
-        self._remote = remote
+        self._outboxes = outboxes
         self._settlement = settlement
         self._after = AfterDurable(recorder.ledger)
 
     def put(self, unit: Unit, mail: Mail, status: str, reply: str) -> None:
         """Add the records that hand over the answer to ``mail``."""
         if "@" in mail.reply_to:
-            self._remote.reply(unit, mail, status, reply)
+            self._outboxes.reply(unit, mail, status, reply)
         elif mail.reply_to:
             self._settlement.replied(unit, mail, status, reply)
 
@@ -37,7 +37,7 @@ class Replies:
         end = {"status": "dead", "reply": why, "turn": ""}
         self._after.do(lambda: self._watchers.ended(mail.id, end), death.ticket)
         if "@" in mail.reply_to:
-            self._remote.reply_dead(mail, why)
+            self._outboxes.reply_dead(mail, why)
         elif mail.reply_to:
             unit = Unit()
             self._settlement.replied(unit, mail, "error", f"dead letter: {why}")

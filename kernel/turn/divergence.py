@@ -10,7 +10,7 @@ again when its message is replayed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from chain.ledger.ledger import Draft, Ticket
@@ -37,14 +37,14 @@ def shown(op: str, name: str, arguments: str) -> dict[str, Any]:
     return {"op": op, "name": cut_bytes(clean(name), SHOWN_BYTES)[0], "arguments": text, "truncated": cut}
 
 
-def shown_question(args: dict[str, Any], messages: list[str]) -> str:
-    """A question to a model, told in few words: how many messages (JSON of each), the first and the last of them, and
-    the rest.
+def shown_question(args: dict[str, Any], count: int, messages: Mapping[int, str]) -> str:
+    """A question to a model, told in few words: how many messages, the first and the last of them where they were said
+    (``messages``: JSON of each that was, by its place), and the rest.
     """
     told: dict[str, Any] = {key: args[key] for key in ("provider", "model", "tools")}
-    told["messages"] = len(messages)
-    for name, at in (("first", 0), ("last", -1)):
-        if messages:
+    told["messages"] = count
+    for name, at in (("first", 0), ("last", count - 1)):
+        if at in messages:
             told[name] = cut_bytes(messages[at], SHOWN_BYTES // 4)[0]
     return cut_bytes(canonical(told), SHOWN_BYTES)[0]
 

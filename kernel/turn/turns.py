@@ -49,6 +49,8 @@ class CellPort(Protocol):
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None: ...
 
+    def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None: ...
+
     def end_turn(self, pid: int, turn: str, why: str) -> None: ...
 
 
@@ -174,6 +176,13 @@ class Turns:
             return False
         asked = ordinal in process.asked or ordinal in process.prepared
         return self._live.at(turn.address) is process and asked
+
+    def want_whole(self, turn: Turn, ordinal: str) -> None:
+        """Have whoever runs the turn now, and waits for this call, make it once more and say all of it."""
+        process = self._live.at(turn.address)
+        if process is not None and self.asks(process, turn, ordinal):
+            round_, index = ordinal.split(".")
+            self._cells.say_whole(process.pid, turn.id, int(round_), int(index))
 
     def _hand_over(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
         self._live.asked.release(turn.id, ordinal)

@@ -18,8 +18,8 @@ sender: its data is older than what it sent (restored from a copy), and the mess
       expire(now_us) -> effects                                     forfeit()
       withdraw(number, why) -> effects
       clear(why)     -> effects
-    effects: Send(op)  Delivered(parcel)  DeadLetter(parcel, why, maybe_delivered)
-    wire:    read_message(op) -> Message    read_answer(op) -> Answer    Message.op()    Answer.op()
+    effects: Send(op)  Delivered(parcel)  GivenUp(parcel, why, maybe_delivered)
+    wire:    read_envelope(op) -> Envelope    read_answer(op) -> Answer    Envelope.op()    Answer.op()
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Envelope:
     """A parcel as it arrives. All numbers up to ``settled`` are answered or given up at the sender."""
 
     number: int
@@ -97,7 +97,7 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class GivenUp:
     """The message is given up. ``maybe_delivered``: it went out, and no answer says what became of it."""
 
     parcel: Parcel
@@ -105,7 +105,7 @@ class DeadLetter:
     maybe_delivered: bool
 
 
-Effect = Send | Delivered | DeadLetter
+Effect = Send | Delivered | GivenUp
 
 
 class Outbox:
@@ -163,7 +163,7 @@ class Outbox:
         if parcel is None or parcel.id != answer.id:
             return []
         self._remove(answer.number)
-        done: Effect = DeadLetter(parcel, answer.why, False) if answer.why else Delivered(parcel)
+        done: Effect = GivenUp(parcel, answer.why, False) if answer.why else Delivered(parcel)
         return [done, *self._fill()]
 
     def expire(self, now_us: int) -> list[Effect]:
@@ -180,10 +180,10 @@ class Outbox:
         """Give up everything, as when the peer is removed."""
         return [self._give_up(parcel, why) for parcel in self.parcels]
 
-    def _give_up(self, parcel: Parcel, why: str) -> DeadLetter:
+    def _give_up(self, parcel: Parcel, why: str) -> GivenUp:
         maybe = parcel.number in self._maybe
         self._remove(parcel.number)
-        return DeadLetter(parcel, why, maybe)
+        return GivenUp(parcel, why, maybe)
 
     def _remove(self, number: int) -> None:
         del self._waiting[number]
@@ -210,7 +210,7 @@ class Outbox:
 
     def _send(self, parcel: Parcel) -> Send:
         settled = next(iter(self._waiting)) - 1
-        return Send(Message(parcel.number, parcel.id, settled, parcel.body).op())
+        return Send(Envelope(parcel.number, parcel.id, settled, parcel.body).op())
 
 
 def _above(waiting: OrderedDict[int, Parcel], last: int) -> Iterable[Parcel]:
@@ -227,7 +227,7 @@ def _above(waiting: OrderedDict[int, Parcel], last: int) -> Iterable[Parcel]:
 class New:
     """Decide on ``message``, commit the :class:`Decision` with its effect, answer once that is durable."""
 
-    message: Message
+    message: Envelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class Inbox:
     def __init__(self, peer: str, restored: Iterable[Answer] = ()) -> None:
         self.peer = peer
         self._answers = {answer.number: answer for answer in restored}
-        self._undecided: OrderedDict[int, Message] = OrderedDict()
+        self._undecided: OrderedDict[int, Envelope] = OrderedDict()
         self._unstored: set[int] = set()
         self._highest = max(self._answers, default=-1)
 
@@ -264,7 +264,7 @@ class Inbox:
         """The decisions kept at present, by number."""
         return self._answers
 
-    def receive(self, message: Message) -> New | Again | None:
+    def receive(self, message: Envelope) -> New | Again | None:
         """What to do with ``message``; None when its decision is under way and will be answered by itself.
 
         Raises :class:`DeliveryError` when more is open than any correct sender leaves open.
@@ -272,7 +272,7 @@ class Inbox:
         number = message.number
         known = self._answers.get(number) or self._undecided.get(number)
         if known is not None and known.id == message.id:
-            return None if number in self._unstored or isinstance(known, Message) else Again(known)
+            return None if number in self._unstored or isinstance(known, Envelope) else Again(known)
         if number <= self._highest:
             why = (
                 f"number {number} was used before, the newest is {self._highest}: "
@@ -316,7 +316,7 @@ class Inbox:
         self._highest = max(self._answers, default=-1)
 
 
-def read_message(op: Mapping[str, Any]) -> Message:
+def read_envelope(op: Mapping[str, Any]) -> Envelope:
     """The message in a peer's op. Raises :class:`DeliveryError` for any other shape."""
     number, id_ = _number_and_id(op)
     settled, body = op.get("settled"), op.get("body")
@@ -326,7 +326,7 @@ def read_message(op: Mapping[str, Any]) -> Message:
         )
     if type(body) is not bytes or len(body) > MAX_BODY_BYTES:
         raise DeliveryError(f"message {id_} has no body of at most {MAX_BODY_BYTES} bytes")
-    return Message(number, id_, settled, body)
+    return Envelope(number, id_, settled, body)
 
 
 def read_answer(op: Mapping[str, Any]) -> Answer:

@@ -61,13 +61,12 @@ class HeadExchange:
     def __init__(
         self,
         heads: PeerHeads,
-        events: MeshEvents,
         send: Callable[[Peer, dict[str, Any]], None],
         fault: Callable[[str, str], None],
         now_us: Callable[[], int],
     ) -> None:
         self._heads = heads
-        self._events = events
+        self._events: MeshEvents
         self._send = send
         self._fault = fault
         self._now_us = now_us
@@ -78,6 +77,10 @@ class HeadExchange:
         self._shown: deque[_Shown] = deque()
         self._now: _Shown | None = None
         self._taking: asyncio.Task[None] | None = None
+
+    def open(self, events: MeshEvents) -> None:
+        """Tell ``events`` from now on, and have it prove."""
+        self._events = events
 
     def take(self, peer: Peer, identity: PeerIdentity, op: Mapping[str, Any]) -> None:
         """An op of :data:`OPS`. What it comes to is told later."""
@@ -201,8 +204,8 @@ class HeadExchange:
             if self._proving.get(peer.origin) is asyncio.current_task():
                 del self._proving[peer.origin]
 
-    def _answer(self, peer: Peer, wanted: Wanted, **told: object) -> None:
-        self._send(peer, {"op": "proof", "size1": wanted.size1, "size2": wanted.size2, **told})
+    def _answer(self, peer: Peer, wanted: Wanted, **answer: object) -> None:
+        self._send(peer, {"op": "proof", "size1": wanted.size1, "size2": wanted.size2, **answer})
 
 
 def _note(peer: Peer, op: Mapping[str, Any]) -> bytes:

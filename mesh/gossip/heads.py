@@ -82,12 +82,12 @@ class Wanted:
 class _Unproved:
     """Larger heads that no proof has come for, in the order in which they came. ``asked``: for the first one's.
 
-    ``told``: that there are too many of them was said.
+    ``reported``: that there are too many of them was said.
     """
 
     shown: deque[tuple[TreeHead, bytes]]
     asked: bool = True
-    told: bool = False
+    reported: bool = False
 
     @property
     def first(self) -> TreeHead:
@@ -168,8 +168,8 @@ class PeerHeads:
                 raise self._conflict(origin, note, _why(newest, head), now_us, newest_note)
             if len(unproved.shown) < MAX_UNPROVED:
                 unproved.shown.append(shown)
-            elif not unproved.told:
-                unproved.told = True
+            elif not unproved.reported:
+                unproved.reported = True
                 raise PeerHeadError(
                     f"{origin} has shown {MAX_UNPROVED} heads, and no proof for the first of them"
                 )
@@ -238,17 +238,17 @@ class PeerHeads:
         if unproved is not None:
             unproved.asked = False
 
-    def decide(self, origin: str, take: bool, told: dict[str, object]) -> TreeHead:
+    def decide(self, origin: str, take: bool, remarks: dict[str, object]) -> TreeHead:
         """A person has decided: the head shown counts from now on (``take``), or the one that was before it.
 
         When neither is the one kept, the one that counts waits for the proof that it continues that. The other is
-        passed over when it is shown again. Both notes stay in ``decided/``, with ``told``. Raises
+        passed over when it is shown again. Both notes stay in ``decided/``, with ``remarks``. Raises
         :class:`PeersError`, :class:`MeshFileError`.
         """
         with self._changing:
-            return self._decide(origin, take, told)
+            return self._decide(origin, take, remarks)
 
-    def _decide(self, origin: str, take: bool, told: dict[str, object]) -> TreeHead:
+    def _decide(self, origin: str, take: bool, remarks: dict[str, object]) -> TreeHead:
         conflict = self.conflict(origin)
         if conflict is None:
             raise PeersError(
@@ -257,7 +257,7 @@ class PeerHeads:
         against = self._decided_against(origin)
         decided = self._directory / DECIDED
         decided.mkdir(mode=0o700, exist_ok=True)
-        document = {"version": 1, **asdict(conflict), "counts": "shown" if take else "kept", **told}
+        document = {"version": 1, **asdict(conflict), "counts": "shown" if take else "kept", **remarks}
         write_private(decided / f"{origin}-{conflict.at_us}.json", _json(document))
         counts, other = (conflict.shown, conflict.kept) if take else (conflict.kept, conflict.shown)
         kept, head = self._read(origin, NOTE_SUFFIX), _head(counts)

@@ -1,1 +1,1 @@
-"""Encrypted links between nodes: Noise over ZeroMQ."""
+"""Encrypted links between nodes: Noise sessions, over whatever wire."""

@@ -23,12 +23,26 @@ QUEUE_BYTES = 2 * MAX_MESSAGE_BYTES
 class Link:
     """``dial``: the call it came from, None when the other side called. ``origin``: the peer's, once it is open.
 
-    ``said_s`` and ``heard_s``: when a frame last went out, and came in.
+    ``said_s`` and ``heard_s``: when a frame last went out, and came in. The queue is one with the session whose frames
+    it cuts messages into: whatever is sealed has to go out, and in that order.
     """
 
     __slots__ = (
-        "_held", "_loop", "_parts", "_pumping", "_queue", "_queued_bytes", "_wire",
-        "began_s", "conn", "dial", "heard_s", "open", "origin", "said_s", "session",
+        "_flushing",
+        "_held",
+        "_loop",
+        "_parts",
+        "_queue",
+        "_queued_bytes",
+        "_wire",
+        "began_s",
+        "conn",
+        "dial",
+        "heard_s",
+        "open",
+        "origin",
+        "said_s",
+        "session",
     )  # fmt: skip
 
     def __init__(self, conn: int, session: Session, wire: Wire, dial: Dial | None) -> None:
@@ -44,11 +58,20 @@ class Link:
         self._queued_bytes = 0
         self._parts: Iterator[bytes] | None = None
         self._held: deque[bytes] = deque()
-        self._pumping = False
+        self._flushing = False
 
     def admit(self, origin: str) -> None:
         """It is the one link with ``origin`` from now on."""
         self.open, self.origin = True, origin
+
+    def hear(self) -> None:
+        """A frame has come in."""
+        self.heard_s = self._loop.time()
+
+    @property
+    def silence_s(self) -> float:
+        """Since anything was heard."""
+        return self._loop.time() - self.heard_s
 
     @property
     def name(self) -> str:
@@ -80,13 +103,13 @@ class Link:
             raise LinkFull(f"{self._queued_bytes} bytes wait for {self.origin}, limit {QUEUE_BYTES}")
         self._queue.append(message)
         self._queued_bytes += len(message)
-        self.pump_soon()
+        self.flush_soon()
 
-    def pump_soon(self) -> None:
+    def flush_soon(self) -> None:
         """Send what waits, from the next turn of the loop on."""
-        if not self._pumping:
-            self._pumping = True
-            self._loop.call_soon(self._pump)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
 
     def end(self, why: str) -> None:
         """Say that it is over, if the session is open and the wire has room; nothing goes out afterwards."""
@@ -102,8 +125,8 @@ class Link:
         self._held.clear()
         self._parts = None
 
-    def _pump(self) -> None:
-        self._pumping = False
+    def _flush(self) -> None:
+        self._flushing = False
         while self._held:
             if not self._wire.send(self.conn, self._held[0]):
                 return
@@ -112,7 +135,7 @@ class Link:
             frame = self._next_frame()
             if frame is None or not self.push(frame):
                 return
-        self.pump_soon()
+        self.flush_soon()
 
     def _next_frame(self) -> bytes | None:
         while True:

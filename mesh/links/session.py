@@ -34,7 +34,7 @@ Interface::
       .seal_parts(message) -> Iterator[bytes]          the same one by one; short messages may be sealed between
       .close(why: str) -> list[bytes]                  frames to send; closed afterwards
       .abandon()                                       frees memory; after SessionBroken it has been done
-    Event = Send(frame) | Identified(peer, join: JoinClaim | None) | Opened(peer) | Message(data) | Closed(why)
+    Event = Send(frame) | Identified(peer, join: JoinClaim | None) | Opened(peer) | Received(data) | Closed(why)
     RESET_FRAME                    answer to a frame for which there is no session
     begins_session(frame) -> bool  whether this is a frame 0 that a new responder session may be given
 
@@ -69,7 +69,15 @@ from mesh.links.noise import KEY_BYTES, TAG_BYTES, NoiseXX
 from mesh.links.words import claim_in, cut_text, read_word, why_in, write_word
 
 __all__ = [
-    "RESET_FRAME", "Closed", "Event", "Identified", "Message", "Opened", "Send", "Session", "begins_session",
+    "RESET_FRAME",
+    "Closed",
+    "Event",
+    "Identified",
+    "Opened",
+    "Received",
+    "Send",
+    "Session",
+    "begins_session",
 ]  # fmt: skip
 
 PROLOGUE = b"weftos/mesh/%d\n" % PROTOCOL_VERSION
@@ -98,7 +106,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Received:
     """A message of the peer, whole and in its order."""
 
     data: bytes
@@ -111,7 +119,7 @@ class Closed:
     why: str
 
 
-Event = Send | Identified | Opened | Message | Closed
+Event = Send | Identified | Opened | Received | Closed
 
 # Which sort of frame each state takes, and the step that takes it. A state that is not here takes none.
 STEPS: dict[tuple[bool, str], tuple[int, str]] = {
@@ -317,10 +325,10 @@ class Session:
     def _read_sealed(self, plaintext: bytes) -> list[Event]:
         flag = plaintext[0] if plaintext else -1
         if flag == WHOLE:
-            return [Message(plaintext[1:])]
+            return [Received(plaintext[1:])]
         if flag in (PART, END):
             message = self._reassembly.add(flag, plaintext[1:])
-            return [] if message is None else [Message(message)]
+            return [] if message is None else [Received(message)]
         value = read_word(plaintext)
         if value.get("op") != "close":
             raise SessionBroken("control", "an open session knows no control word but close")

@@ -1,8 +1,8 @@
 """What a node needs of its links, as protocols: the mesh above, the links between, the wire below.
 
     Mesh       (mesh.py)       peers, adverts, heads: says who may come in, hears of links and messages
-    Transport  (links.py)      sessions over connections: handshake, one link a peer, heartbeat, redialling
-    Wire       (zmq_link.py)   connections that carry frames: ZeroMQ, or a twin in memory in the tests
+    Transport  (link_table.py) sessions over connections: handshake, one link a peer, heartbeat, redialling
+    Wire       (mesh.wire)     connections that carry frames: ZeroMQ, or a twin in memory in the tests
 
 Everything is called on one event loop and nothing blocks. A connection is a number that its wire never gives out
 twice. Frames of one connection keep their order and whole frames arrive or none; that is all a wire promises.

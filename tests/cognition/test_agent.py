@@ -13,7 +13,7 @@ import pytest
 from cognition.agent import DEFAULT_SYSTEM_PROMPT, Agent
 from cognition.context import ContextBounds
 from cognition.errors import ConfigurationError
-from cognition.gateway import parse_question
+from cognition.providers.base import OfferedTool, Question
 from cognition.providers.offline import Offline
 from kernel.abi import (
     Behaviour,
@@ -79,8 +79,8 @@ class OfflineNode(Node):
 
     async def ask_model(self, request: ModelRequest) -> ModelAnswer:
         self.requests.append(request)
-        tools = [{"name": name, "parameters": {}} for name in request.tools]
-        question = parse_question({"messages": list(request.messages), "tools": tools})
+        tools = tuple(OfferedTool(name, "", {}) for name in request.tools)
+        question = Question(request.messages, tools)
         return await Offline().ask(question, Blind())
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_events import CellCall
 from kernel.cells.cells import Cells
-from kernel.cells.engine_ray import RayEngine
+from kernel.cells.engines.engine_ray import RayEngine
 from kernel.helper.helper import HelperCommand
 from tests.kernel.twins.cell_node import BOOT, ENV, Notes, message, placement
 
@@ -58,7 +58,11 @@ class Commands:
 
 async def main(runtime: Path) -> None:
     command = HelperCommand(
-        "placer", [sys.executable, "-P", "-m", "kernel.cells.placer"], ENV, runtime, runtime / "placer.log"
+        "placer",
+        [sys.executable, "-P", "-m", "kernel.cells.engines.placer"],
+        ENV,
+        runtime,
+        runtime / "placer.log",
     )
     entrance = UnixEntrance(runtime / "cells.sock")
     engine = RayEngine(command, BOOT, entrance.dial, runtime)

@@ -194,7 +194,10 @@ def test_a_coroutine_that_survives_cancel_costs_its_actor(node: RayNode) -> None
     "words",
     [
         ("raylet/raylet",),
-        *(pytest.param((one,), marks=pytest.mark.slow) for one in ("kernel.cells.placer", "gcs/gcs_server")),
+        *(
+            pytest.param((one,), marks=pytest.mark.slow)
+            for one in ("kernel.cells.engines.placer", "gcs/gcs_server")
+        ),
     ],
 )
 def test_rays_end_is_an_event_that_leaves_nothing_over_and_ray_comes_back(

@@ -43,7 +43,7 @@ def check_node(node: LiveNode) -> None:
     assert {"weftos.node.boot", "kernel.kernel", "chain.ledger.ledger"} <= imported
     assert {name.partition(".")[0] for name in imported} & FOREIGN == set()
     assert {
-        "kernel.cells.placer",
+        "kernel.cells.engines.placer",
         "chain.archive.archive",
         "weftos.archive",
         "cognition.agent",

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from kernel.cells.engine import EngineError
-from kernel.cells.engine_ray import RayEngine, SharedRay
+from kernel.cells.engines.engine import EngineError
+from kernel.cells.engines.engine_ray import RayEngine, SharedRay
 from kernel.helper.helper import HelperCommand
 from kernel.helper.os_processes import read_processes
 from kernel.helper.os_session import session_members
@@ -246,7 +246,7 @@ def test_without_the_clusters_token_nothing_is_attached_to(cluster: Cluster, tok
 async def attach(cluster: Cluster, token: Path) -> str:
     """What the engine says when it is opened with that token."""
     place = cluster.place
-    argv = [sys.executable, "-P", "-m", "kernel.cells.placer"]
+    argv = [sys.executable, "-P", "-m", "kernel.cells.engines.placer"]
     command = HelperCommand("placer", argv, {"PATH": os.environ["PATH"]}, place, place / "attach.log")
     engine = RayEngine(command, 1, {}, place / "none", SharedRay(cluster.address, token, "tests"))
     with pytest.raises(EngineError) as refused:

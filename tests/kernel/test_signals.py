@@ -98,7 +98,7 @@ def test_what_has_happened_is_told_whatever_becomes_of_it(heard: list[str]) -> N
 def declared() -> set[str]:
     """The names of all signals that the kernel declares: of a class with slots there are two."""
     for module in pkgutil.walk_packages(kernel.__path__, "kernel."):
-        if module.name not in ("kernel.cell.__main__", "kernel.cell.actor", "kernel.cells.placer"):
+        if module.name not in ("kernel.cell.__main__", "kernel.cell.actor", "kernel.cells.engines.placer"):
             importlib.import_module(module.name)
     return {name_of(found) for found in Signal.__subclasses__() if found.__module__.startswith("kernel.")}
 

@@ -15,17 +15,17 @@ from mesh.delivery.delivery import (
     WINDOW,
     Again,
     Answer,
-    DeadLetter,
     Delivered,
     Effect,
+    Envelope,
+    GivenUp,
     Inbox,
-    Message,
     New,
     Outbox,
     Parcel,
     Send,
     read_answer,
-    read_message,
+    read_envelope,
 )
 from mesh.errors import DeliveryError
 
@@ -40,7 +40,7 @@ def sent(effects: list[Effect]) -> list[int]:
     return [effect.op["n"] for effect in effects if isinstance(effect, Send)]
 
 
-def accept(inbox: Inbox, message: Message, why: str = "") -> Answer:
+def accept(inbox: Inbox, message: Envelope, why: str = "") -> Answer:
     taken = inbox.receive(message)
     assert isinstance(taken, New)
     inbox.decide(message.number, why)
@@ -93,8 +93,8 @@ def test_past_its_deadline_a_message_that_went_out_is_maybe_delivered_and_one_th
     assert outbox.next_deadline_us == 100
     assert outbox.expire(99) == []
     assert outbox.expire(100) == [
-        DeadLetter(parcel(1, 100), "deadline passed", True),
-        DeadLetter(parcel(2, 100), "deadline passed", False),
+        GivenUp(parcel(1, 100), "deadline passed", True),
+        GivenUp(parcel(2, 100), "deadline passed", False),
     ]
     assert sent(outbox.up()) == [3]
 
@@ -102,7 +102,7 @@ def test_past_its_deadline_a_message_that_went_out_is_maybe_delivered_and_one_th
 def test_a_message_of_an_earlier_boot_counts_as_sent() -> None:
     outbox = Outbox("peer", [parcel(8), parcel(2)])
     assert [
-        effect.maybe_delivered for effect in outbox.clear("peer removed") if isinstance(effect, DeadLetter)
+        effect.maybe_delivered for effect in outbox.clear("peer removed") if isinstance(effect, GivenUp)
     ] == [
         True,
         True,
@@ -114,9 +114,7 @@ def test_a_refusal_is_a_dead_letter_that_was_surely_not_delivered() -> None:
     outbox = Outbox("peer")
     outbox.up()
     outbox.put(parcel(1))
-    assert outbox.answer(Answer(1, "m1", "no such process")) == [
-        DeadLetter(parcel(1), "no such process", False)
-    ]
+    assert outbox.answer(Answer(1, "m1", "no such process")) == [GivenUp(parcel(1), "no such process", False)]
 
 
 def test_an_answer_to_nothing_or_to_another_id_is_ignored() -> None:
@@ -129,7 +127,7 @@ def test_an_answer_to_nothing_or_to_another_id_is_ignored() -> None:
 
 def test_a_resent_message_is_answered_as_before_and_never_accepted_twice() -> None:
     inbox = Inbox("peer")
-    first, second = Message(1, "a", -1, b""), Message(4, "b", 0, b"")
+    first, second = Envelope(1, "a", -1, b""), Envelope(4, "b", 0, b"")
     assert accept(inbox, first) == Answer(1, "a")
     assert accept(inbox, second, "mailbox full") == Answer(4, "b", "mailbox full")
     restarted = Inbox("peer", inbox.kept.values())
@@ -140,7 +138,7 @@ def test_a_resent_message_is_answered_as_before_and_never_accepted_twice() -> No
 
 def test_a_decision_that_is_not_on_the_disk_is_not_answered() -> None:
     inbox = Inbox("peer")
-    message = Message(1, "a", -1, b"")
+    message = Envelope(1, "a", -1, b"")
     assert inbox.receive(message) == New(message)
     assert inbox.receive(message) is None
     inbox.decide(1)
@@ -152,8 +150,8 @@ def test_a_decision_that_is_not_on_the_disk_is_not_answered() -> None:
 def test_what_the_sender_knows_is_forgotten_but_the_highest_is_kept() -> None:
     inbox = Inbox("peer")
     for number in range(5):
-        accept(inbox, Message(number, f"m{number}", -1, b""))
-    assert isinstance(inbox.receive(Message(5, "m5", 4, b"")), New)
+        accept(inbox, Envelope(number, f"m{number}", -1, b""))
+    assert isinstance(inbox.receive(Envelope(5, "m5", 4, b"")), New)
     decision = inbox.decide(5)
     assert decision.forget == (0, 1, 2, 3, 4)
     assert list(inbox.kept) == [5]
@@ -161,24 +159,24 @@ def test_what_the_sender_knows_is_forgotten_but_the_highest_is_kept() -> None:
 
 def test_a_sender_restored_from_a_copy_is_told_so_and_its_message_not_swallowed() -> None:
     inbox = Inbox("peer")
-    accept(inbox, Message(10, "old", 9, b""))
-    for message in (Message(7, "new", 6, b""), Message(10, "new", 9, b"")):
+    accept(inbox, Envelope(10, "old", 9, b""))
+    for message in (Envelope(7, "new", 6, b""), Envelope(10, "new", 9, b"")):
         again = inbox.receive(message)
         assert isinstance(again, Again) and "older than what it sent" in again.answer.why
 
 
 def test_what_could_not_be_recorded_may_come_again() -> None:
     inbox = Inbox("peer")
-    accept(inbox, Message(1, "a", -1, b""))
-    assert isinstance(inbox.receive(Message(2, "b", 1, b"")), New)
+    accept(inbox, Envelope(1, "a", -1, b""))
+    assert isinstance(inbox.receive(Envelope(2, "b", 1, b"")), New)
     inbox.forfeit()
-    assert isinstance(inbox.receive(Message(2, "b", 1, b"")), New)
+    assert isinstance(inbox.receive(Envelope(2, "b", 1, b"")), New)
 
 
 def test_decisions_are_taken_in_order() -> None:
     inbox = Inbox("peer")
-    inbox.receive(Message(1, "a", -1, b""))
-    inbox.receive(Message(2, "b", -1, b""))
+    inbox.receive(Envelope(1, "a", -1, b""))
+    inbox.receive(Envelope(2, "b", -1, b""))
     with pytest.raises(DeliveryError, match="not the oldest undecided"):
         inbox.decide(2)
 
@@ -186,9 +184,9 @@ def test_decisions_are_taken_in_order() -> None:
 def test_a_peer_that_never_settles_is_stopped() -> None:
     inbox = Inbox("peer")
     for number in range(MAX_OPEN):
-        accept(inbox, Message(number, f"m{number}", -1, b""))
+        accept(inbox, Envelope(number, f"m{number}", -1, b""))
     with pytest.raises(DeliveryError, match=f"leaves {MAX_OPEN} answers unsettled"):
-        inbox.receive(Message(MAX_OPEN, "one-more", -1, b""))
+        inbox.receive(Envelope(MAX_OPEN, "one-more", -1, b""))
 
 
 DEEP: Any = msgpack.unpackb(b"\x91" * 1000 + b"\xc0")  # more than Python can print
@@ -204,10 +202,10 @@ DEEP: Any = msgpack.unpackb(b"\x91" * 1000 + b"\xc0")  # more than Python can pr
     ],
 )  # fmt: skip
 def test_a_malformed_message_is_refused(change: dict[str, Any]) -> None:
-    op = Message(9, "m9", 3, b"body").op()
-    assert read_message(op) == Message(9, "m9", 3, b"body")
+    op = Envelope(9, "m9", 3, b"body").op()
+    assert read_envelope(op) == Envelope(9, "m9", 3, b"body")
     with pytest.raises(DeliveryError):
-        read_message(op | change)
+        read_envelope(op | change)
 
 
 @pytest.mark.parametrize("change", [{"op": "maybe"}, {"why": ""}, {"why": 3}, {"n": 1.0}])
@@ -241,7 +239,7 @@ class World:
                 case Delivered(parcel):
                     assert parcel.number not in self.done
                     self.done[parcel.number] = "delivered"
-                case DeadLetter(parcel, _, maybe):
+                case GivenUp(parcel, _, maybe):
                     assert parcel.number not in self.done
                     self.done[parcel.number] = "maybe" if maybe else "refused"
 
@@ -256,7 +254,7 @@ class World:
                 self.up = True
                 self.apply(self.outbox.up())
             case "receive" if self.there:
-                self.receive(read_message(self.there.pop(0)))
+                self.receive(read_envelope(self.there.pop(0)))
             case "store" if self.unstored:
                 self.back.append(self.inbox.stored(self.unstored.pop(0)).op())
             case "answer" if self.back:
@@ -271,7 +269,7 @@ class World:
                 self.unstored.clear()
                 self.inbox = Inbox("sender", self.inbox.kept.values())
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: Envelope) -> None:
         match self.inbox.receive(message):
             case New(new):
                 refused = new.number % 5 == 0
@@ -332,7 +330,7 @@ def test_a_withdrawn_message_makes_room_and_is_sent_no_more() -> None:
     for number in range(WINDOW + 1):
         outbox.put(parcel(number))
     dead, *more = outbox.withdraw(0, "nobody waits")
-    assert dead == DeadLetter(parcel(0), "nobody waits", True)
+    assert dead == GivenUp(parcel(0), "nobody waits", True)
     assert sent(more) == [WINDOW]
     assert outbox.withdraw(0, "again") == []
     outbox.down()

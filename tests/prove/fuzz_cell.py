@@ -36,13 +36,9 @@ LIE = ["log", 2**40, "the end"]
 class FuzzEntrance(UnixEntrance):
     """Its visitors are sockets of this very process, so no process is killed for what they say."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._at = path
-
-    async def open(self, door: Door) -> asyncio.Server:
+    async def open(self, door: Door) -> None:
         loop = asyncio.get_running_loop()
-        return await loop.create_unix_server(lambda: door.visitor(Visitor), sock=listen(self._at))
+        self._server = await loop.create_unix_server(lambda: door.visitor(Visitor), sock=listen(self._path))
 
 
 class CountingCells(Cells):
@@ -164,6 +160,15 @@ class CellFuzz:
         kinds: tuple[Callable[[], list[Any]], ...] = (
             lambda: ["call", pid, turn, round_, 0, "tool", args],
             lambda: ["call", pid, turn, round_, 0, "model", model],
+            lambda: [
+                "call",
+                pid,
+                turn,
+                round_,
+                0,
+                "model",
+                model | {"prefix": [1, "00"], "pieces": [[0, 1], 1]},
+            ],
             lambda: ["call", pid, turn, round_, 0, self._rng.choice(("now", "random")), {}],
             lambda: ["log", pid, "text"],
             lambda: ["pong"],

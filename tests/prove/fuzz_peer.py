@@ -23,7 +23,7 @@ from mesh.gossip.adverts import ProcessAdvert, make_advert
 from mesh.identity.identity import Identity, NoiseKey
 from mesh.identity.peers import DEFAULT_MAY, Peer
 from mesh.links.frames import CONTROL, END, HANDSHAKE, PART, PART_BYTES, RESET, SEALED, WHOLE, pack_frame
-from mesh.links.links import Links
+from mesh.links.link_table import LinkTable
 from mesh.mesh import Mesh
 from tests.kernel.control.test_control import control_of
 from tests.kernel.twins.kernel_twin import Twin, kernel_twin
@@ -223,15 +223,12 @@ async def fuzz_peer(place: Path, frames: int, seed: str, tell: Callable[[int], N
     """Half of them from a peer with the default rights, half from one with every right."""
     network = MemoryNetwork()
     me, eve = node_identity(1, "a"), node_identity(2, "eve")
-    async with kernel_twin(place) as twin:
+    mesh = Mesh(me, place / "mesh-files", LinkTable(me, network.wire(), MeshBounds(links=ENOUGH_LINKS)))
+    async with kernel_twin(place, mesh=mesh, name="a") as twin:
         remote = twin.kernel.remote
         control_of(twin)  # which gives the peers' services what serves them
-        mesh = Mesh(
-            me, place / "mesh-files", Links(me, network.wire(), MeshBounds(links=ENOUGH_LINKS)), remote
-        )
-        remote.join_mesh(mesh, "a")
-        address = await mesh.open("tcp://memory:*")
-        remote.opened(address)
+        await remote.open("tcp://memory:*")
+        address = remote.address
         end = HostileEnd(network, eve)
         await end.open()
         await twin.spawn("ada")

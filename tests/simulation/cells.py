@@ -1,5 +1,7 @@
 """Cells: what thinks. Each process does what its message says, round by round, and again the same when it is resumed.
 
+A question to a model has all that was remembered and asked before in the turn, and is told as cells tell it.
+
 They keep the rules of :class:`kernel.cells.cell_port.CellPort`: nothing is heard of a process that the node has ended,
 of a turn that is closed, or of a cell that is lost. Beside that they bear witness: no address has two processes here,
 no turn two, and none that has ended comes again.
@@ -11,9 +13,10 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernel.cell.conversation import Conversation
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -45,6 +48,10 @@ class Hosted:
     round: int = 0
     waits: set[str] = field(default_factory=set)
     outcomes: dict[str, Any] = field(default_factory=dict)
+    talk: list[Any] = field(default_factory=list)
+    conversation: Conversation = field(default_factory=lambda: Conversation([]))
+    whole: dict[str, CellCall] = field(default_factory=dict)
+    wanted_whole: set[str] = field(default_factory=set)
 
 
 class SimulatedCells:
@@ -84,6 +91,8 @@ class SimulatedCells:
             self._world.broken(f"{turn} is handed to PID {pid}, and it has ended")
         hosted.turn, hosted.plan = turn, plan_of(message["text"])
         hosted.round, hosted.waits, hosted.outcomes = 0, set(), {}
+        hosted.talk, hosted.conversation = list(history), Conversation(history)
+        hosted.whole, hosted.wanted_whole = {}, set()
         hosted.attempt = self.turns[turn] = self.turns.get(turn, 0) + 1
         self._next(hosted)
 
@@ -101,6 +110,19 @@ class SimulatedCells:
         if not hosted.waits:
             hosted.round += 1
             self._next(hosted)
+
+    def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:
+        hosted, ordinal = self.hosted.get(pid), f"{round_}.{index}"
+        if hosted is None or hosted.turn != turn or ordinal not in hosted.waits - hosted.wanted_whole:
+            return
+        hosted.wanted_whole.add(ordinal)
+
+        def say() -> None:
+            hosted.wanted_whole.discard(ordinal)
+            if ordinal in hosted.waits:
+                self._signals.say(CellAsked(pid, hosted.whole[ordinal]))
+
+        self._later(hosted, say, turn)
 
     def end_turn(self, pid: int, turn: str, why: str) -> None:
         hosted = self.hosted.get(pid)
@@ -172,7 +194,7 @@ class SimulatedCells:
             if hosted.turn != turn or self.hosted.get(hosted.placement.pid) is not hosted:
                 return  # something that came of the last call has ended it
             asked = CellCall(turn, round_, index, call["op"], dict(call.get("args", {})))
-            self._signals.say(CellAsked(hosted.placement.pid, asked))
+            self._signals.say(CellAsked(hosted.placement.pid, self._told(hosted, asked)))
         ambush, self.ambush = self.ambush, None
         if ambush is not None:
             ambush(hosted.placement.address)
@@ -185,6 +207,15 @@ class SimulatedCells:
             and hosted.waits
         ):
             self._done(hosted)  # it waits for nothing
+
+    def _told(self, hosted: Hosted, call: CellCall) -> CellCall:
+        """A call as its cell says it."""
+        if call.op != "model":
+            return call
+        hosted.talk += call.args["messages"]
+        whole = {**call.args, "messages": list(hosted.talk)}
+        hosted.whole[f"{call.round}.{call.index}"] = replace(call, args=whole)
+        return replace(call, args={**whole, **hosted.conversation.told(whole["messages"])})
 
     def _done(self, hosted: Hosted) -> None:
         told = json.dumps([hosted.plan["name"], hosted.outcomes], sort_keys=True)

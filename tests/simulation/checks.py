@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgpack
+
+from chain.entry.record import EntryRecord
 from kernel.model.address import ROOT
 from kernel.model.address import parent as parent_of
 from kernel.model.states import ProcessState
@@ -17,6 +20,7 @@ from kernel.supervision.supervisor import Phase
 from tests.simulation.ledger import SimulatedLedger
 from tests.simulation.node import OWN, Node
 from tests.simulation.world import World
+from weftos.audit.questions import Questions, Unreadable
 
 EFFECTFUL = {tool.name for tool in OWN if tool.effects != "none"} | {"file_write"}
 NOTHING_DONE = ("killed", "denied")
@@ -107,10 +111,17 @@ class Record:
         self.taken_back: dict[str, int] = {}  # the newest intents that are settled without an outcome
         self.unmade: list[int] = []  # intents of which the node says that they were not carried out
         self.again: list[str] = []  # turns that were begun after their end
+        self.unproved: list[str] = []  # requests to models that cannot be put together as they were hashed
+        questions = Questions()
         for entry, body in ledger.kept.entries:
             match entry.kind:
                 case "message.accepted":
                     self.accepted[body["id"]] = body
+                case "model.asked" if not body["truncated"]:
+                    try:
+                        questions.read(EntryRecord(entry, b"", b"", b"", msgpack.packb(body), 0, "", 0))
+                    except Unreadable as error:
+                        self.unproved.append(str(error))
                 case "message.dead":
                     self.dead[body["id"]] = body["why"]
                 case "turn.started" if body["turn"] in self.ended:
@@ -149,7 +160,8 @@ class Record:
 def of_the_record(node: Node, world: World) -> list[str]:
     """Of all that is on the disk, held against what the world saw; at the quiet end."""
     record = Record(node.ledger)
-    broken = [f"{turn} was begun again after its end" for turn in record.again]
+    broken = list(record.unproved)
+    broken += [f"{turn} was begun again after its end" for turn in record.again]
     broken += [f"{turn} has {len(ends)} ends" for turn, ends in record.ended.items() if len(ends) > 1]
     broken += [
         f"{turn} hung: {ends[0]['reply']}" for turn, ends in record.ended.items() if HUNG in ends[0]["reply"]

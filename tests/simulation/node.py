@@ -11,6 +11,7 @@ from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.cells.launcher import BehaviourEntry
 from kernel.kernel import Environment, Kernel
+from kernel.process.process_signals import SlotGone
 from kernel.signals import Signals
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
@@ -87,7 +88,7 @@ class Node:
         parts: tuple[Any, Any, Any] = (self.cells, self.workers, self.gateway)
         self.kernel = Kernel(recorder, _registry(), *parts, signals=signals, env=env)
         self.ledger.look = self._look
-        self.kernel.boot({})
+        self.kernel.boot({SlotGone: (lambda gone: None,)})
 
     def _logged(self, event: str, **fields: object) -> None:
         if event == "something could not be recorded":

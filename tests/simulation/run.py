@@ -22,6 +22,7 @@ from kernel.errors import KernelError, SupervisionError
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from tests.chain.twins.memory_disk import MemoryDisk
+from tests.kernel.twins.kernel_twin import accept
 from tests.simulation.checks import Record, at_any_moment, of_the_record, of_the_state, replay_is_live, unrest
 from tests.simulation.ledger import JOURNAL, Fuse, Weather
 from tests.simulation.node import TOOLS, Node
@@ -171,7 +172,7 @@ class Run:
             )
         kernel = self.node.kernel
         draft = kernel.processes.draft_spawn(spec, parent, 0, choose.randbytes(16), -1)
-        kernel.recorder.commit([draft], durable=True)
+        kernel.recorder.commit([draft])
         kernel.processes.begin(draft.body["address"])
         return f"{draft.body['address']} ({spec.type}, {spec.restart})"
 
@@ -183,7 +184,7 @@ class Run:
         deadline_us = self.node.ledger.now_us() + 3_000_000 if self._choose.random() < 0.1 else 0
         out = Outgoing(OPERATOR, to, text, session, self._choose.randbytes(16), -1, deadline_us=deadline_us)
         kernel, world, node = self.node.kernel, self.world, self.node
-        mail, ticket = kernel.router.accept(out)
+        mail, ticket = accept(kernel, out)
         sent = Sent(mail.id, text)
         end = kernel.watchers.wait(mail.id)
 

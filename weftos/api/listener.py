@@ -35,6 +35,7 @@ FED_BYTES = 1024
 _BLANKS = b" " * 256
 _TAB_IS_BLANK = bytes.maketrans(b"\t", b" ")
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
+DATE_S = 1.0
 
 
 class Listener:
@@ -77,18 +78,31 @@ class Listener:
     async def stop(self) -> None:
         """Stop listening, let answers under way finish, and remove the socket."""
         if self._server is not None and self._task is not None:
-            self._server.should_exit = True
+            self._server.end()
             self._streams.end()
             await self._task
             self._path.unlink(missing_ok=True)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server as a guest: it says when it listens, and leaves signals alone."""
+    """uvicorn's server as a guest: it says when it listens, leaves signals alone, and looks at the clock no more often
+    than its ``date`` header needs.
+    """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Have it stop."""
+        self.should_exit = True
+        self._ending.set()
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), DATE_S)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

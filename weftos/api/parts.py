@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
@@ -10,9 +9,10 @@ from typing import Protocol
 from starlette.responses import Response, StreamingResponse
 
 from kernel.operations.operation import Answer, Operator, P, Request, Row
+from kernel.pace import give_way
 
 OPERATOR = "weftos.operator"  # key in the ASGI scope; set by the listener, from the socket's peer credentials
-_SLICE_ROWS = 100
+_SLICE_ROWS = 64
 
 # code of an error -> HTTP status of its answer
 CODES = {
@@ -57,7 +57,7 @@ def json_rows(rows: Sequence[object]) -> Response:
         yield "["
         for first in range(0, len(rows), _SLICE_ROWS):
             yield ("," if first else "") + encode(rows[first : first + _SLICE_ROWS])[1:-1]
-            await asyncio.sleep(0)
+            await give_way()
         yield "]"
 
     return StreamingResponse(slices(), media_type="application/json")

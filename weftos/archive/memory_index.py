@@ -6,35 +6,26 @@ that questions can be answered in between; what it needs a model for waits in :m
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from chain.archive.archive import Archive
 from chain.vectors.document import Document, may_read
 from chain.vectors.kept_vectors import Matrix
-from chain.vectors.vectors import VectorError, VectorIndex, directory_of
 from cognition.recall.bm25 import Bm25Index
 from cognition.recall.fusion import Fused, reciprocal_rank
 from cognition.recall.lexical import embed
 from weftos.archive.embedder import Embedder
 from weftos.archive.memory_catalog import Catalog, Held, Numbers
+from weftos.archive.memory_vectors import MemoryVectors
 
 STEP_DOCUMENTS = 256
 EMBED_TEXTS = 32
 EMBED_CHARACTERS = 8_000
-LEAST_LEXICAL_SIMILARITY = 0.1
-SAVE_AFTER = 1_000
 SPARE_PLACES = 10_000
-
-_FOLDER = re.compile(r"(?P<embedder>.+)-(?P<dimensions>[1-9][0-9]{0,4})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,59 +53,43 @@ class MemoryIndex:
 
     def __init__(self, archive: Archive, directory: Path, embedder: Embedder) -> None:
         self._archive = archive
-        self._directory = directory
-        self.embedder = embedder
         self._catalog = Catalog()
         self._bm25 = Bm25Index()
-        self._vectors: VectorIndex | None = None
+        self._vectors = MemoryVectors(directory, embedder)
         self._to_do: dict[str, int] = {}
-        self._waiting: set[int] = set()
         self._settled = False
-        self._other_dimensions = False
-        self.rebuilt: str | None = None
+
+    @property
+    def embedder(self) -> Embedder:
+        """Whose vectors these are."""
+        return self._vectors.embedder
 
     @property
     def dimensions(self) -> int:
         """Of the index; 0 while the model has not answered for the first time."""
-        return self._vectors.dimensions if self._vectors is not None else 0
+        return self._vectors.dimensions
 
     @property
     def pending(self) -> int:
         """How many documents have no vector yet, or are not indexed at all."""
-        return len(self._to_do) + len(self._waiting)
+        return len(self._to_do) + len(self._vectors.waiting)
 
     @property
     def waiting(self) -> bool:
         """Whether documents wait for a model."""
-        return bool(self._waiting)
+        return bool(self._vectors.waiting)
 
     def open(self) -> None:
         """Load the vector index, and delete those of other embedders. Raises OSError."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        dimensions = self.embedder.dimensions
-        for path in sorted(self._directory.iterdir()):
-            match = _FOLDER.fullmatch(path.name)
-            ours = match is not None and match["embedder"] == directory_of(self.embedder.name)
-            if match is not None and ours and dimensions in (0, int(match["dimensions"])):
-                dimensions = int(match["dimensions"])
-            elif path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-        if dimensions:
-            self._open_vectors(dimensions)
+        self._vectors.open()
 
     def close(self) -> None:
         """Save what is not saved. Raises OSError."""
-        if self._vectors is not None:
-            if self._vectors.unsaved and self._settled:
-                self._vectors.save()
-            self._vectors.close()
+        self._vectors.close(save=self._settled)
 
     def abandon(self) -> None:
         """Let go of the files as they are, which are to be removed."""
-        if self._vectors is not None:
-            self._vectors.close()
+        self._vectors.close(save=False)
 
     def step(self) -> bool:
         """Do a piece of what is to do; whether more is left. Raises ChainError, OSError."""
@@ -143,14 +118,9 @@ class MemoryIndex:
             places = self._bm25.search(question.query, depth, None if visible is None else visible.places)
             lists["bm25"] = [(self._catalog.number_at(place), score) for place, score in places]
         vector = self._query_vector(question)
-        if vector is not None and self._vectors is not None:
+        if vector is not None and self.dimensions:
             found = self._vectors.search(vector, depth, None if visible is None else visible.numbers)
-            least = LEAST_LEXICAL_SIMILARITY if self.embedder.lexical else 0.0
-            lists["vector"] = [
-                (number, score)
-                for number, score in found
-                if score > least and number in self._catalog.by_number
-            ]
+            lists["vector"] = [hit for hit in found if hit[0] in self._catalog.by_number]
         weights = {"bm25": self._bm25.known(question.query)}
         return self._results(reciprocal_rank(lists, weights)[: question.k]), self.pending
 
@@ -169,20 +139,14 @@ class MemoryIndex:
         return _told(found[0])
 
     def stats(self) -> dict[str, Any]:
-        vectors = self._vectors
         return {
             "documents": len(self._catalog),
             "shared": self._catalog.shared,
             "owners": self._catalog.owners,
             "text_bytes": self._catalog.text_bytes,
-            "embedder": self.embedder.name,
-            "dimensions": self.dimensions,
-            "vectors": len(vectors) if vectors is not None else 0,
             "pending": self.pending,
-            "kept": len(vectors.kept) if vectors is not None else 0,
-            "index_bytes": vectors.graph_bytes if vectors is not None else 0,
             "skipped": self._archive.documents.skipped,
-            "rebuilt": self.rebuilt,
+            **self._vectors.stats(),
         }
 
     def reindex(self, fresh: bool) -> int:
@@ -190,22 +154,15 @@ class MemoryIndex:
 
         With ``fresh``, or after an embedder had changed its dimension, the kept vectors go too.
         """
-        fresh = fresh or self._other_dimensions
-        self._other_dimensions = False
-        if self._vectors is not None:
-            self._vectors.clear(forget=fresh)
-            if fresh and not self.embedder.dimensions:
-                self._vectors.close()
-                shutil.rmtree(self._folder(self._vectors.dimensions))
-                self._vectors = None
+        self._vectors.clear(fresh)
         self._begin_again(self._all())
         return len(self._to_do)
 
     def wanted(self) -> Wanted:
         """The next documents that wait for a model. Raises ChainError."""
-        numbers = list(islice(self._waiting, EMBED_TEXTS))
+        numbers = list(islice(self._vectors.waiting, EMBED_TEXTS))
         held = self._archive.ask(lambda: self._archive.documents.get(numbers))
-        self._waiting -= set(numbers) - {document.seq for document in held}
+        self._vectors.waiting -= set(numbers) - {document.seq for document in held}
         return Wanted(
             tuple(document.seq for document in held),
             tuple(document.text_hash for document in held),
@@ -214,28 +171,18 @@ class MemoryIndex:
 
     def check_dimensions(self, dimensions: int) -> None:
         """Raise VectorError when vectors of ``dimensions`` cannot be compared with those of the index."""
-        expected = self.dimensions or self.embedder.dimensions
-        if expected and dimensions != expected:
-            self._other_dimensions = True
-            raise VectorError(
-                f"embedder {self.embedder.name} answered {dimensions} dimensions, its index has {expected}: "
-                "set the right embedder, or begin anew with `weftos memory reindex`"
-            )
+        self._vectors.check_dimensions(dimensions)
 
     def embedded(self, wanted: Wanted, vectors: Matrix) -> None:
         """Index the vectors of ``wanted``. Raises VectorError, OSError."""
-        self.check_dimensions(vectors.shape[1])
-        if self._vectors is None:
-            self._open_vectors(vectors.shape[1])
         rows = [
             row
             for row, (number, text_hash) in enumerate(zip(wanted.numbers, wanted.hashes, strict=True))
-            if number in self._waiting and self._catalog.by_number[number].text_hash == text_hash
+            if number in self._vectors.waiting and self._catalog.by_number[number].text_hash == text_hash
         ]
-        self._put([wanted.numbers[row] for row in rows], [wanted.hashes[row] for row in rows], vectors[rows])
-        for row in rows:
-            self._waiting.remove(wanted.numbers[row])
-        if not self._waiting and not self._to_do:
+        numbers, hashes = [wanted.numbers[row] for row in rows], [wanted.hashes[row] for row in rows]
+        self._vectors.embedded(numbers, hashes, vectors[rows])
+        if not self.pending:
             self._settle()
 
     def _query_vector(self, question: Question) -> Matrix | None:
@@ -265,53 +212,18 @@ class MemoryIndex:
                 continue
             self._bm25.add(held.place, document.searched)
             added.append((held, document.searched))
-        self._take_vectors(added)
+        self._vectors.add(added)
 
     def _drop(self, old: Held, successors: Sequence[Document]) -> None:
         """Forget ``old``; its vector too, unless the same document comes back with the same text."""
         self._catalog.remove(old)
         self._bm25.remove(old.place)
-        self._waiting.discard(old.number)
         same = any(one.seq == old.number and one.text_hash == old.text_hash for one in successors)
-        if self._vectors is not None and not same:
-            self._vectors.remove(old.number)
-
-    def _take_vectors(self, added: Sequence[tuple[Held, str]]) -> None:
-        vectors = self._vectors
-        missing = [
-            (held, text)
-            for held, text in added
-            if vectors is None or vectors.hash_of(held.number) != held.text_hash
-        ]
-        kept = [held for held, _ in missing if vectors is not None and held.text_hash in vectors.kept]
-        if vectors is not None:
-            vectors.put_kept([held.number for held in kept], [held.text_hash for held in kept])
-            missing = [(held, text) for held, text in missing if held.text_hash not in vectors.kept]
-        if not self.embedder.lexical:
-            self._waiting.update(held.number for held, _ in missing)
-            return
-        rows = embed([text for _, text in missing])
-        self._put([held.number for held, _ in missing], [held.text_hash for held, _ in missing], rows)
-
-    def _put(self, numbers: Sequence[int], hashes: Sequence[bytes], rows: Matrix) -> None:
-        """Index rows that are not all zeros: a text without words is near nothing."""
-        if self._vectors is not None and len(numbers):
-            some = np.flatnonzero(rows.any(axis=1)).tolist()
-            self._vectors.put([numbers[at] for at in some], [hashes[at] for at in some], rows[some])
+        self._vectors.remove(old.number, keep=same)
 
     def _settle(self) -> None:
-        """Everything is indexed: take out what is no document any more, and save when it is worth it."""
         self._settled = True
-        vectors = self._vectors
-        if vectors is None:
-            return
-        for number in vectors.documents():
-            if number not in self._catalog.by_number:
-                vectors.remove(number)
-        if not self._waiting:
-            vectors.forget_unused()
-        if vectors.unsaved > max(SAVE_AFTER, len(vectors) // 10):
-            vectors.save()
+        self._vectors.settle(self._catalog.by_number)
 
     def _all(self) -> dict[str, int]:
         return {one: held.number for one, held in self._catalog.by_id.items()}
@@ -320,23 +232,9 @@ class MemoryIndex:
         """Index the words of all documents anew; vectors are compared one by one, and kept where they still fit."""
         self._catalog = Catalog()
         self._bm25 = Bm25Index()
-        self._waiting.clear()
+        self._vectors.waiting.clear()
         self._to_do = {**self._to_do, **documents}
         self._settled = False
-
-    def _folder(self, dimensions: int) -> Path:
-        return self._directory / f"{directory_of(self.embedder.name)}-{dimensions}"
-
-    def _open_vectors(self, dimensions: int) -> None:
-        vectors = VectorIndex(self._folder(dimensions), self.embedder.name, dimensions)
-        try:
-            vectors.open()
-        except OSError:
-            with suppress(OSError):
-                vectors.close()
-            raise
-        self._vectors = vectors
-        self.rebuilt = vectors.rebuilt
 
 
 def _told(document: Document) -> dict[str, Any]:

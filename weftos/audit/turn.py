@@ -3,7 +3,7 @@
 A *step* is one syscall of the turn: a question to a model, a call of a tool, or a value that was given. Several entries
 tell of it, joined by their ordinal (round and index). When the turn diverged and a person let the new call stand, what
 stood there before is ``forgotten`` by that entry, and a step of its own. Erased bodies leave the entries, and here a
-note of which.
+note of which. ``request``: how many messages a model was asked with, and why they cannot be shown to be those.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from chain.entry.reader import EntryRecord
 from kernel.slices.turns import rank
 from weftos.audit.auditor import Auditor, plain, row
 from weftos.audit.path import path_to, sender_of
+from weftos.audit.questions import Questions, Unreadable
 from weftos.errors import WeftosError
 from weftos.json_object import Json
 
@@ -45,10 +46,20 @@ def turn_story(auditor: Auditor, ident: str) -> Json:
         "erased": [],
     }
     steps: dict[str, Json] = {}
+    questions = Questions(auditor.entry)
     for record in auditor.records(first.entry.seq):
         if record.entry.trace == first.entry.trace:
             _tell(story, steps, ident, record)
+            if record.entry.kind == "model.asked" and not record.erased and record.body["turn"] == ident:
+                steps[record.body["ordinal"]]["request"] = _request(questions, record)
     return story
+
+
+def _request(questions: Questions, record: EntryRecord) -> Json:
+    try:
+        return {"messages": len(questions.read(record)), "fault": ""}
+    except Unreadable as error:
+        return {"messages": None, "fault": str(error)}
 
 
 def _begins(record: EntryRecord, ident: str) -> bool:

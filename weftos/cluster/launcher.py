@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from chain.errors import ChainError
-from kernel.cells.engine import EngineError
-from kernel.cells.engine_ray import TOKEN_FILE, RayEngine
+from kernel.cells.engines.engine import EngineError
+from kernel.cells.engines.engine_ray import TOKEN_FILE, RayEngine
 from kernel.errors import KernelError
 from kernel.helper.offspring import OFFSPRING, become_subreaper, end_offspring, reap_adopted
 from kernel.helper.os_session import end_old_session, lock, read_boot, write_boot

@@ -66,4 +66,4 @@ def selection_child(data: Path, runtime: Path) -> Child:
 
 def placer_command(runtime: Path, logs: Path) -> HelperCommand:
     """The placer, which holds Ray."""
-    return helper_command("placer", "kernel.cells.placer", runtime, logs)
+    return helper_command("placer", "kernel.cells.engines.placer", runtime, logs)

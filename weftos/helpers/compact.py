@@ -31,7 +31,7 @@ from chain.merkle.head import parse_head
 from chain.merkle.merkle import CompactRange
 from chain.notes.note import parse
 from chain.state.snapshot import Snapshot, read_signed, snapshot_records, write_snapshot
-from chain.vectors.documents import is_document
+from chain.vectors.document_table import is_document
 from kernel.bounds import STATE_LIMITS
 from kernel.helper.helper import die_with_parent
 from kernel.state.recorder import replay_into

@@ -29,8 +29,8 @@ from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.cells.cell_events import EngineLost
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
-from kernel.cells.engine import Engine
-from kernel.cells.engine_ray import RayEngine
+from kernel.cells.engines.engine import Engine
+from kernel.cells.engines.engine_ray import RayEngine
 from kernel.cells.launcher import BehaviourEntry
 from kernel.control.control import Control
 from kernel.control.facts import NodeFacts, NodeServices
@@ -187,6 +187,9 @@ class NodeGateway:
 
     def cancel(self, stream: str) -> None:
         self._helper.notify("cancel", {"stream_id": stream})
+
+    def forget(self) -> None:
+        self._helper.notify("forget", {})
 
     def resolve(self, provider: str, model: str) -> tuple[str, str]:
         """The configured defaults in place of an empty provider or model, as the gateway applies them."""
@@ -387,12 +390,12 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
     limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
     cells = Cells(engine, ground.boot, entrance, runtime / "slots", signals, limits)
     hosts = CellsChild(cells, engine)
-    kernel, gateway, archive = await _kernel(ground, bounds, signals, cells, report)
+    mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, ground.clock.now_us)
+    kernel, gateway, archive = await _kernel(ground, bounds, signals, cells, mesh, report)
     embeddings = Embeddings(gateway.request, archive.helper.request)
     lag, stop = LoopLag(), Stop()
     clock = ClockWatch(ground.clock.ahead_us, kernel.recorder, kernel.env.log)
     upkeep = Upkeep(ground.data, runtime, settings, kernel.recorder, archive.ask, ground.log.log)
-    mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, kernel.remote)
     rotation = KeyRotation(
         ground.data,
         kernel.recorder,
@@ -425,7 +428,7 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
         }
     )
     await ground.ledger.barrier()
-    await open_mesh(mesh, kernel.remote, settings, token)
+    await open_mesh(kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
     listener: Listener = doors.Listener(control, runtime / "control.sock")
     node = Node(ground, kernel, mesh, listener, lag, clock, upkeep, Collector(), stop)
@@ -438,7 +441,7 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
 
 
 async def _kernel(
-    ground: Ground, bounds: Bounds, signals: Signals, cells: Cells, report: Report
+    ground: Ground, bounds: Bounds, signals: Signals, cells: Cells, mesh: Mesh, report: Report
 ) -> tuple[Kernel, LinkedHelper, ArchiveLink]:
     """The kernel with its tools, and the helpers it will ask."""
     config, runtime, logs, boot = ground.config, ground.runtime, ground.logs, ground.boot
@@ -463,7 +466,9 @@ async def _kernel(
         log.log("info", event, **fields)
 
     recorder = Recorder(ground.ledger, ground.state, signals)
-    env = Environment(boot, bounds, GATES, _behaviours(config), note, archive.ask)
+    env = Environment(
+        boot, bounds, GATES, _behaviours(config), note, archive.ask, mesh=mesh, name=ground.name
+    )
     registry = Registry(builtin_declarations())
     if sources:
         report("asking the workers for their tools")

@@ -2,10 +2,10 @@
 
 A full collection looks at every container there is: some hundred milliseconds on a node with thousands of processes,
 during which nothing is answered, and nearly all it looks at is there to stay. So what a boot has built is put aside
-(:func:`gc.freeze`), and what survives a full collection that took longer than ``PAUSE_S`` is put aside too: the next
-one looks only at what is newer. What is put aside and then dropped goes as ever, by its reference count; only a cycle
-that had been put aside waits, until as much again (and ``MARGIN`` objects) has gathered. Then everything is looked at
-once more.
+(:func:`gc.freeze`), unseen, and what survives a collection of more than the youngest that took longer than
+``PAUSE_S`` is put aside too: the next one looks only at what is newer. What is put aside and then dropped goes as ever,
+by its reference count; only a cycle that had been put aside waits, until as much again (and ``MARGIN`` objects) has
+gathered. Then everything is looked at once more.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class Collector:
         self._began_s = 0.0
 
     def start(self) -> None:
-        """Put aside what there is."""
-        gc.collect()
+        """Put aside what there is. It is not looked through before: nearly all of it is there to stay, and somebody may
+        wait for the node already.
+        """
         gc.freeze()
         self._settled = gc.get_freeze_count()
         gc.callbacks.append(self._collected)
@@ -42,7 +43,7 @@ class Collector:
         gc.unfreeze()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        if info["generation"] != 2:
+        if not info["generation"]:
             return
         if phase == "start":
             self._began_s = time.perf_counter()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kernel.cells.cell_entrance import Entrance, TcpEntrance, UnixEntrance, own_address_towards
 from kernel.cells.cell_table import CellLimits
-from kernel.cells.engine import Engine
-from kernel.cells.engine_local import LocalEngine
-from kernel.cells.engine_ray import RayEngine, SharedRay
+from kernel.cells.engines.engine import Engine
+from kernel.cells.engines.engine_local import LocalEngine
+from kernel.cells.engines.engine_ray import RayEngine, SharedRay
 from mesh.identity.identity import NoiseKey
 from weftos.config.settings import NodeSettings
 from weftos.helpers.commands import environment, placer_command

@@ -1,8 +1,9 @@
-"""The mesh of a node: made of its keys and its configuration, given to the kernel, opened, and joined."""
+"""The mesh of a node: made of its keys and its configuration, opened for the kernel, and joined."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from chain.keys.keys import Keys
@@ -10,16 +11,18 @@ from kernel.peer.remote import Remote
 from mesh.errors import MeshError
 from mesh.identity.identity import NAME_PATTERN, Identity, NoiseKey
 from mesh.identity.tokens import JoinToken
-from mesh.links.links import Links
-from mesh.links.zmq_link import ZmqWire
+from mesh.links.link_table import LinkTable
 from mesh.mesh import Mesh
+from mesh.wire.zmq_wire import ZmqWire
 from weftos.config.settings import Settings
 from weftos.errors import WeftosError
 
 _MAX_TOKEN_BYTES = 1024
 
 
-def make_mesh(data: Path, keys: Keys, name: str, boot: int, settings: Settings, remote: Remote) -> Mesh:
+def make_mesh(
+    data: Path, keys: Keys, name: str, boot: int, settings: Settings, now_us: Callable[[], int]
+) -> Mesh:
     """The node's mesh, not open yet. Raises WeftosError for files or tables that cannot be used."""
     hint = name if re.fullmatch(NAME_PATTERN, name) else "node"
     tables = {
@@ -28,16 +31,14 @@ def make_mesh(data: Path, keys: Keys, name: str, boot: int, settings: Settings, 
     }
     try:
         me = Identity(keys, NoiseKey.create_or_load(data / "keys"), hint, f"{boot:016x}")
-        mesh = Mesh(me, data / "mesh", Links(me, ZmqWire()), remote, tables)
+        return Mesh(me, data / "mesh", LinkTable(me, ZmqWire()), tables, now_us)
     except MeshError as error:
         raise WeftosError(f"the mesh cannot be set up: {error}", "conflict") from error
-    remote.join_mesh(mesh, name)
-    return mesh
 
 
-async def open_mesh(mesh: Mesh, remote: Remote, settings: Settings, token: Path | None) -> None:
+async def open_mesh(remote: Remote, settings: Settings, token: Path | None) -> None:
     """Listen where the configuration says, call the peers, and join. Raises WeftosError."""
-    listen, join = settings.mesh.listen or None, settings.mesh.join
+    mesh, listen, join = remote.mesh, settings.mesh.listen or None, settings.mesh.join
     joining = _token(token) if token is not None else None
     if join and joining is None and all(view.peer.address != join for view in mesh.peers()):
         raise WeftosError(
@@ -46,7 +47,7 @@ async def open_mesh(mesh: Mesh, remote: Remote, settings: Settings, token: Path 
             "invalid",
         )
     try:
-        remote.opened(await mesh.open(listen))
+        await remote.open(listen)
     except MeshError as error:
         raise WeftosError(f"the mesh cannot listen: {error}", "conflict") from error
     if join and joining is not None:

@@ -28,6 +28,7 @@ MAX_FRAME_BYTES = 16 * 2**20
 FRAMES_PER_STEP = 64
 SPEAKER_BYTES = 64
 STEP_BYTES = 64 * 2**10
+STEP_S = 0.002
 VALUE_BYTES = 144
 """What a value takes in memory beside its bytes: an empty map 72, one in another and its key 290 for the two."""
 _HEADER = struct.Struct(">IQ")
@@ -149,13 +150,38 @@ def speaker_of(head: bytes) -> int:
     return pid if type(pid) is int and pid > 0 else 0
 
 
+class Share:
+    """What links may take of one iteration of the loop together: many that have much to say, as the cells of a node
+    that boots, hold it no longer than one.
+    """
+
+    def __init__(self) -> None:
+        self._until_s = 0.0
+        self._spent = False
+
+    def until_s(self, now_s: float) -> float:
+        """When it is over for now, on the loop's clock."""
+        if not self._spent and now_s >= self._until_s:
+            self._until_s = now_s + STEP_S
+        return self._until_s
+
+    def spent(self, loop: asyncio.AbstractEventLoop) -> None:
+        """It is over until the next iteration."""
+        if not self._spent:
+            self._spent = True
+            loop.call_soon(self._renew)
+
+    def _renew(self) -> None:
+        self._spent, self._until_s = False, 0.0
+
+
 class FrameLink(asyncio.Protocol):
     """An asyncio protocol that speaks frames. ``on_frame`` gets each value; ``on_close`` is called once.
 
     One iteration of the loop hears at most ``FRAMES_PER_STEP`` frames of a link, and none after ``STEP_BYTES`` of
-    them, so that none holds it for long. ``on_close(error)`` has None for a plain end of file. An exception raised by
-    ``on_frame`` closes the link like a framing fault; one that is no :class:`FrameError` goes to the loop's handler as
-    well.
+    them, so that none holds it for long; nor after ``STEP_S`` of all links that have one ``share``, but for one of
+    each. ``on_close(error)`` has None for a plain end of file. An exception raised by ``on_frame`` closes the link like
+    a framing fault; one that is no :class:`FrameError` goes to the loop's handler as well.
     """
 
     def __init__(
@@ -166,9 +192,11 @@ class FrameLink(asyncio.Protocol):
         on_open: Callable[[FrameLink], None] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         bounds: LinkBounds = FOREIGN,
+        share: Share | None = None,
     ) -> None:
         self._boot = boot
         self._decoder = FrameDecoder(boot, max_frame_bytes, bounds.values)
+        self._share = share or Share()
         self._bounds = bounds
         self._on_frame = on_frame
         self._on_close = on_close
@@ -197,12 +225,15 @@ class FrameLink(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         enough = self._decoder.taken_bytes + STEP_BYTES
+        until_s = self._share.until_s(self._loop.time())
         try:
             for count, value in enumerate(self._frames, 1):
                 self._on_frame(value)
                 if self.closed:
                     return
-                if count == FRAMES_PER_STEP or self._decoder.taken_bytes >= enough:
+                late = self._loop.time() >= until_s
+                if late or count == FRAMES_PER_STEP or self._decoder.taken_bytes >= enough:
+                    self._share.spent(self._loop)
                     transport.pause_reading()
                     self._loop.call_soon(self._hear)
                     return

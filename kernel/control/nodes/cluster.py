@@ -41,12 +41,12 @@ class ClusterControl:
 
     async def identity(self, asked: Asked, request: Nothing) -> Identity:
         remote = self._remote
-        return {"name": remote.name, "origin": remote.mesh.origin, "address": remote.address}
+        return {"name": self._kernel.env.name, "origin": remote.mesh.origin, "address": remote.address}
 
     async def nodes(self, asked: Asked, request: Nothing) -> list[NodeRow]:
         ledger, remote = self._kernel.recorder.ledger, self._remote
         own: NodeRow = {
-            "name": remote.name,
+            "name": self._kernel.env.name,
             "origin": remote.mesh.origin,
             "self": True,
             "address": remote.address,
@@ -83,7 +83,7 @@ class ClusterControl:
     async def ps(self, asked: Asked, request: Nothing) -> list[ClusterRow]:
         remote = self._remote
         rows = [
-            _process_row(remote.name, remote.mesh.origin, row, False, 0.0)
+            _process_row(self._kernel.env.name, remote.mesh.origin, row, False, 0.0)
             async for row in self._kernel.processes.listing.rows()
         ]
         for view in remote.mesh.peers():

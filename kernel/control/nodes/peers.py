@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Iterator
 
 from chain.ledger.ledger import Draft, Ticket
@@ -122,7 +121,7 @@ class PeerControl:
         }
         with ledger_errors():
             draft = Draft("peer.decided", {**body}, 0, "", trace, seq)
-            ticket = self._recorder.commit([draft], durable=True)
+            ticket = self._recorder.commit([draft])
         done = self._when_durable(
             peer, conflict, counts == "shown", {"reason": reason, "by": asked.by}, ticket
         )
@@ -170,11 +169,11 @@ class PeerControl:
         """Its text stands in no record."""
         asked.record(lifetime_s=request.lifetime_s)
         with mesh_errors():
-            token = self._remote.mesh.tokens.create(time.time_ns() // 1000, request.lifetime_s)
+            token = self._remote.mesh.tokens.create(self._recorder.ledger.now_us(), request.lifetime_s)
         return {"id": token.id, "token": token.text, "lifetime_s": request.lifetime_s}
 
     async def tokens(self, asked: Asked, request: Nothing) -> list[TokenRow]:
-        now_us = time.time_ns() // 1000
+        now_us = self._recorder.ledger.now_us()
         with mesh_errors():
             records = self._remote.mesh.tokens.records()
         return [
@@ -191,7 +190,7 @@ class PeerControl:
     async def revoke_token(self, asked: Asked, request: OfToken) -> TokenRevoked:
         asked.record(id=request.id)
         with mesh_errors():
-            self._remote.mesh.tokens.revoke(request.id, time.time_ns() // 1000)
+            self._remote.mesh.tokens.revoke(request.id, self._recorder.ledger.now_us())
         return {"id": request.id, "status": "revoked"}
 
 

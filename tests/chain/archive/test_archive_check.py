@@ -18,7 +18,7 @@ from chain.archive.check import check_database
 from chain.archive.file import ArchiveBusy
 from chain.archive.rows import body_of, body_text
 from chain.archive.views import VIEWS
-from chain.audit.audit import Finding
+from chain.audit.findings import Finding
 from chain.disk import Disk
 from chain.entry.entry import decode_body, encode_body
 from chain.keys.key_change import adopt_keys, prepare_keys

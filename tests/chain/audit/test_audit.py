@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chain.audit.audit import Audit, Finding
+from chain.audit.audit import Audit
+from chain.audit.findings import Finding
 from chain.audit.journal_audit import JournalAudit
 from chain.entry.draft import Draft
 from chain.entry.record import RawEntry, encode_entry_record, encode_head_record, encode_payload
@@ -45,8 +46,8 @@ def test_a_call_whose_outcome_was_erased_is_not_open(damaged: bool) -> None:
         kept = (None, None) if at == 2 else (written.salt, written.body)
         audit.record(RawEntry(written.leaf, *kept), "here", suspect=damaged)
     audit.finish()
-    assert (audit.findings, audit.erased) == ([], 1)
-    assert list(audit.open_calls.values()) == [1]
+    assert (audit.findings.kept, audit.meaning.erased) == ([], 1)
+    assert list(audit.meaning.open_calls.values()) == [1]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_an_erasure_that_names_no_entries_before_it_is_a_finding_and_explains_no
         kept = (None, None) if at == 1 else (written.salt, written.body)
         audit.record(RawEntry(written.leaf, *kept), "here", suspect=damaged)
     audit.finish()
-    assert {(found.seq, found.kind) for found in audit.findings} == {(2, "body"), (1, "erased")}
+    assert {(found.seq, found.kind) for found in audit.findings.kept} == {(2, "body"), (1, "erased")}
 
 
 def note(number: int) -> Draft:
@@ -82,16 +83,17 @@ def lost_in_the_middle(other: bytes = b"") -> list[Finding]:
     entries = Sequencer(KEYS.origin).take([note(number) for number in range(4)], 1, bytes(32 * 4)).entries
     records = [encode_entry_record(each.leaf, each.salt, each.body) for each in entries]
     over_three = head(entries, 3, other)
-    audit = JournalAudit(KEYS.origin, watched=frozenset({3}))
-    audit.frame("first", encode_payload(records[:2], head(entries, 2)), "")
+    journal = JournalAudit(KEYS.origin, watched=frozenset({3}))
+    journal.frame("first", encode_payload(records[:2], head(entries, 2)), "")
     lost = encode_payload([b"\xc1" + records[2][1:]], over_three)
-    audit.frame("second", lost, "another checksum")
+    journal.frame("second", lost, "another checksum")
     full = encode_head_record(head(entries, 3), False)
-    audit.frame("third", encode_payload([records[3], full], head(entries, 4)), "")
-    audit.finish()
+    journal.frame("third", encode_payload([records[3], full], head(entries, 4)), "")
+    journal.finish()
+    audit = journal.audit
     assert audit.entries == 4
     assert audit.roots == {3: merkle_root(each.leaf_hash for each in entries[:3])}
-    return audit.findings
+    return audit.findings.kept
 
 
 def test_a_head_exactly_where_one_entry_is_lost_is_compared_with_the_hash_that_its_successor_holds() -> None:

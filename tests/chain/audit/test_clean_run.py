@@ -61,8 +61,8 @@ def columns(some: Entries) -> Columns:
 def outcome(audit: Audit) -> tuple[Any, ...]:
     audit.finish()
     return (
-        audit.findings, audit.entries, audit.tree.root(), audit.roots, audit.open_calls, audit.erased, audit.boots,
-        audit.counters,
+        audit.findings.kept, audit.entries, audit.tree.root(), audit.roots, audit.meaning.open_calls,
+        audit.meaning.erased, audit.meaning.boots, audit.counters,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from kernel.cell.link.frames import (
     FrameError,
     FrameLink,
     LinkBounds,
+    Share,
     encode_frame,
 )
 from tests.patience import HANG_S
@@ -231,7 +232,34 @@ def test_a_peer_has_a_small_limit_until_it_is_handed_over() -> None:
     asyncio.run(run())
 
 
-def test_a_long_run_of_frames_lets_the_rest_of_the_loop_have_its_turn() -> None:
+def test_links_that_hold_the_loop_too_long_are_heard_a_frame_each_and_then_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        share = Share()
+        ends = [await pair(share=share) for _ in range(2)]
+        for _, peer in ends:
+            peer.send(b"".join(encode_frame(BOOT, number) for number in range(5)))
+        most = 0
+        while any(len(end.heard) < 5 for end, _ in ends):
+            before = [len(end.heard) for end, _ in ends]
+            await asyncio.sleep(0)
+            most = max(most, *(len(end.heard) - had for (end, _), had in zip(ends, before, strict=True)))
+        assert most == 1
+        assert [end.heard for end, _ in ends] == [[*range(5)]] * 2
+        for end, peer in ends:
+            peer.close()
+            await end.ended()
+
+    monkeypatch.setattr("kernel.cell.link.frames.STEP_S", 0.0)
+    asyncio.run(run())
+
+
+def test_a_long_run_of_frames_lets_the_rest_of_the_loop_have_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kernel.cell.link.frames.STEP_S", HANG_S)
+
     async def run() -> None:
         end, peer = await pair()
         peer.send(b"".join(encode_frame(BOOT, number) for number in range(FRAMES_PER_STEP * 3)))

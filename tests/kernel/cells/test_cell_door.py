@@ -23,7 +23,7 @@ from kernel.cells.cell_door import listen
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
-from kernel.cells.engine import EngineError
+from kernel.cells.engines.engine import EngineError
 from kernel.errors import Invalid
 from tests.kernel.twins.cell_node import BOOT, Notes, message, placement
 from tests.patience import HANG_S

@@ -35,6 +35,9 @@ class Host:
     def kill(self, why: str) -> None:
         self.killed.append(why)
 
+    def now_s(self) -> float:
+        return self.now
+
     def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
         self._timers.append((self.now + delay_s, call, args))
 
@@ -73,6 +76,9 @@ class Case:
     def call(self, round_: int, index: int = 0) -> None:
         self.port.receive(["call", 1, "t1", round_, index, "tool", TOOL])
 
+
+MODEL = {"messages": [{"role": "user"}], "tools": [], "provider": "", "model": ""}
+REFERS = {**MODEL, "prefix": [1, "00"], "pieces": [[0, 1], 1]}
 
 LIES: dict[str, tuple[Any, str]] = {
     "a pid that is yes": (["log", True, "x"], "yes or no in place of a number"),
@@ -341,3 +347,53 @@ def test_a_start_that_takes_too_long_fails_unless_another_holds_the_cell() -> No
     assert case.notes.all == [("start_failed", 3, "timeout: not constructed within 10 s")]
     case.host.pass_time(1)
     assert case.host.killed == ["pid 3 still ran 1 s after its death"]
+
+
+def test_a_question_in_terms_of_another_comes_once_more_when_it_is_wanted_whole() -> None:
+    case = Case()
+    case.port.receive(["call", 1, "t1", 0, 0, "model", REFERS])
+    case.call(1)
+    case.port.say_whole(1, "t1", 0, 0)
+    case.port.say_whole(1, "t1", 0, 0)
+    assert case.host.sent == [["whole", 1, "t1", 0, 0]]
+    case.port.receive(["call", 1, "t1", 0, 0, "model", MODEL])
+    assert [call.args for _, _, call in case.notes.all] == [REFERS, TOOL, MODEL]
+    case.call(2)
+    case.port.receive(["call", 1, "t1", 0, 0, "model", MODEL])
+    assert "(0, 0) after (2, 0)" in case.notes.of("crashed")[0][-1]
+
+
+def test_a_call_that_is_wanted_whole_must_be_whole() -> None:
+    case = Case()
+    case.port.receive(["call", 1, "t1", 0, 0, "model", REFERS])
+    case.port.say_whole(1, "t1", 0, 0)
+    case.port.receive(["call", 1, "t1", 0, 0, "model", REFERS])
+    assert "(0, 0) after (0, 0)" in case.notes.of("crashed")[0][-1]
+
+
+def test_one_that_was_answered_meanwhile_is_not_heard_and_no_lie() -> None:
+    case = Case()
+    case.port.receive(["call", 1, "t1", 0, 0, "model", REFERS])
+    case.port.say_whole(1, "t1", 0, 0)
+    case.port.result(1, "t1", 0, 0, {})
+    case.port.receive(["call", 1, "t1", 0, 0, "model", MODEL])
+    assert len(case.notes.all) == 1
+
+
+def test_what_is_not_open_is_not_wanted() -> None:
+    case = Case()
+    case.port.say_whole(1, "t1", 0, 0)
+    case.port.say_whole(1, "t2", 0, 0)
+    case.port.say_whole(9, "t1", 0, 0)
+    assert case.host.sent == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"prefix": [1, "00"]}, {"pieces": []}, {"prefix": ["1", "00"], "pieces": []}, {"prefix": [1], "pieces": []},
+     {"prefix": [1, "00"], "pieces": {}}, {"prefix": [1, "00"], "pieces": [], "more": 1}],
+)  # fmt: skip
+def test_a_reference_of_another_shape_is_a_lie(more: dict[str, Any]) -> None:
+    case = Case()
+    case.port.receive(["call", 1, "t1", 0, 0, "model", {**MODEL, **more}])
+    assert "arguments of the wrong shape" in case.notes.of("crashed")[0][-1]

@@ -22,7 +22,7 @@ from kernel.cell.link.noise_pipe import MAX_HANDSHAKE_BYTES, NoisePipe, OneTimeK
 from kernel.cells.cell_entrance import TcpEntrance, own_address_towards, split_address
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
-from kernel.cells.engine_local import LocalEngine
+from kernel.cells.engines.engine_local import LocalEngine
 from kernel.errors import Invalid
 from mesh.identity.identity import NoiseKey
 from tests.kernel.cells.test_cell_door import HandEngine

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel.cells import engine_ray
-from kernel.cells.engine import EngineError
-from kernel.cells.engine_ray import RayEngine
+from kernel.cells.engines import engine_ray
+from kernel.cells.engines.engine import EngineError
+from kernel.cells.engines.engine_ray import RayEngine
 from kernel.helper.helper import HelperCommand
 from tests.patience import HANG_S
 from tests.places import ROOT

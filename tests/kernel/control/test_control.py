@@ -32,6 +32,7 @@ from kernel.operations.operation import Operation
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning, SpawnRequest
 from kernel.peer.remote_calls import PeerAsked
+from kernel.process.process_signals import SlotGone
 from kernel.upkeep.erasure import Plan, Selection, plan_erasure
 from kernel.upkeep.loop_lag import LoopLag
 from tests.kernel.turn.test_turns import on_twin
@@ -81,6 +82,7 @@ def control_of(
     )
     control = Control(twin.kernel, facts, services)
     (twin.peers_ask,) = control.hears()[PeerAsked]
+    (twin.slot_gone,) = control.hears()[SlotGone]
     return Doors(control)
 
 
@@ -182,6 +184,40 @@ def test_an_agent_without_a_workspace_of_its_own_gets_one_below_the_data_directo
         assert workspace.is_dir()
         assert workspace.is_relative_to(tmp_path / "workspaces")
         assert found["tools"] == ["calculator", "file_read", "file_list"]
+
+    on_control(tmp_path, body)
+
+
+def test_the_workspace_of_a_temporary_process_goes_with_it_when_it_is_empty(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        all_ = tmp_path / "workspaces"
+
+        async def spawn(name: str, **more: Any) -> Path:
+            await control(Spawning.spawn, name, **more)
+            found = await control(Processes.inspect, name)
+            return Path(found["spec"]["workspace"])
+
+        async def end(*names: str) -> None:
+            for name in names:
+                await control(Processes.kill, name, signal="kill")
+
+        empty = await spawn("empty", restart="temporary")
+        full = await spawn("full", restart="temporary")
+        (full / "notes.txt").write_text("mine")
+        lent = await spawn("lent", restart="temporary")
+        await spawn("guest", restart="temporary", workspace=str(lent))
+        stays = await spawn("stays", restart="transient")
+        await end("empty", "full", "lent", "stays")
+        assert not empty.exists()
+        assert full.is_dir() and lent.is_dir() and stays.is_dir()
+        await end("guest")
+        assert lent.is_dir()  # a person has chosen it
+        again = await spawn("empty", restart="temporary")
+        assert again == empty and empty.is_dir()
+        boss = await spawn("boss", restart="temporary")
+        below = await spawn("below", under="/user/boss", restart="temporary")
+        await end("boss")
+        assert not boss.exists() and not below.parent.exists() and all_.is_dir()
 
     on_control(tmp_path, body)
 
@@ -425,6 +461,14 @@ def test_ps_shows_the_tree_and_the_helpers(tmp_path: Path) -> None:
         assert rows["/user/team/ada"]["cell"] == "c1"
         every = [row["address"] for row in await control(Processes.ps, all=True)]
         assert every[:2] == ["/", "/kernel"]
+        pages = [await control(Processes.ps, all=True, limit=2)]
+        while len(pages[-1]) >= 2:
+            pages.append(await control(Processes.ps, all=True, after=pages[-1][-1]["address"], limit=2))
+        assert [row["address"] for page in pages for row in page] == every
+        assert [row["address"] for row in await control(Processes.ps, after="/user/gone")] == [
+            "/user/team",
+            "/user/team/ada",
+        ]
         inspected = await control(Processes.inspect, "team")
         assert inspected["supervision"] == {"specs": 1, "active": 1, "supervisors": 0, "workers": 1}
 

@@ -11,6 +11,7 @@ from chain.journal.group import Group
 from chain.journal.sequencer import Batch
 from chain.ledger.ledger import Ticket
 from kernel.bounds import Bounds
+from kernel.clock import LoopClock
 from kernel.message.mail import Outgoing
 from kernel.peer.mesh_port import NoMesh
 from kernel.peer.outboxes import MOST_WAITING, Outboxes, Way
@@ -46,8 +47,9 @@ class Bench:
         self.mesh = SayingMesh()
         self.after = AfterDurable(twin.ledger)
         kernel = twin.kernel
+        policy, clock = kernel.policy, LoopClock()
         self.boxes = Outboxes(
-            Way(kernel.recorder, kernel.post, Bounds(), self.after, lambda: self.mesh, kernel.policy)
+            Way(kernel.recorder, kernel.post, Bounds(), clock, self.after, self.mesh, policy)
         )
         self.slow = Ticket(_never, Batch([], [], 0, [], 0))
 

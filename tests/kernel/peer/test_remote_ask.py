@@ -12,7 +12,7 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
-from kernel.peer.remote import LOST_AT_ONCE
+from kernel.peer.lost_questions import TOLD_AT_ONCE
 from mesh.errors import LinkFull
 from mesh.identity.peers import Peer
 from tests.kernel.twins.kernel_twin import Delivery
@@ -172,7 +172,7 @@ def test_a_link_that_is_cut_while_questions_go_out_again_withdraws_each_of_them(
 def test_many_who_ask_a_node_that_is_lost_are_told_once_each_and_the_loop_goes_round_meanwhile(
     tmp_path: Path, taken: bool
 ) -> None:
-    many = 2 * LOST_AT_ONCE + 1
+    many = 2 * TOLD_AT_ONCE + 1
 
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
@@ -185,7 +185,7 @@ def test_many_who_ask_a_node_that_is_lost_are_told_once_each_and_the_loop_goes_r
         await until(lambda: len(crossings) == (0 if taken else many))
         assert len(crossings.questions) == many
         unlink(a.mesh, b.mesh)
-        assert len(crossings.questions) == many - LOST_AT_ONCE
+        assert len(crossings.questions) == many - TOLD_AT_ONCE
         link(a.mesh, b.mesh)
         for _ in range(many):
             assert "noconnection: b was lost" in (await a.twin.result())["text"]

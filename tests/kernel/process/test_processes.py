@@ -30,7 +30,7 @@ from kernel.process.processes import REMOVED_AT_ONCE
 from kernel.slices.mailboxes import Mail
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
-from tests.kernel.twins.kernel_twin import Twin
+from tests.kernel.twins.kernel_twin import Twin, accept
 from tests.kernel.twins.tree_twin import Tree
 from tests.patience import HANG_S
 
@@ -745,7 +745,7 @@ def test_mail_of_a_process_that_is_stopped_before_it_runs_is_dead(tmp_path: Path
         for pid in reversed(pids):
             kernel.processes.exit(pid, "crash")
         mails = [
-            kernel.router.accept(Outgoing("operator", name, "hi", "main", bytes(16), -1))[0]
+            accept(kernel, Outgoing("operator", name, "hi", "main", bytes(16), -1))[0]
             for name in ("boss", "kid")
         ]
         assert [str(process.state) for process in kernel.live.all()[-2:]] == ["starting", "starting"]

@@ -187,6 +187,8 @@ class World:
     def _check_state(self) -> None:
         assert {child.spec.id: child.slot for child in self.sup.children} == self.slots
         assert len(self.sup.table) == len(self.slots)
+        active = sum(child.phase in (Phase.STARTING, Phase.UP, Phase.STOPPING) for child in self.sup.children)
+        assert self.sup.counts()["active"] == active
         for child in self.sup.children:
             id = child.spec.id
             assert child.pid == self.running.get(id)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
-from kernel.syscall import model_calls
-from kernel.syscall.model_request import DIGEST_BYTES
+from kernel.syscall import conversations
 from kernel.values import canonical, sha256_hex
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Twin, answer_of
+
+
+def hash_of(messages: list[Any]) -> str:
+    return sha256(b"".join(sha256(canonical(one).encode()).digest() for one in messages)).hexdigest()
 
 
 def user(text: str) -> dict[str, str]:
@@ -216,7 +220,7 @@ def test_a_request_of_too_many_messages_is_refused_and_nothing_of_it_kept(tmp_pa
         result = await twin.result()
         assert result["text"] == "model request of 300000 messages, limit 1024"
         assert twin.gateway.asked == []
-        assert twin.kernel.model_calls._remembered_bytes == 0
+        assert twin.kernel.model_calls.conversations.bytes == 0
 
     on_twin(tmp_path, body)
 
@@ -226,17 +230,18 @@ def test_what_is_remembered_of_sessions_is_bounded_and_the_oldest_goes(
 ) -> None:
     async def body(twin: Twin) -> None:
         calls = twin.kernel.model_calls
+        kept = calls.conversations
         for number in range(5):
             await twin.spawn(f"a{number}")
             await twin.send(f"a{number}")
             twin.ask_model(await twin.delivery(), [user("x")] * 10)
             await twin.result()
-        assert [address for address, _ in calls._last] == ["/user/a3", "/user/a4"]
-        assert calls._remembered_bytes == 2 * 10 * DIGEST_BYTES
+        assert [address for address, _ in kept] == ["/user/a3", "/user/a4"]
+        assert kept.bytes == 2 * 10 * 36
         calls.forget("/user/a3", "main")
-        assert calls._remembered_bytes == 10 * DIGEST_BYTES
+        assert kept.bytes == 10 * 36
 
-    monkeypatch.setattr(model_calls, "REMEMBERED_BYTES", 25 * DIGEST_BYTES)
+    monkeypatch.setattr(conversations, "REMEMBERED_BYTES", 25 * 36)
     on_twin(tmp_path, body)
 
 
@@ -258,8 +263,9 @@ def test_a_long_request_lets_the_rest_of_the_loop_go_first(tmp_path: Path) -> No
         assert turns >= 10
         assert twin.gateway.asked[0]["messages"] == messages
         (asked,) = await twin.entries("model.asked")
+        assert asked.body["messages_hash"] == hash_of(messages)
         assert asked.body["request_hash"] == sha256_hex(
-            canonical({"messages": messages, "tools": [], "provider": "", "model": ""})
+            canonical({"messages": hash_of(messages), "tools": [], "provider": "", "model": ""})
         )
 
     on_twin(tmp_path, body)

@@ -1,4 +1,4 @@
-"""A request's text and hashes, made in slices: the same as if made at once."""
+"""What is known of messages, made in slices: the same as if made at once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.cell.conversation import list_hash, new_places, pieces_of
 from kernel.errors import Invalid
-from kernel.syscall.model_request import SLICE_BYTES, RequestText, common_messages
-from kernel.values import call_hash, canonical, sha256_hex
+from kernel.syscall.model_request import (
+    SLICE_BYTES,
+    ReadMessages,
+    former_call_hash,
+    request_bytes,
+    request_text,
+)
+from kernel.values import call_hash, canonical
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -19,51 +26,54 @@ JSON = st.recursive(
     max_leaves=6,
 )
 MESSAGES = st.lists(st.dictionaries(st.text(), JSON, max_size=3), max_size=5)
+REST = {"tools": ["ask"], "provider": "p", "model": "m"}
 
 
-def request(messages: list[Any]) -> dict[str, Any]:
-    return {"messages": messages, "tools": ["ask"], "provider": "p", "model": "m"}
-
-
-def made(messages: list[Any], limit_bytes: int = 2**20) -> tuple[RequestText, int]:
-    text = RequestText(request(messages), limit_bytes)
-    return text, sum(1 for _ in text.steps())
+def made(messages: list[Any]) -> tuple[ReadMessages, int]:
+    read = ReadMessages()
+    return read, sum(1 for _ in read.read(messages))
 
 
 @given(MESSAGES)
-def test_the_hashes_are_those_of_the_whole_request(messages: list[Any]) -> None:
-    text, _ = made(messages)
-    whole = canonical(request(messages))
-    assert (text.request_hash, text.call_hash) == (sha256_hex(whole), call_hash("model", whole))
-    assert text.size_bytes == len(whole.encode())
-    assert "[" + ",".join(text.messages) + "]" == canonical(messages)
-    assert bytes(text.digests) == b"".join(sha256(each.encode()).digest() for each in text.messages)
+def test_texts_and_hashes_are_those_of_the_whole_request(messages: list[Any]) -> None:
+    read, _ = made(messages)
+    rest, whole = canonical(REST), canonical({"messages": messages, **REST})
+    assert "[" + ",".join(read.texts) + "]" == canonical(messages)
+    assert read.known.digests == b"".join(sha256(each.encode()).digest() for each in read.texts)
+    assert request_bytes(read.known, rest) == len(whole.encode())
+    assert request_text(read.known, rest) == canonical({"messages": read.known.hash, **REST})
+    assert former_call_hash(read.texts, rest) == call_hash("model", whole)
 
 
 @given(MESSAGES, MESSAGES)
-def test_what_two_requests_begin_with_is_counted_in_messages(one: list[Any], other: list[Any]) -> None:
-    slow = 0
-    for mine, theirs in zip(map(canonical, one), map(canonical, other), strict=False):
-        if mine != theirs:
-            break
-        slow += 1
-    assert common_messages(bytes(made(one)[0].digests), bytes(made(other)[0].digests)) == slow
+def test_a_list_put_together_is_as_if_it_had_been_read(one: list[Any], other: list[Any]) -> None:
+    known, whole = made(one)[0].known, made(other)[0].known
+    pieces = pieces_of(known.digests, whole.digests)
+    said = made([other[place] for place in new_places(pieces)])[0].known
+    together = known.put_together(pieces, said)
+    assert (together.digests, together.sizes) == (whole.digests, whole.sizes)
+
+
+@given(MESSAGES)
+def test_only_a_beginning_with_that_hash_is_known_by_it(messages: list[Any]) -> None:
+    known = made(messages)[0].known
+    for count in range(1, len(messages) + 1):
+        named = list_hash(known.digests[: count * 32])
+        beginning = known.beginning(count, named)
+        assert beginning is not None and (len(beginning), beginning.hash) == (count, named)
+        assert known.beginning(count, list_hash(b"else")) is None
+        assert known.beginning(count - 1, named) is None
+    assert known.beginning(len(messages) + 1, known.hash) is None
+    assert known.beginning(-1, known.hash) is None
 
 
 @pytest.mark.parametrize(
     "messages", [[{"content": "x" * 1000}] * 512, [{}] * 1024], ids=["half a MiB", "many empty ones"]
 )
 def test_long_work_stops_after_each_slice(messages: list[Any]) -> None:
-    text, stops = made(messages)
-    assert stops >= text.size_bytes // SLICE_BYTES
+    read, stops = made(messages)
+    assert stops >= sum(read.known.sizes) // SLICE_BYTES
     assert stops >= 4
-
-
-def test_the_limit_is_of_bytes_and_nothing_is_done_beyond_it() -> None:
-    text = RequestText(request([{"content": "€" * 400}] * 10_000), 4000)
-    with pytest.raises(Invalid, match="bytes or more, limit 4000"):
-        list(text.steps())
-    assert len(text.messages) < 10
 
 
 @pytest.mark.parametrize("value", [float("nan"), b"bytes", {1: 2}, "\ud800"])
@@ -75,4 +85,4 @@ def test_what_is_no_json_is_refused_in_whatever_place(value: Any) -> None:
         with pytest.raises(Invalid):
             made([message])
     else:
-        assert made([message])[0].messages == [canonical(message)]
+        assert made([message])[0].texts == [canonical(message)]

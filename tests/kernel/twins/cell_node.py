@@ -27,7 +27,7 @@ from kernel.cells.cell_events import (
 )
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
-from kernel.cells.engine_local import LocalEngine
+from kernel.cells.engines.engine_local import LocalEngine
 from kernel.signals import Signal, Signals
 from tests.patience import HANG_S
 from tests.places import ROOT

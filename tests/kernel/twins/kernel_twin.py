@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ import msgpack
 from chain.disk import Disk
 from chain.entry.reader import EntryRecord, StateRecord, read_records
 from chain.keys.keys import create_keys, load_keys
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import Ledger, Ticket
 from chain.vectors.document import may_read
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
+from kernel.cell.conversation import Conversation
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -36,13 +38,16 @@ from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.kernel import Environment, Kernel
 from kernel.message.mail import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
+from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.remote_calls import PeerAsked
 from kernel.policy.proposal import Gate
+from kernel.process.process_signals import SlotGone
 from kernel.signals import Signal, Signals
 from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
+from kernel.values import canonical
 from kernel.worker.workers import WorkerCall, WorkerResult, WorkerWithdrawn
 from tests.patience import HANG_S
 from weftos.node.gates import GATES
@@ -72,6 +77,7 @@ class TwinCells:
         self.placed: list[Placement] = []
         self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
         self.results: asyncio.Queue[tuple[int, str, str, dict[str, Any]]] = asyncio.Queue()
+        self.wanted_whole: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self.ended: list[tuple[int, str, str]] = []
         self.stopped: list[tuple[int, str]] = []
         self.refuse: Callable[[Placement], str] = lambda placement: ""
@@ -94,6 +100,9 @@ class TwinCells:
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
         self.results.put_nowait((pid, turn, f"{round_}.{index}", outcome))
+
+    def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:
+        self.wanted_whole.put_nowait((turn, f"{round_}.{index}"))
 
     def end_turn(self, pid: int, turn: str, why: str) -> None:
         self.ended.append((pid, turn, why))
@@ -151,18 +160,33 @@ class TwinWorkers:
 
 
 class TwinGateway:
-    """Answers every question with ``answer(request)``; keeps the questions."""
+    """Answers every question with ``answer(request)``; keeps the questions, with all of their messages, and what it
+    was told of each. ``forget`` has it lose all that it was told.
+    """
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.told: list[list[int]] = []
+        self._kept: dict[bytes, dict[str, Any]] = {}
         self.cancelled: list[str] = []
         self.answer: Callable[[dict[str, Any]], Any] = lambda request: answer_of("hello")
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        digests = [request["digests"][at : at + 32] for at in range(0, len(request["digests"]), 32)]
+        self.told.append([place for place, _ in request["said"]])
+        for place, message in request["said"]:
+            assert sha256(canonical(message).encode()).digest() == digests[place]
+            self._kept[digests[place]] = message
+        if not all(digest in self._kept for digest in digests):
+            return {"status": "lost"}
+        request = {**request, "messages": [self._kept[digest] for digest in digests]}
         self.asked.append(request)
         found = self.answer(request)
         answer: dict[str, Any] = await found if asyncio.iscoroutine(found) else found
         return answer
+
+    def forget(self) -> None:
+        self._kept.clear()
 
     def cancel(self, stream: str) -> None:
         self.cancelled.append(stream)
@@ -243,6 +267,7 @@ class Twin:
     signals: Signals
     log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     peers_ask: Callable[[PeerAsked], None] = lambda asked: None
+    slot_gone: Callable[[SlotGone], None] = lambda gone: None
     """The newest control's, of those that a test has made."""
 
     def say(self, signal: Signal) -> None:
@@ -269,7 +294,7 @@ class Twin:
             -1,
             **fields,
         )
-        mail, ticket = self.kernel.router.accept(out)
+        mail, ticket = accept(self.kernel, out)
         await ticket.durable()
         return mail
 
@@ -295,6 +320,19 @@ class Twin:
         args = {"messages": messages, "tools": tools or [], "provider": "", "model": ""}
         self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args)))
 
+    def tell_model(
+        self, at: Delivery, conversation: Conversation, messages: list[Any], round_: int = 0
+    ) -> dict[str, Any]:
+        """The same, told as a cell tells it. Returns what was told."""
+        told = conversation.told(messages)
+        args = {**told, "tools": [], "provider": "", "model": ""}
+        self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args)))
+        return told
+
+    async def wanted_whole(self) -> str:
+        """The next call that is to be said whole: its ordinal."""
+        return (await asyncio.wait_for(self.cells.wanted_whole.get(), LIMIT_S))[1]
+
     def finish(
         self, at: Delivery, reply: str = "done", remember: list[Any] | None = None, status: str = "ok"
     ) -> None:
@@ -318,6 +356,16 @@ class Twin:
         return [record for record in found if not kinds or record.entry.kind in kinds]
 
 
+def accept(kernel: Kernel, out: Outgoing) -> tuple[Mail, Ticket]:
+    """One message from outside, which an idle process is handed at once."""
+    unit = kernel.recorder.unit()
+    accepted = kernel.router.put(unit, out)
+    ticket = kernel.recorder.commit(unit)
+    mail = kernel.state.find_mail(accepted.id)
+    assert mail is not None
+    return mail, ticket
+
+
 def _registry(without: Collection[str]) -> Registry:
     own = [tool for tool in (EXTERNAL, LOSABLE, CONFIRMED) if tool.name not in without]
     return Registry(
@@ -335,10 +383,12 @@ async def kernel_twin(
     now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     make_cells: Callable[[Signals], Any] = TwinCells,
     gates: Sequence[Gate] = GATES,
+    mesh: MeshPort | None = None,
+    name: str = "",
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
     whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
-    ``make_cells``: others than the twins.
+    ``make_cells``: others than the twins; ``mesh`` and ``name``: of a node among others.
     """
     bounds = bounds or Bounds()
     keys = load_keys(directory / "keys") if (directory / "keys").exists() else create_keys(directory / "keys")
@@ -358,14 +408,27 @@ async def kernel_twin(
     behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": recall_tokens})}
     archive = TwinArchive(directory)
     env = Environment(
-        7, bounds, gates, behaviours, lambda event, **fields: log.append((event, fields)), archive.ask
+        7,
+        bounds,
+        gates,
+        behaviours,
+        lambda event, **fields: log.append((event, fields)),
+        archive.ask,
+        mesh=mesh or NoMesh(),
+        name=name,
     )
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
     kernel = Kernel(recorder, _registry(without), *twins, signals=signals, env=env)
     try:
+        kernel.processes.effects.round_s = float("inf")  # what a test sees is no matter of time
         twin = Twin(kernel, ledger, cells, workers, gateway, archive, directory, signals, log)
-        kernel.boot({PeerAsked: (lambda asked: twin.peers_ask(asked),)})
+        kernel.boot(
+            {
+                PeerAsked: (lambda asked: twin.peers_ask(asked),),
+                SlotGone: (lambda gone: twin.slot_gone(gone),),
+            }
+        )
         yield twin
     finally:
         await kernel.close()

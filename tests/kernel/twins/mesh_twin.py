@@ -16,10 +16,10 @@ from chain.keys.keys import Keys
 from chain.merkle.head import TreeHead
 from kernel.bounds import Bounds
 from kernel.peer.mesh_port import NoMesh
-from kernel.peer.remote import Remote
 from kernel.policy.proposal import Gate
 from mesh.errors import LinkDown, PeersError
 from mesh.gossip.adverts import AdvertTable, make_advert, read_advert
+from mesh.gossip.events import MeshEvents
 from mesh.gossip.heads import HeadConflict
 from mesh.identity.identity import PeerIdentity
 from mesh.identity.peers import DEFAULT_MAY, AllowList, Peer
@@ -43,7 +43,7 @@ class TwinMesh(NoMesh):
         self.keys = keys
         self.identity = PeerIdentity(keys.origin, keys.ed25519, keys.mldsa, name, f"{number:016x}")
         self.list = AllowList()
-        self.remote: Remote
+        self.remote: MeshEvents
         self.links: dict[str, TwinMesh] = {}
         self.number = 0
         self.members: dict[str, Member] = {}
@@ -54,6 +54,10 @@ class TwinMesh(NoMesh):
         self.lose: Callable[[Op], bool] = lambda op: False
         self.said: list[Op] = []
         self.cuts: list[str] = []
+
+    async def open(self, events: MeshEvents, listen: str | None) -> str:
+        self.remote = events
+        return ""
 
     def peer(self, name: str) -> Peer | None:
         return self.list.named(name)
@@ -115,7 +119,7 @@ class TwinMesh(NoMesh):
     def publish_head(self, note: bytes) -> None:
         self.heads.append(note)
 
-    def decide_head(self, name: str, take: bool, told: Mapping[str, object]) -> TreeHead:
+    def decide_head(self, name: str, take: bool, remarks: Mapping[str, object]) -> TreeHead:
         conflict = self.conflicts.pop(name)
         return conflict.shown_head if take else conflict.kept_head
 
@@ -183,11 +187,9 @@ async def node_twin(
 ) -> AsyncIterator[NodeTwin]:
     """One node without peers; a second time on the same directory it has rebooted."""
     directory.mkdir(exist_ok=True)
-    async with kernel_twin(directory, bounds, disk, gates=gates) as twin:
-        mesh = TwinMesh(name, number)
-        mesh.remote = twin.kernel.remote
-        twin.kernel.remote.join_mesh(mesh, name)
-        twin.kernel.remote.opened("")
+    mesh = TwinMesh(name, number)
+    async with kernel_twin(directory, bounds, disk, gates=gates, mesh=mesh, name=name) as twin:
+        await twin.kernel.remote.open(None)
         yield NodeTwin(twin, mesh, control_of(twin))
 
 

@@ -26,6 +26,7 @@ from kernel.process.process_signals import (
     ProcessExited,
     ProcessRunning,
     SlotGoing,
+    SlotGone,
     SlotWritten,
 )
 from kernel.process.processes import Processes
@@ -160,6 +161,7 @@ class Tree:
                 ProcessExited: (self._exited, self.processes.exited),
                 AddressDown: (),
                 SlotGoing: (self.processes.going,),
+                SlotGone: (),
                 PidsReserved: (),
             }
         )

@@ -32,7 +32,7 @@ from tests.kernel.control.test_control import control_of, erasures_of, on_contro
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.journal_entries import JournalEntries
-from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
+from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin, accept
 
 SECRET = "the heron nests at noon"
 ORIGIN = "weftos-" + "a" * 26
@@ -387,7 +387,7 @@ def test_a_message_of_a_peer_is_erased_whatever_its_id(tmp_path: Path, ident: st
             wants_reply=True,
             reply_to=f"{ident}@{ORIGIN}",
         )
-        twin.kernel.router.accept(out)
+        accept(twin.kernel, out)
         await answer(twin, await twin.delivery(), f"said {SECRET}")
         erased = await control(Erasure.erase, "why", target="ada", session=f"s@{ORIGIN}")
         rest = saying(twin.directory, SECRET, seqs_of(erased["ranges"]))

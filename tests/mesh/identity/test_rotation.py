@@ -169,7 +169,7 @@ def test_a_damaged_memory_lets_nobody_in(tmp_path: Path) -> None:
 
 def signed(node: MeshNode) -> VerifierKey | None:
     """The key under which this node checks what Alice says now."""
-    identity = node.mesh._identities.get(ALICE.origin)
+    identity = node.mesh._presence.identity(ALICE.origin)
     return identity.ed25519 if identity is not None else None
 
 
@@ -239,7 +239,7 @@ def test_who_has_only_the_old_keys_is_refused_by_a_peer_that_knows_the_new_ones(
             async with opened(thief):
                 if dialled:
                     bob.mesh.remove_peer("alice")
-                    bob.mesh._known.take(met(now))
+                    KnownKeys(bob.place / "keys").take(met(now))
                     bob.mesh.add_peer(thief.peer(thief.address))
                     thief.mesh.add_peer(bob.peer())
                 else:

@@ -28,8 +28,8 @@ from mesh.links.session import (  # fmt: skip
     STEPS,
     Closed,
     Identified,
-    Message,
     Opened,
+    Received,
     Send,
     Session,
     begins_session,
@@ -88,14 +88,14 @@ def test_messages_go_both_ways_whole_and_in_order() -> None:
     messages = [bytes([number]) * size for number, size in enumerate(sizes)]
     for one, other in ((alice, bob), (bob, alice)):
         frames = [frame for message in messages for frame in one.seal(message)]
-        assert feed(other, frames) == [Message(message) for message in messages]
+        assert feed(other, frames) == [Received(message) for message in messages]
 
 
 def test_the_longest_message_arrives_and_a_longer_one_costs_nothing() -> None:
     alice, bob = opened()
     with pytest.raises(MessageTooLarge, match="limit 16777216"):
         alice.seal(bytes(MAX_MESSAGE_BYTES + 1))
-    assert feed(bob, alice.seal(bytes(MAX_MESSAGE_BYTES))) == [Message(bytes(MAX_MESSAGE_BYTES))]
+    assert feed(bob, alice.seal(bytes(MAX_MESSAGE_BYTES))) == [Received(bytes(MAX_MESSAGE_BYTES))]
 
 
 def test_a_short_message_overtakes_within_a_long_one() -> None:
@@ -106,7 +106,7 @@ def test_a_short_message_overtakes_within_a_long_one() -> None:
     with pytest.raises(SessionMisuse, match="a message of many frames is being sent"):
         alice.seal(long)
     frames += [*parts, *alice.seal(long)]
-    assert feed(bob, frames) == [Message(b"ping"), Message(long), Message(long)]
+    assert feed(bob, frames) == [Received(b"ping"), Received(long), Received(long)]
 
 
 def test_no_frame_shows_what_was_said() -> None:

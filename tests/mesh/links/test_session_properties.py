@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mesh.bounds import ReassemblyBudget
 from mesh.errors import SessionBroken
 from mesh.links.frames import PART_BYTES
-from mesh.links.session import Message, Send, Session
+from mesh.links.session import Received, Send, Session
 from tests.mesh.twins.core_nodes import ALICE, BOB, feed, flipped, opened
 
 SIZES = st.one_of(
@@ -64,7 +64,7 @@ def test_one_fault_on_the_wire_loses_the_session_and_never_the_order(data: st.Da
     try:
         for frame in wire:
             for event in bob.receive(frame):
-                assert isinstance(event, Message)
+                assert isinstance(event, Received)
                 received.append(event.data)
     except SessionBroken:
         assert wire != frames and budget.held_bytes == 0
@@ -88,7 +88,7 @@ def test_short_messages_may_come_between_the_parts_of_a_long_one(
             if data.draw(st.booleans()):
                 frames += alice.seal(b"ping")
         expected.append(content(number, size))
-    received = [event.data for event in feed(bob, frames) if isinstance(event, Message)]
+    received = [event.data for event in feed(bob, frames) if isinstance(event, Received)]
     assert [message for message in received if message != b"ping"] == expected
     assert received.count(b"ping") == len(frames) - sum(max(1, -(-size // PART_BYTES)) for size in sizes)
 

@@ -14,19 +14,19 @@ import pytest
 from mesh.bounds import MAX_MESSAGE_BYTES, MeshBounds
 from mesh.delivery.delivery import (
     Again,
-    DeadLetter,
     Delivered,
     Effect,
+    GivenUp,
     Inbox,
     New,
     Outbox,
     Parcel,
     Send,
     read_answer,
-    read_message,
+    read_envelope,
 )
 from mesh.errors import LinkDown, LinkFull, MessageTooLarge, TransportError
-from mesh.links.links import TOO_OFTEN
+from mesh.links.link_table import TOO_OFTEN
 from mesh.links.session import Session
 from mesh.links.transport import Dial
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY, identity
@@ -242,6 +242,33 @@ def test_a_dropped_peer_is_cut_and_not_called_again(land: Land) -> None:
     run(main)
 
 
+def test_a_node_without_links_sets_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        later, ticks = loop.call_later, 0
+
+        def counted(delay_s: float, call: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+            nonlocal ticks
+            ticks += getattr(call, "__self__", None) is alice.links
+            return later(delay_s, call, *args)
+
+        alice, bob = await pair(MemoryNetwork())
+        monkeypatch.setattr(loop, "call_later", counted)
+        async with running(alice, bob):
+            await asyncio.sleep(2 * BOUNDS.heartbeat_s)
+            assert ticks == 0
+            bob.call(alice)
+            await alice.event("up")
+            await until(lambda: ticks > 2)
+            bob.links.drop(alice.origin, "given up")
+            await until(lambda: not alice.links.connections)
+            before = ticks
+            await asyncio.sleep(2 * BOUNDS.heartbeat_s)
+            assert ticks == before
+
+    run(main)
+
+
 def test_a_node_that_stops_says_so(land: Land) -> None:
     async def main() -> None:
         alice, bob = await pair(land)
@@ -357,7 +384,7 @@ class Post:
                     self.send(op)
                 case Delivered(parcel):
                     self.delivered.append(parcel.number)
-                case DeadLetter():
+                case GivenUp():
                     raise AssertionError(effect)
 
     def take(self, origin: str, data: bytes) -> None:
@@ -365,7 +392,7 @@ class Post:
         if op["op"] != "message":
             self.apply(self.outbox.answer(read_answer(op)))
             return
-        message = read_message(op)
+        message = read_envelope(op)
         match self.inbox.receive(message):
             case New():
                 self.inbox.decide(message.number)

@@ -24,9 +24,9 @@ from mesh.gossip.heads import HeadConflict
 from mesh.identity.identity import Identity, NoiseKey, PeerIdentity
 from mesh.identity.peers import Peer
 from mesh.identity.tokens import JoinClaim
-from mesh.links.links import Links
-from mesh.links.zmq_link import ZmqWire
+from mesh.links.link_table import LinkTable
 from mesh.mesh import Mesh
+from mesh.wire.zmq_wire import ZmqWire
 
 BOUNDS = MeshBounds(handshake_timeout_s=1.0, heartbeat_s=0.5, lost_after_s=30.0)
 REAL_BOUNDS = MeshBounds(handshake_timeout_s=2.0, heartbeat_s=0.4, lost_after_s=2.0)
@@ -89,10 +89,10 @@ async def serve(directory: Path, options: Collection[str]) -> None:
     account = Account()
     kind = OpenHouse if "--open" in options else Mesh
     bounds = REAL_BOUNDS if "--real" in options else BOUNDS
-    mesh = kind(me, directory / "mesh", Links(me, ZmqWire(bounds), bounds), account)
+    mesh = kind(me, directory / "mesh", LinkTable(me, ZmqWire(bounds), bounds))
     if "--real" in options:
         account.cut = mesh.cut
-    address = await mesh.open("tcp://127.0.0.1:*")
+    address = await mesh.open(account, "tcp://127.0.0.1:*")
     print(json.dumps({"address": address, "origin": keys.origin}), flush=True)
     await asyncio.to_thread(sys.stdin.read)
     await mesh.close()

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from mesh.bounds import MeshBounds
 from mesh.identity.identity import Identity, PeerIdentity
 from mesh.identity.tokens import JoinClaim
-from mesh.links.links import Links
+from mesh.links.link_table import LinkTable
 from mesh.links.transport import Dial, Wire
 from mesh.membership.membership import Backoff
 from tests.patience import HANG_S
@@ -25,7 +25,7 @@ class LinkNode:
     def __init__(self, me: Identity, wire: Wire, bounds: MeshBounds = BOUNDS) -> None:
         self.me = me
         self.origin = me.origin
-        self.links = Links(me, wire, bounds, QUICK)
+        self.links = LinkTable(me, wire, bounds, QUICK)
         self.address = ""
         self.allow: set[str] | None = None
         self.messages: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()

@@ -13,7 +13,7 @@ from collections import deque
 from mesh.bounds import DEFAULT_BOUNDS, MeshBounds
 from mesh.errors import TransportError
 from mesh.identity.identity import Identity
-from mesh.links.links import Links
+from mesh.links.link_table import LinkTable
 from mesh.links.transport import WireEvents
 
 QUEUED_FRAMES = 256
@@ -209,6 +209,6 @@ class MemoryWire:
             self.events.on_gone(conn, "the connection ended")
 
 
-def memory_transport(network: MemoryNetwork, me: Identity, bounds: MeshBounds = DEFAULT_BOUNDS) -> Links:
+def memory_transport(network: MemoryNetwork, me: Identity, bounds: MeshBounds = DEFAULT_BOUNDS) -> LinkTable:
     """The in-memory twin of a node's transport: the same links over the other wire."""
-    return Links(me, network.wire(bounds), bounds)
+    return LinkTable(me, network.wire(bounds), bounds)

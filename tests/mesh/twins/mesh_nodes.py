@@ -14,7 +14,7 @@ from mesh.gossip.adverts import ProcessAdvert
 from mesh.gossip.heads import HeadConflict
 from mesh.identity.identity import Identity, PeerIdentity
 from mesh.identity.peers import Peer
-from mesh.links.links import Links
+from mesh.links.link_table import LinkTable
 from mesh.mesh import Mesh
 from tests.mesh.twins.link_nodes import BOUNDS, LIMIT_S, QUICK
 from tests.mesh.twins.memory_transport import MemoryNetwork
@@ -39,8 +39,8 @@ class MeshNode:
         self.rows: list[ProcessAdvert] = []
         self.leaves: list[bytes] = []
         self.seen: asyncio.Queue[tuple[str, str, Any]] = asyncio.Queue()
-        self.links = Links(me, network.wire(BOUNDS), BOUNDS, QUICK)
-        self.mesh = Mesh(me, self.place, self.links, self, tables, lambda: self.now_us)
+        self.links = LinkTable(me, network.wire(BOUNDS), BOUNDS, QUICK)
+        self.mesh = Mesh(me, self.place, self.links, tables, lambda: self.now_us)
         self.address = ""
 
     async def told(self, what: str) -> tuple[str, Any]:
@@ -94,7 +94,7 @@ async def opened(*nodes: MeshNode) -> AsyncIterator[None]:
     """Listening nodes, closed in the end."""
     try:
         for node in nodes:
-            node.address = await node.mesh.open("tcp://127.0.0.1:*")
+            node.address = await node.mesh.open(node, "tcp://127.0.0.1:*")
         yield
     finally:
         for node in nodes:

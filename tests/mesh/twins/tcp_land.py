@@ -7,7 +7,7 @@ import contextlib
 import socket
 
 from mesh.bounds import DEFAULT_BOUNDS, MeshBounds
-from mesh.links.zmq_link import ZmqWire
+from mesh.wire.zmq_wire import ZmqWire
 
 
 class TcpProxy:

@@ -83,6 +83,19 @@ def test_a_stopped_listener_leaves_no_socket(twin: Twin, data: Path) -> None:
     assert asyncio.run(start_and_stop()) == [True, False]
 
 
+def test_a_listener_stops_when_it_is_told_and_not_at_its_next_tick(
+    twin: Twin, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start_and_stop() -> None:
+        listener = Listener(twin, data / "other.sock")
+        await listener.start()
+        async with asyncio.timeout(HANG_S):
+            await listener.stop()
+
+    monkeypatch.setattr("weftos.api.listener.DATE_S", 100 * HANG_S)
+    asyncio.run(start_and_stop())
+
+
 def test_spawn_carries_every_field_and_the_operator(node: Client, twin: Twin) -> None:
     answer = node.spawn(
         "ada",
@@ -194,7 +207,7 @@ def test_a_listing_longer_than_one_slice_is_whole(node: Client, twin: Twin) -> N
     assert [row["pid"] for row in node.ps()] == list(range(1234))
     twin.names = {}
     assert node.ps(all=True) == []
-    assert twin.calls == [("ps", False), ("ps", True)]
+    assert twin.calls == [("ps", False, "", None), ("ps", True, "", None)]
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,7 @@ def test_a_turn_is_told_whole(shell: Shell) -> None:
         120,
         "read notes",
     )
+    assert model["request"] == {"messages": 1, "fault": ""}
     assert model["answer"]["tool_calls"][0]["name"] == "file_read"
     assert [read["seqs"], read["verdicts"][0]["decision"], read["status"]] == [[6, 7, 8, 9], "allow", "ok"]
     assert read["intents"][0]["seq"] == 8

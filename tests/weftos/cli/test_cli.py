@@ -241,3 +241,14 @@ def test_chat_with_nobody_ends_before_anything_is_asked(
     assert (status, out) == (1, "")
     assert "there is no process nobody" in err
     assert [call[0] for call in twin.calls] == ["inspect"]
+
+
+def test_ps_and_tree_ask_for_page_after_page(
+    twin: Twin, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weftos.cli.agents.processes.PAGE_ROWS", 4)
+    twin.names = {f"p{number}": number for number in range(12)}
+    assert [row["pid"] for row in shell.json("ps")] == list(range(12))
+    asked = [call[1:] for call in twin.calls]
+    assert asked == [(False, after and f"/user/{after}", 4) for after in ("", "p3", "p7", "p11")]
+    assert shell.run("tree")[1].count("PID") == 12

@@ -365,6 +365,7 @@ def test_a_bundle_of_all_or_of_some_convinces_a_sceptic(
     for bundle in (whole, some):
         said = sceptic(shell, bundle)
         assert (said.returncode, "verified" in said.stdout) == (0, True), said.stdout + said.stderr
+        assert ("requests to models put together: 1 of 1\n" in said.stdout) == (bundle is whole)
         content = bytearray(bundle.read_bytes())
         content[-100] ^= 1
         bundle.write_bytes(content)

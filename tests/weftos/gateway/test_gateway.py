@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,17 @@ async def ask():
     tables = json.loads(sys.argv[1])
     gateway = Gateway(build_providers(tables, {}), "a", print)
     for name in tables:
-        print((await gateway.handle("ask", {"messages": [], "provider": name}))["text"])
+        print((await gateway.handle("ask", {"digests": b"", "said": [], "provider": name}))["text"])
     await gateway.close()
 asyncio.run(ask())
 print(sorted(set(sys.modules) - before))
 """
+
+
+def said(*messages: dict[str, Any]) -> dict[str, Any]:
+    """A question's messages, all of them said."""
+    digests = [sha256(json.dumps(message).encode()).digest() for message in messages]
+    return {"digests": b"".join(digests), "said": [list(one) for one in enumerate(messages)]}
 
 
 @dataclass
@@ -60,7 +67,7 @@ class Gateway:
 
     async def ask(self, text: str = "hello", **more: Any) -> dict[str, Any]:
         request = {
-            "messages": [{"role": "user", "content": text}],
+            **said({"role": "user", "content": text}),
             "tools": [TOOL],
             "stream_id": "s1",
             **more,
@@ -318,13 +325,34 @@ def test_the_first_request_loads_nothing_more(tmp_path: Path) -> None:
     assert loaded == "[]"
 
 
+def test_what_was_said_once_is_known_until_it_is_to_be_forgotten(tmp_path: Path) -> None:
+    first, answer, second = ({"role": role, "content": role} for role in ("system", "assistant", "user"))
+
+    async def run() -> None:
+        with model_server(tmp_path, {"answers": [{"text": "hm"}], "after": "last"}) as server:
+            async with gateway(tmp_path, config(server)) as node:
+                whole = said(first, answer, second)
+                news = {**whole, "said": whole["said"][2:]}
+                assert (await node.ask(**said(first, answer)))["text"] == "hm"
+                assert (await node.ask(**news))["text"] == "hm"
+                assert server.requests()[1]["body"]["messages"] == [first, answer, second]
+                node.helper.notify("forget", {})
+                assert await node.ask(**news) == {"status": "lost"}
+                assert (await node.ask(**whole))["text"] == "hm"
+                assert len(server.requests()) == 3
+
+    asyncio.run(run())
+
+
 def test_malformed_requests_are_refused_and_the_gateway_lives(tmp_path: Path) -> None:
     async def run() -> None:
         async with gateway(tmp_path, config()) as node:
             for request, words in (
-                ({"messages": "hello"}, "messages must be"),
-                ({"messages": [], "tools": [{"name": "t"}]}, "parameters must be"),
-                ({"messages": [], "model": 7}, "model must be text"),
+                ({"digests": b"short"}, "digests must be"),
+                ({"digests": bytes(32), "said": "hello"}, "said must be"),
+                ({"digests": bytes(32), "said": [[1, {}]]}, "message 1 of 1"),
+                ({**said(), "tools": [{"name": "t"}]}, "parameters must be"),
+                ({**said(), "model": 7}, "model must be text"),
             ):
                 with pytest.raises(HelperRefused, match=words):
                     await node.helper.request("ask", request)

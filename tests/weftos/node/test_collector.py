@@ -43,6 +43,13 @@ def test_what_survives_a_full_collection_is_not_looked_at_again() -> None:
         assert len(lasting) == 10_000
 
 
+def test_what_survives_a_long_look_at_the_middle_generation_is_put_aside_too() -> None:
+    with collector(margin=10**9) as made:
+        lasting = [[number] for number in range(10_000)]
+        gc.collect(1)
+        assert made.aside >= 10_000 == len(lasting)
+
+
 def test_what_was_put_aside_and_is_dropped_goes_by_its_count() -> None:
     with collector(margin=10**9):
         thing = Thing()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chain.keys.keys import load_keys
-from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.kernel_twin import Twin
+from mesh.mesh import Mesh
+from tests.kernel.twins.kernel_twin import kernel_twin
 from weftos.config.config import load
 from weftos.config.config_file import ConfigError
 from weftos.config.settings import Settings
@@ -55,29 +55,34 @@ def test_a_wrong_setting_is_named(tmp_path: Path, text: str, words: str) -> None
         settings_of(tmp_path, text)
 
 
-def on_wiring(tmp_path: Path, text: str, body: Any) -> None:
-    """``body(twin, settings, data)`` with a kernel and the configuration ``text``."""
-    data = tmp_path / "data"
-    initialise(data)
-    settings = settings_of(data, text)
-
-    async def run(twin: Twin) -> None:
-        await body(twin, settings, data)
-
-    on_twin(tmp_path / "twin", run)
+def made(data: Path, settings: Settings, name: str = "n1") -> Mesh:
+    return make_mesh(data, load_keys(data / "keys"), name, 1, settings, lambda: 0)
 
 
-@pytest.fixture(autouse=True)
-def _twin_directory(tmp_path: Path) -> None:
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
     (tmp_path / "twin").mkdir()
+    initialise(tmp_path / "data")
+    return tmp_path / "data"
 
 
-def test_a_table_that_names_no_peer_stops_the_boot_with_its_name(tmp_path: Path) -> None:
-    async def body(twin: Twin, settings: Settings, data: Path) -> None:
-        with pytest.raises(WeftosError, match=r"\[peers.n2\] names no origin"):
-            make_mesh(data, load_keys(data / "keys"), "n1", 1, settings, twin.kernel.remote)
+def opening(tmp_path: Path, mesh: Mesh, settings: Settings, token: Path | None) -> None:
+    """A kernel with ``mesh``, which it opens."""
 
-    on_wiring(tmp_path, '[peers.n2]\nmay = ["send"]\n', body)
+    async def run() -> None:
+        async with kernel_twin(tmp_path / "twin", mesh=mesh) as twin:
+            try:
+                await open_mesh(twin.kernel.remote, settings, token)
+            finally:
+                await mesh.close()
+
+    asyncio.run(run())
+
+
+def test_a_table_that_names_no_peer_stops_the_boot_with_its_name(data: Path) -> None:
+    settings = settings_of(data, '[peers.n2]\nmay = ["send"]\n')
+    with pytest.raises(WeftosError, match=r"\[peers.n2\] names no origin"):
+        made(data, settings)
 
 
 @pytest.mark.parametrize(
@@ -89,31 +94,20 @@ def test_a_table_that_names_no_peer_stops_the_boot_with_its_name(tmp_path: Path)
         ("x" * 100_000, "not a join token"),
     ],
 )
-def test_a_join_that_cannot_work_says_what_is_missing(tmp_path: Path, token: str | None, words: str) -> None:
-    async def body(twin: Twin, settings: Settings, data: Path) -> None:
-        remote = twin.kernel.remote
-        mesh = make_mesh(data, load_keys(data / "keys"), "a name with blanks", 1, settings, remote)
-        path = None if token is None else tmp_path / "token"
-        if path is not None and token != "missing":
-            path.write_text(str(token))
-        with pytest.raises(WeftosError, match=words):
-            await open_mesh(mesh, remote, settings, path)
-
-    on_wiring(tmp_path, '[mesh]\njoin = "127.0.0.1:4300"\n', body)
+def test_a_join_that_cannot_work_says_what_is_missing(
+    tmp_path: Path, data: Path, token: str | None, words: str
+) -> None:
+    settings = settings_of(data, '[mesh]\njoin = "127.0.0.1:4300"\n')
+    path = None if token is None else tmp_path / "token"
+    if path is not None and token != "missing":
+        path.write_text(str(token))
+    with pytest.raises(WeftosError, match=words):
+        opening(tmp_path, made(data, settings, "a name with blanks"), settings, path)
 
 
-def test_an_address_in_use_is_said(tmp_path: Path) -> None:
-    async def body(twin: Twin, settings: Settings, data: Path) -> None:
-        server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        taken = settings.model_copy(
-            update={"mesh": settings.mesh.model_copy(update={"listen": f"tcp://127.0.0.1:{port}"})}
-        )
-        remote = twin.kernel.remote
-        mesh = make_mesh(data, load_keys(data / "keys"), "n1", 1, taken, remote)
+def test_an_address_in_use_is_said(tmp_path: Path, data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        settings = settings_of(data, f'[mesh]\nlisten = "127.0.0.1:{port}"\n')
         with pytest.raises(WeftosError, match="cannot listen"):
-            await open_mesh(mesh, remote, taken, None)
-        server.close()
-        await mesh.close()
-
-    on_wiring(tmp_path, "", body)
+            opening(tmp_path, made(data, settings), settings, None)

@@ -16,6 +16,8 @@ from chain.entry.draft import Draft
 from chain.keys.keys import Keys
 from chain.ledger.ledger import Ledger
 from chain.state.snapshot import write_snapshot
+from kernel.cell.conversation import digest_of, list_hash
+from kernel.values import sha256_hex
 from tests.chain.tiles.test_publisher import snapshot_of
 from tests.weftos.cli.test_cli import HOSTILE
 from weftos.lifecycle.initialise import initialise
@@ -55,13 +57,18 @@ def _tool(kind: str, cause: int, ordinal: str, **body: Any) -> Draft:
     return Draft(kind, {**_CALL, "ordinal": ordinal, **body}, 8, "file_read", TRACE, cause)
 
 
+QUESTION = '{"content":"read notes","role":"user"}'
+MESSAGES_HASH = list_hash(digest_of(QUESTION))
+ASKED = '{"model":"","provider":"","tools":[]}'
+
 STORY = [
     _started(8, "ada"),  # 0
     Draft("operator.command", {"uid": 1000, "os_pid": 1, "operation": "send", "arguments": "{}"}, 0, "send", TRACE),
     _message("m2", "operator", "/user/ada", "read notes", trace=TRACE, cause=1),
     _turn("turn.started", 2, message="m2", address="/user/ada", session="main", attempt=1),  # 3
-    _turn("model.asked", 3, ordinal="0.0", call_hash="c", provider="twin", model="twin-1", request_hash="r",
-          prefix_of=-1, prefix_count=0, new='[{"role":"user","content":"read notes"}]', truncated=False),
+    _turn("model.asked", 3, ordinal="0.0", call_hash="c", provider="twin", model="twin-1", tools=[], asked=ASKED,
+          request_hash=sha256_hex(f'{{"messages":"{MESSAGES_HASH}",{ASKED[1:]}'), messages_hash=MESSAGES_HASH,
+          prefix_of=-1, prefix_count=0, pieces="[1]", new=f"[{QUESTION}]", truncated=False),
     _turn("model.answered", 4, ordinal="0.0", status="ok", input_tokens=120, output_tokens=30,
           answer='{"text":"I look","tool_calls":[{"id":"1","name":"file_read","arguments":"{}"}]}'),  # 5
     _tool("tool.proposed", 5, "1.0", call_hash="c", arguments='{"path":"notes"}', arguments_hash="a"),

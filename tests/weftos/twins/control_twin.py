@@ -241,9 +241,11 @@ class Twin:
             "name": request.name,
         }
 
-    async def ps(self, all: bool) -> Any:
-        self._note("ps", all)
-        return self.rows or [process_row(f"/user/{name}", pid) for name, pid in self.names.items()]
+    async def ps(self, all: bool, after: str, limit: int | None) -> Any:
+        self._note("ps", all, after, limit)
+        rows = self.rows or [process_row(f"/user/{name}", pid) for name, pid in self.names.items()]
+        first = [row["address"] for row in rows].index(after) + 1 if after else 0
+        return rows[first:][:limit]
 
     async def inspect(self, target: str) -> Any:
         self._note("inspect", target)

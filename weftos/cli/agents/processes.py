@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernel.operations.processes import Signal
+from kernel.operations.processes import ProcessRow, Signal
 from kernel.operations.spawning import Isolation, Restart
 from weftos.cli.node.mesh import show_cluster
 from weftos.cli.terminal.branches import Branch
@@ -16,6 +16,11 @@ from weftos.cli.terminal.output import Output, duration, moment, shown
 from weftos.cli.terminal.styles import Text, joined, styled
 from weftos.json_object import Fields, Json
 from weftos.paths import absolute
+
+if TYPE_CHECKING:
+    from weftos.client.client import Client
+
+PAGE_ROWS = 2_000
 
 
 def _intensity(text: str | None) -> tuple[int, float] | None:
@@ -114,7 +119,7 @@ def ps(
         show_cluster(out, data)
         return
     with client(data) as node, out.waiting("asking the node"):
-        rows = node.ps(all=all)
+        rows = _processes(node, all)
     out.document(rows)
     columns = (
         "PID",
@@ -129,6 +134,15 @@ def ps(
         "OS PID",
     )
     out.table(columns, (_ps_row(row) for row in rows), keys=2)
+
+
+def _processes(node: Client, all: bool) -> list[ProcessRow]:
+    """All of them, asked for a page at a time."""
+    rows = page = node.ps(all=all, limit=PAGE_ROWS)
+    while len(page) >= PAGE_ROWS:
+        page = node.ps(all=all, after=page[-1]["address"], limit=PAGE_ROWS)
+        rows += page
+    return rows
 
 
 def _ps_row(row: Fields) -> list[object]:
@@ -158,7 +172,7 @@ def tree(
     """Draw supervisors and their children."""
     out = Output(as_json)
     with client(data) as node, out.waiting("asking the node"):
-        rows = node.ps(all=all)
+        rows = _processes(node, all)
     nested = nest(rows)
     out.document(nested)
     for root in nested:

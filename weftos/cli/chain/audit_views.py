@@ -170,6 +170,10 @@ def _tell_model(tree: Branch, step: Json) -> None:
     node = _head(tree, step, f"model {step.get('provider', '')} {step.get('model', '')}")
     for said in _messages(step.get("new_messages")):
         node.add(styled(f"heard  {said}"))
+    if request := step.get("request"):
+        count = request["messages"]
+        proved = f"{count} messages in all, as they were hashed"
+        node.add(styled(f"not proved: {request['fault']}" if count is None else proved))
     answer = step.get("answer")
     if isinstance(answer, dict):
         if answer.get("text"):

@@ -19,7 +19,8 @@ from weftos.errors import WeftosError
 from weftos.paths import data_directory, existing_data
 
 if TYPE_CHECKING:
-    from chain.verify.verify import Finding, Report
+    from chain.audit.findings import Finding
+    from chain.verify.verify import Report
 
 SHOWN = 200
 MAX_NAME_BYTES = 256
@@ -177,7 +178,7 @@ def _name_in(vkeys: Path) -> str:
 
 def _with_state(report: Report, data: Path) -> Report:
     """``report``, and where the node's state says otherwise than the entries that made it."""
-    from chain.audit.audit import Finding
+    from chain.audit.findings import Finding
     from weftos.node.state_check import compare_state
 
     if report.findings:
@@ -190,7 +191,7 @@ def _with_state(report: Report, data: Path) -> Report:
 def _with_database(report: Report, data: Path) -> Report:
     """``report``, and what is wrong with the archive's database."""
     from chain.archive.check import check_database
-    from chain.audit.audit import Finding
+    from chain.audit.findings import Finding
     from chain.errors import ChainError
     from chain.keys.keys import load_pairs
     from chain.state.history import History

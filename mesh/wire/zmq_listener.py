@@ -15,9 +15,9 @@ from zmq.utils.monitor import parse_monitor_message
 
 from mesh.errors import TransportError
 from mesh.links.strangers import Strangers, neighbourhood
-from mesh.links.tcp import Meter, TcpConnection
 from mesh.links.transport import WireEvents
-from mesh.links.zmq_socket import LoopSocket, new_socket
+from mesh.wire.tcp import Meter, TcpConnection
+from mesh.wire.zmq_socket import LoopSocket, new_socket
 
 GRACE_S = 0.2
 STRANGERS, STRANGERS_PER_ADDRESS = 512, 128

@@ -9,9 +9,9 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from mesh.errors import TransportError
-from mesh.links.tcp import Meter, TcpConnection
 from mesh.links.transport import WireEvents
-from mesh.links.zmq_socket import LoopSocket, new_socket
+from mesh.wire.tcp import Meter, TcpConnection
+from mesh.wire.zmq_socket import LoopSocket, new_socket
 
 LINGER_MS = 200
 # Off (-1) would let ZeroMQ throw away, at the connection's end, what came in and was not yet read.

@@ -1,7 +1,7 @@
 """The archive's table of documents: what the journal's state records of table ``doc`` come to.
 
 Part of :mod:`chain.archive.archive`, whose transaction, thread and life it shares. Who follows the documents takes
-:meth:`Documents.take_changed` after each load; a record that is no document is left out and counted.
+:meth:`DocumentTable.take_changed` after each load; a record that is no document is left out and counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM documents"
 Run = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 
-class Documents:
+class DocumentTable:
     """The table, over ``run``: execute a statement and drain it. Nothing here outlives a failed transaction but
     what :meth:`take_changed` tells, which is looked up again.
 

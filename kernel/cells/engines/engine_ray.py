@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel.cells.engine import EngineError
+from kernel.cells.engines.engine import EngineError
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from kernel.helper.offspring import end_strays
 from kernel.shapes import ShapeError, read, told
@@ -99,7 +99,8 @@ class SharedRay:
 class RayEngine:
     """``runtime`` is a short directory of the node's own: Ray puts sockets below it, with 62 characters more.
 
-    ``dial`` is what a cell is told to come to the node. ``shared``: the cluster to attach to, else one is started.
+    ``dial`` is what a cell is told to come to the node. ``shared``: the cluster to attach to, else one is started. One
+    class, since there is one placer at a time: whether it runs, is lost, or is being swept up is one state.
     """
 
     name = "ray"

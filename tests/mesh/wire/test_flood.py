@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from mesh.bounds import MeshBounds
-from mesh.links import zmq_listener
 from mesh.links.session import Session
+from mesh.wire import zmq_listener
 from tests.mesh.links.test_transport import run
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY
 from tests.mesh.twins.flood import flood

@@ -10,46 +10,42 @@ Who decides what:
 - Anything heard is a sign of life; a link with nothing to say sends an empty message each ``heartbeat_s`` and is
   lost after ``lost_after_s`` of silence.
 - A fault in a session ends its connection. The next session is a new one; nothing is repaired or resent here.
-- Each link that opens costs those who are told of it. A peer that has had ``links`` of them may have ``links_per_s``
-  from then on, whoever calls; with more it is refused, and calls again later.
-- A hello may bear a hundred signatures, and each costs as much as all the rest. Those of a peer that was met are not
-  verified again; of others ``key_changes`` are, and then ``key_changes_per_s``, for each address that calls.
+- A peer that opens links too often is refused, and calls again later; what changes of keys cost is bounded too
+  (:mod:`mesh.links.openings`). Who is called, and when again: :mod:`mesh.links.calls`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from mesh.bounds import DEFAULT_BOUNDS, MAX_MESSAGE_BYTES, MeshBounds, ReassemblyBudget
 from mesh.errors import LinkDown, MessageTooLarge, PeerRefused, SessionBroken, TransportError
-from mesh.identity.identity import Before, Identity, PeerIdentity
+from mesh.identity.identity import Identity, PeerIdentity
 from mesh.identity.tokens import JoinClaim
+from mesh.links.calls import Calls
 from mesh.links.link import Link
-from mesh.links.session import RESET_FRAME, Closed, Identified, Message, Opened, Send, Session, begins_session
+from mesh.links.openings import Openings
+from mesh.links.session import (
+    RESET_FRAME,
+    Closed,
+    Identified,
+    Opened,
+    Received,
+    Send,
+    Session,
+    begins_session,
+)
 from mesh.links.strangers import Strangers
 from mesh.links.transport import Dial, LinkEvents, Wire
 from mesh.membership.membership import Backoff, Pulse, keeps_new_link
-from mesh.rate import Bucket
 
 SECOND_LINK = "another link is kept"
 TOO_OFTEN = "links between these nodes opened too often: call again later"
 
 
-@dataclass(eq=False, slots=True)
-class _Target:
-    """A node that this one calls. ``link``: the call under way, or what came of it."""
-
-    dial: Dial
-    failures: int = 0
-    link: Link | None = None
-    timer: asyncio.TimerHandle | None = None
-
-
-class Links:
+class LinkTable:
     """The :class:`Transport` of a node. ``jitter`` draws from [0, 1)."""
 
     def __init__(
@@ -63,41 +59,31 @@ class Links:
         self._me = me
         self._wire = wire
         self._bounds = bounds
-        self._backoff = backoff or Backoff()
-        self._jitter = jitter
         self._budget = ReassemblyBudget(bounds.reassembly_bytes)
         self._events: LinkEvents
-        self._loop: asyncio.AbstractEventLoop
         self._links: dict[int, Link] = {}
         self._up: dict[str, Link] = {}
-        self._targets: dict[str, _Target] = {}
-        self._openings: dict[str, Bucket] = {}
-        self._chains: dict[str, tuple[bytes, ...]] = {}
-        self._verifying: OrderedDict[str, Bucket] = OrderedDict()
+        self._calls = Calls(self._call, self._up.__contains__, backoff or Backoff(), jitter)
+        self._openings = Openings(bounds)
         self._half_open: Strangers[Link] = Strangers(bounds.half_open_sessions, bounds.half_open_per_address)
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def open(self, events: LinkEvents, listen: str | None) -> str:
         self._events = events
-        self._loop = asyncio.get_running_loop()
-        address = await self._wire.open(self, listen)
-        self._tick()
-        return address
+        return await self._wire.open(self, listen)
 
     def dial(self, dial: Dial) -> None:
-        old = self._targets.pop(dial.origin, None)
-        if old is not None:
-            self._retire(old)
-        self._targets[dial.origin] = target = _Target(dial)
-        target.timer = self._loop.call_later(0.0, self._call, target)
+        self._end_call(self._calls.begin(dial))
 
     def drop(self, origin: str, why: str) -> None:
-        target = self._targets.pop(origin, None)
-        if target is not None:
-            self._retire(target)
+        self._end_call(self._calls.end(origin))
         self.cut(origin, why)
-        self._chains.pop(origin, None)
+        self._openings.forget(origin)
+
+    def _end_call(self, call: Link | None) -> None:
+        if call is not None:
+            self._end(call, "no longer wanted")
 
     def present(self, me: Identity) -> None:
         self._me = me
@@ -114,7 +100,7 @@ class Links:
 
     def silence_s(self, origin: str) -> float | None:
         link = self._up.get(origin)
-        return None if link is None else self._loop.time() - link.heard_s
+        return None if link is None else link.silence_s
 
     def send(self, origin: str, message: bytes) -> None:
         if len(message) > MAX_MESSAGE_BYTES:
@@ -130,9 +116,7 @@ class Links:
         self._closed = True
         if self._ticker is not None:
             self._ticker.cancel()
-        for target in self._targets.values():
-            if target.timer is not None:
-                target.timer.cancel()
+        self._calls.close()
         for link in list(self._links.values()):
             self._end(link, "the node stops", say=True)
         await self._wire.shut()
@@ -143,13 +127,13 @@ class Links:
         link = self._links.get(conn) or self._accept(conn, frame)
         if link is None:
             return
-        link.heard_s = self._loop.time()
+        link.hear()
         try:
             for event in link.session.receive(frame):
                 match event:
                     case Send(reply):
                         link.push(reply)
-                    case Message(data):
+                    case Received(data):
                         if data:
                             self._events.on_message(link.origin, data)
                     case Identified(peer, join):
@@ -164,10 +148,8 @@ class Links:
             if broken.farewell is not None:
                 self._wire.send(conn, broken.farewell)
             self._broken(link, broken)
-        except (
-            Exception
-        ) as fault:  # of ours, at words of the peer: it costs this peer its link, and nobody else
-            self._loop.call_exception_handler(
+        except Exception as fault:  # of ours, at words of this peer: it costs him his link, and nobody else
+            asyncio.get_running_loop().call_exception_handler(
                 {"message": f"a frame of {link.name} was not understood", "exception": fault}
             )
             self._end(link, f"a frame of it was not understood ({type(fault).__name__})", say=True)
@@ -182,7 +164,7 @@ class Links:
     def on_writable(self, conn: int) -> None:
         link = self._links.get(conn)
         if link is not None:
-            link.pump_soon()
+            link.flush_soon()
 
     # Sessions, from the first frame to the verdict.
 
@@ -202,54 +184,33 @@ class Links:
         return link
 
     def _new_link(self, conn: int, dial: Dial | None) -> Link:
-        address = self._wire.address(conn)
-        before = Before(
-            lambda origin: self._chains.get(origin, ()),
-            lambda count: dial is not None or self._affords(address, count),
-        )
+        before = self._openings.before(self._wire.address(conn), dial is not None)
         session = Session(dial is not None, self._me, self._budget, before)
         self._links[conn] = link = Link(conn, session, self._wire, dial)
+        if self._ticker is None:
+            self._tick_later()
         return link
 
-    def _call(self, target: _Target) -> None:
-        """Call a node, unless there is a link to it."""
-        target.timer = None
-        if self._closed or target.link is not None or target.dial.origin in self._up:
-            return
+    def _call(self, dial: Dial) -> Link | None:
+        """The link of a call, whose session is yet to begin; None when the node cannot be called now."""
         try:
-            conn = self._wire.dial(target.dial.address)
+            conn = self._wire.dial(dial.address)
         except TransportError as error:
-            self._events.on_refused(target.dial.address, str(error))
-            self._call_later(target)
-            return
-        target.link = self._new_link(conn, target.dial)
-        target.link.push(target.link.session.start())
-
-    def _call_later(self, target: _Target) -> None:
-        if self._closed or self._targets.get(target.dial.origin) is not target or target.timer is not None:
-            return
-        delay_s = self._backoff.delay_s(target.failures, self._jitter())
-        target.failures += 1
-        target.timer = self._loop.call_later(delay_s, self._call, target)
-
-    def _retire(self, target: _Target) -> None:
-        """Stop calling; a call under way is dropped, a link that is up stays."""
-        if target.timer is not None:
-            target.timer.cancel()
-        if target.link is not None and not target.link.open:
-            self._end(target.link, "no longer wanted")
+            self._events.on_refused(dial.address, str(error))
+            return None
+        return self._new_link(conn, dial)
 
     def _decide(self, link: Link, peer: PeerIdentity, join: JoinClaim | None) -> None:
         """Say yes or no to a peer that has proved who it is."""
-        why, told = "", True
+        why, report = "", True
         if link.dial is not None:
             if peer.origin != link.dial.origin:
                 why = f"the node there is {peer.origin}, expected was {link.dial.origin}"
             else:
-                why = TOO_OFTEN if self._opens_too_often(peer.origin) else self._events.recognise(peer)
+                why = TOO_OFTEN if self._openings.too_often(peer.origin) else self._events.recognise(peer)
         elif not self._keeps(link, peer):
-            why, told = SECOND_LINK, False
-        elif self._opens_too_often(peer.origin):
+            why, report = SECOND_LINK, False
+        elif self._openings.too_often(peer.origin):
             why = TOO_OFTEN
         else:
             why = self._events.admit(peer, join, link.session.handshake_hash)
@@ -258,7 +219,7 @@ class Links:
                 self._wire.send(link.conn, frame)
             who = peer.origin if link.dial is None else link.dial.address
             self._end(link, why)
-            if told:
+            if report:
                 self._events.on_refused(who, why)
             return
         for frame in link.session.accept(link.dial.token if link.dial is not None else None):
@@ -278,31 +239,13 @@ class Links:
             dialled_by_us_new=link.dial is not None,
         )
 
-    def _affords(self, address: str, count: int) -> bool:
-        """Whether ``count`` changes of keys may be verified now for who calls from ``address``."""
-        bounds = self._bounds
-        bucket = self._verifying.pop(address, None) or Bucket(bounds.key_changes, bounds.key_changes_per_s)
-        self._verifying[address] = bucket
-        if len(self._verifying) > bounds.addresses:
-            self._verifying.popitem(last=False)
-        return bucket.take(self._loop.time(), count)
-
-    def _opens_too_often(self, origin: str) -> bool:
-        """Of who was never let in nothing is kept."""
-        opening = self._openings.get(origin)
-        return opening is not None and not opening.take(self._loop.time())
-
     def _opened(self, link: Link, peer: PeerIdentity) -> None:
         if not self._keeps(link, peer):
             self._end(link, SECOND_LINK, say=True)
             return
         self._half_open.leave(link)
-        self._chains[peer.origin] = peer.chain
-        if peer.origin not in self._openings:
-            self._openings[peer.origin] = Bucket(self._bounds.links, self._bounds.links_per_s)
-            self._openings[peer.origin].take(self._loop.time())
-        if (target := self._targets.get(peer.origin)) is not None:
-            target.failures = 0
+        self._openings.opened(peer)
+        self._calls.opened(peer.origin)
         link.admit(peer.origin)
         old = self._up.get(peer.origin)
         self._up[peer.origin] = link
@@ -316,7 +259,7 @@ class Links:
         dial, was_open = link.dial, link.open
         second = isinstance(broken, PeerRefused) and broken.why == SECOND_LINK
         if isinstance(broken, PeerRefused) and not second and dial is not None and dial.token is not None:
-            self._targets.pop(dial.origin, None)
+            self._calls.end(dial.origin)
         self._end(link, str(broken))
         if not was_open and not second:
             self._events.on_refused(dial.address if dial is not None else link.name, str(broken))
@@ -333,18 +276,15 @@ class Links:
             link.abandon()
         self._wire.close(link.conn)
         self._half_open.leave(link)
-        target = self._targets.get(link.dial.origin if link.dial is not None else link.origin)
-        if target is not None and target.link is link:
-            target.link = None
         if link.open and self._up.get(link.origin) is link:
             del self._up[link.origin]
             self._events.on_down(link.origin, why)
-        if target is not None and target.link is None and target.dial.origin not in self._up:
-            self._call_later(target)
+        self._calls.over(link)
 
     def _tick(self) -> None:
-        """Each quarter of a heartbeat: end what is silent or slow, ping where nothing was said."""
-        now_s = self._loop.time()
+        """Each quarter of a heartbeat, if there is a link: end what is silent or slow, ping where nothing was said."""
+        self._ticker = None
+        now_s = asyncio.get_running_loop().time()
         bounds = self._bounds
         for link in list(self._links.values()):
             if not link.open:
@@ -360,4 +300,9 @@ class Links:
             elif pulse.owes_ping(now_s, bounds.heartbeat_s) and not link.blocked:
                 for frame in link.session.seal(b""):
                     link.push(frame)
-        self._ticker = self._loop.call_later(bounds.heartbeat_s / 4, self._tick)
+        if self._links and self._ticker is None:
+            self._tick_later()
+
+    def _tick_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._ticker = loop.call_later(self._bounds.heartbeat_s / 4, self._tick)

@@ -2,7 +2,7 @@
 
 ZeroMQ carries frames and is trusted with nothing else: not with who somebody is (that is the session's), not with
 reconnecting (off: a connection that ends has ended, the next is another), and not with the limits for strangers.
-Those are kept here, from outside (:mod:`mesh.links.tcp`): who brings no frame in time, more bytes than a handshake has
+Those are kept here, from outside (:mod:`mesh.wire.tcp`): who brings no frame in time, more bytes than a handshake has
 before being trusted, or an endless message afterwards, is cut.
 """
 
@@ -16,8 +16,8 @@ import zmq
 
 from mesh.bounds import DEFAULT_BOUNDS, MeshBounds
 from mesh.links.transport import WireEvents
-from mesh.links.zmq_dialer import LINGER_MS, DialledConnection
-from mesh.links.zmq_listener import AcceptedConnection, Listener
+from mesh.wire.zmq_dialer import LINGER_MS, DialledConnection
+from mesh.wire.zmq_listener import AcceptedConnection, Listener
 
 WATCH_S = 0.05
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernel.cells.engine import EngineError
+from kernel.cells.engines.engine import EngineError
 from kernel.helper.offspring import OFFSPRING
 from kernel.helper.output_log import OUTPUT_LOGS
 

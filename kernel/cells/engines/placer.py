@@ -1,5 +1,6 @@
-"""The placer: the Ray driver, a helper process of the node. ``python -P -m kernel.cells.placer --link-fd N --boot
-B``.
+"""The placer: the Ray driver, a helper process of the node.
+
+``python -P -m kernel.cells.engines.placer --link-fd N --boot B``.
 
 It starts and kills cells and tells of their end; it holds no key and no policy, and speaks frames with the
 node, never pickle. Ray lives and dies with it: a thread holds a pidfd on the node and on each of Ray's
@@ -32,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.cell.actor import CellActor
-from kernel.cells.engine_ray import (
+from kernel.cells.engines.engine_ray import (
     TOKEN_FILE,
     AttachRay,
     CellExit,

@@ -1,0 +1,1 @@
+"""A wire over ZeroMQ: connections that carry the frames of links."""

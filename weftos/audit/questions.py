@@ -1,0 +1,98 @@
+"""The requests that models were asked, put together again from the ledger and held to the hashes that it has of them.
+
+An entry tells a request in terms of an earlier one (``prefix_of``, ``pieces``) and says what is new. So each message is
+found by following the entries back; the hash of all of them, and that of the request, show that nothing is missing and
+nothing is other than it was asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from chain.entry.reader import EntryRecord
+from kernel.cell.conversation import Pieces, canonical_json, count_of, digest_of, list_hash, parts
+from kernel.values import sha256_hex
+
+_ASKED = ("provider", "model", "tools")
+Told = list[tuple[bytes, Any]]
+
+
+class Unreadable(Exception):
+    """Why a request cannot be put together, or is not the one that was hashed."""
+
+
+class Questions:
+    """``entry`` gives those that were not read yet. What was read is kept, each message once."""
+
+    def __init__(self, entry: Callable[[int], EntryRecord] | None = None) -> None:
+        self._entry = entry
+        self._told: dict[int, Told] = {}
+
+    def read(self, record: EntryRecord) -> list[Any]:
+        """The messages of a ``model.asked``. Raises :class:`Unreadable`."""
+        if record.entry.seq not in self._told:
+            for each in reversed(self._path(record)):
+                self._told[each.entry.seq] = self._put_together(each)
+        return [message for _, message in self._told[record.entry.seq]]
+
+    def _path(self, record: EntryRecord) -> list[EntryRecord]:
+        """It and those in terms of which it is told, as far back as is not known."""
+        path = [record]
+        while True:
+            seq, base = path[-1].entry.seq, _body(path[-1])["prefix_of"]
+            if base == -1 or base in self._told:
+                return path
+            if self._entry is None or not 0 <= base < seq:
+                raise Unreadable(f"entry {base}, in terms of which entry {seq} is told, is not here")
+            path.append(self._entry(base))
+
+    def _put_together(self, record: EntryRecord) -> Told:
+        seq, body = record.entry.seq, _body(record)
+        if body["truncated"]:
+            raise Unreadable(f"entry {seq} does not hold all that it says: it was cut, or refused")
+        try:
+            new = [(digest_of(canonical_json(message)), message) for message in json.loads(body["new"])]
+            known = self._told[body["prefix_of"]] if body["prefix_of"] >= 0 else []
+            pieces = _pieces(body, len(new))
+            count_of(pieces, len(known), len(new))
+        except ValueError as error:
+            raise Unreadable(f"entry {seq} does not say what was asked: {error}") from error
+        told = [one for part in parts(pieces, known, new) for one in part]
+        _check(body, told, seq)
+        return told
+
+
+def _body(record: EntryRecord) -> dict[str, Any]:
+    if record.erased:
+        raise Unreadable(f"entry {record.entry.seq} is erased")
+    if record.entry.kind != "model.asked":
+        raise Unreadable(f"entry {record.entry.seq} is no question to a model")
+    return record.body
+
+
+def _pieces(body: dict[str, Any], new: int) -> Pieces:
+    """Entries of builds before conversations by reference begin like the one before, and go on with what is new."""
+    if "pieces" in body:
+        pieces: Pieces = json.loads(body["pieces"])
+        return pieces
+    before: Pieces = [[0, body["prefix_count"]]] if body["prefix_count"] else []
+    return [*before, new] if new else before
+
+
+def _check(body: dict[str, Any], told: Told, seq: int) -> None:
+    messages: Any = [message for _, message in told]
+    if "messages_hash" in body:
+        messages = list_hash(b"".join(digest for digest, _ in told))
+        if messages != body["messages_hash"]:
+            raise Unreadable(f"entry {seq}: its messages are not those that were hashed")
+    try:
+        asked = json.loads(body.get("asked", ""))
+        request = canonical_json({"messages": messages, **{name: asked[name] for name in _ASKED}})
+    except (ValueError, KeyError, TypeError):
+        if "messages_hash" in body:
+            return  # what else was asked is too long to be held
+        raise Unreadable(f"entry {seq} does not hold what its hash is of") from None
+    if sha256_hex(request) != body["request_hash"]:
+        raise Unreadable(f"entry {seq}: its request is not the one that was hashed")
