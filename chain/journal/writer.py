@@ -96,6 +96,7 @@ class Writer(Generic[_Waiting]):
         self._refusal = ""
         self._ended = ""
         self._pace = Pace()
+        self._waited_s = 0.0
         self._at_work = threading.Lock()
         self._left: Formed[_Waiting] | None = None
         self._fault: Exception | None = None
@@ -118,8 +119,9 @@ class Writer(Generic[_Waiting]):
             self.wake()
             return None
         try:
-            wait_s = self._pace.wait_s if self._may_write_now() else 0.0
-            written = self._write_within(wait_s) if wait_s else None
+            began_s = time.monotonic()
+            wait_s = self._pace.wait_s(began_s) if self._may_write_now() else 0.0
+            written = self._write_within(wait_s, began_s) if wait_s else None
         finally:
             self._at_work.release()
         if written is None or self._pending:
@@ -131,8 +133,7 @@ class Writer(Generic[_Waiting]):
             return False
         return bool(self._pending) and self._reserve.whole and self._journal.at_rest
 
-    def _write_within(self, wait_s: float) -> tuple[Group, list[_Waiting]] | None:
-        began = time.monotonic()
+    def _write_within(self, wait_s: float, began_s: float) -> tuple[Group, list[_Waiting]] | None:
         try:
             formed = self._left = self._form(take_group(self._pending))
             number = self._journal.append_within(formed.payload, self._keys.sign_ed25519, wait_s)
@@ -142,9 +143,13 @@ class Writer(Generic[_Waiting]):
         except Exception as error:  # the thread goes on from here, and tells whoever waits
             self._fault = error
             return None
+        finally:
+            now_s = time.monotonic()
+            self._waited_s = now_s - began_s
+            self._pace.waited(now_s, self._waited_s)
         if number is None:
             return None
-        self._pace.took(time.monotonic() - began)
+        self._pace.took(self._waited_s)
         self._left = None
         return self._group(number, formed), formed.taken
 
@@ -288,7 +293,7 @@ class Writer(Generic[_Waiting]):
             raise fault
         began = time.monotonic()
         number = self._journal.finish()
-        self._pace.took(time.monotonic() - began + self._pace.wait_s)
+        self._pace.took(time.monotonic() - began + self._waited_s)
         return number
 
     def _group(self, number: int, formed: Formed[_Waiting]) -> Group:

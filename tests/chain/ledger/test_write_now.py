@@ -8,10 +8,18 @@ import threading
 
 import pytest
 
+import chain.journal.pace
 from chain.ledger.ledger import WRITE_NOW_BYTES, Draft, Ledger
 from tests.chain.ledger.test_ledger import AT, until, with_ledger
 from tests.chain.twins.ledgers import draft, whys
 from tests.chain.twins.memory_disk import MemoryDisk
+
+
+@pytest.fixture(autouse=True)
+def all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop may wait as often as it likes."""
+    monkeypatch.setattr(chain.journal.pace, "SHARE", 1)
+
 
 LOOP = threading.main_thread().name
 THREAD = "ledger-writer"
