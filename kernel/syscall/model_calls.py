@@ -248,8 +248,9 @@ class ModelCalls:
         why = ""
         for attempt in range(ATTEMPTS):
             try:
-                limit_s = self._bounds.model_timeout_s
-                return self._checked_answer(await asyncio.wait_for(self._gateway.ask(question), limit_s))
+                async with asyncio.timeout(self._bounds.model_timeout_s):
+                    answer = await self._gateway.ask(question)
+                return self._checked_answer(answer)
             except HelperLost as error:
                 why = str(error)
                 await asyncio.sleep(0.2 * 2**attempt)

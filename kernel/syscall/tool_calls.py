@@ -30,6 +30,7 @@ from kernel.process.live import LiveProcess, LiveTable
 from kernel.slices.calls import call_id
 from kernel.slices.mailboxes import Mail
 from kernel.slices.turns import Call, Turn
+from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Resolved, node_policy, policy_of
@@ -98,6 +99,7 @@ class ToolCalls:
         self._attempts = attempts
         self._settlement = settlement
         self.doubts = settlement.doubts
+        self._after = AfterDurable(recorder.ledger)
         self._closing = False
 
     # -- the syscall ---------------------------------------------------------------------------------------------
@@ -331,8 +333,11 @@ class ToolCalls:
         else:
             draft = self._result(site, call, result)
         attempt.over = True
-        await self._recorded(call, draft, durable=declaration.effects != "none")
-        self._conclude(site.turn, call)
+        recorded = await self._written(call, draft, durable=declaration.effects != "none")
+        if recorded is None:
+            self._conclude(site.turn, call)
+        else:
+            self._after.do(lambda: self._conclude(site.turn, call), recorded)
 
     def _begin(self, site: CallSite, attempt: Attempt) -> bool:
         """The last look before a call is handed over; from then on it may have been done."""
@@ -361,14 +366,19 @@ class ToolCalls:
         self._answer(site.turn, call)
 
     async def _recorded(self, call: Call, draft: Draft, *, durable: bool) -> None:
-        """Write what has happened, however long the disk refuses: it must not be told before it is recorded.
+        """Write what has happened, however long the disk refuses: it must not be told before it is recorded."""
+        ticket = await self._written(call, draft, durable=durable)
+        if ticket is not None:
+            await self._recorder.on_disk(ticket)
+
+    async def _written(self, call: Call, draft: Draft, *, durable: bool) -> Ticket | None:
+        """The same, and what is to be waited for before it is told; None when that is nothing.
 
         Committed as soon as the ledger takes it; when it does at once, nothing else runs in between. What has an
         outcome meanwhile (it was withdrawn, and its turn has ended) keeps that.
         """
         ticket = await self._recorder.committed([draft], durable=durable, wanted=lambda: call.outcome is None)
-        if ticket is not None and durable:
-            await self._recorder.on_disk(ticket)
+        return ticket if durable else None
 
     # -- in the node ---------------------------------------------------------------------------------------------
 
@@ -390,17 +400,12 @@ class ToolCalls:
         recorded = len(unit.records) > before
         outcome = self._settlement.outcome(done.status, done.text, records[-1].body["attempt"])
         unit.add(site.outcome(outcome, intent_seq))
-        ticket = self._recorder.commit(unit)
+        ticket = self._recorder.commit(unit, durable=recorded)
         call = site.turn.calls[site.ordinal]
-        if not recorded:
+        if recorded:
+            self._after.do(lambda: self._answer(site.turn, call), ticket)
+        else:
             self._answer(site.turn, call)
-            return
-
-        async def when_durable() -> None:
-            await self._recorder.on_disk(ticket)
-            self._answer(site.turn, call)
-
-        self._attempt(site, lambda _: when_durable(), begun=True)
 
     def _await_reply(self, key: tuple[str, str], deadline_s: float) -> None:
         self._attempts.wait(

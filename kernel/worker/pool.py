@@ -197,7 +197,10 @@ class WorkerPool:
 
     def _hand_over(self, process: _Process, job: _Job) -> None:
         call = job.call
-        answer = process.helper.request(
+        process.jobs.add(job)
+        loop = asyncio.get_running_loop()
+        job.timer = loop.call_later(call.timeout_s, self._time_out, process, job)
+        process.helper.call(
             call.op,
             {
                 "tool": call.tool,
@@ -207,20 +210,16 @@ class WorkerPool:
                 "body": call.body,
                 "workspace": call.workspace,
             },
+            partial(self._answered, process, job),
         )
-        process.jobs.add(job)
-        loop = asyncio.get_running_loop()
-        job.timer = loop.call_later(call.timeout_s, self._time_out, process, job)
-        answer.add_done_callback(partial(self._answered, process, job))
 
-    def _answered(self, process: _Process, job: _Job, answer: asyncio.Future[Any]) -> None:
-        error = None if answer.cancelled() else answer.exception()
+    def _answered(self, process: _Process, job: _Job, answer: Any, error: Exception | None) -> None:
         if job not in process.jobs:
             return  # its time was over before
         process.jobs.discard(job)
         if job.timer is not None:
             job.timer.cancel()
-        result = None if error else _read_answer(answer.result())
+        result = None if error else _read_answer(answer)
         if not job.future.done():
             if result is not None:
                 job.future.set_result(result)

@@ -247,9 +247,10 @@ class FrameLink(asyncio.Protocol):
         return written + self._pending_bytes
 
     def send(self, value: Any, *, granted: bool = False) -> None:
-        """Send one frame: at once when none was written of late, else with all that follow in this loop iteration, which
-        saves whoever asks for one thing after the other an iteration each time. Silently dropped once closed. A peer that leaves too much unread loses its link; ``granted``: what this side began by itself is
-        not held against it.
+        """Send one frame: at once when none was written of late, else with all that follow in this loop iteration; so
+        who asks for one thing after the other need not wait for the next iteration each time. Silently dropped once
+        closed. A peer that leaves too much unread loses its link; ``granted``: what this side began by itself is not
+        held against it.
         """
         if self.closed:
             return
