@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic
 
 from chain.disk import Disk
 from chain.entry.frame import (
@@ -37,7 +38,8 @@ class Journal:
     killed before its sync: nothing is built on it before it is on the disk. Every opening begins a segment of its own
     (an empty one is taken over), so that within a segment nothing ever follows a clean stop. Raises OSError.
 
-    ``began``: the present segment's first group, and the checksum that it follows on.
+    ``began``: the present segment's first group, and the checksum that it follows on. ``waited_s``: how long the newest
+    frame has waited for its sync so far.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Journal:
         self._handle: int | None = None
         self._dirty = False
         self._begun: tuple[bytes, bytes] | None = None
+        self.waited_s = 0.0
         self._path = directory / (position.file or segment_name(0))
         self._offset = position.offset
         self._placed = True
@@ -102,7 +105,9 @@ class Journal:
             self._roll()
         frame, checksum = self._write(payload, sign)
         assert self._handle is not None
+        began_s, self.waited_s = monotonic(), 0.0
         self._disk.sync(self._handle)
+        self.waited_s = monotonic() - began_s
         return self._appended(frame, checksum)
 
     def append_within(self, payload: bytes, sign: Callable[[bytes], bytes], within_s: float) -> int | None:
@@ -112,7 +117,10 @@ class Journal:
         """
         frame, checksum = self._write(payload, sign)
         assert self._handle is not None
-        if self._disk.sync_within(self._handle, within_s):
+        began_s, self.waited_s = monotonic(), 0.0
+        synced = self._disk.sync_within(self._handle, within_s)
+        self.waited_s = monotonic() - began_s
+        if synced:
             return self._appended(frame, checksum)
         self._begun = frame, checksum
         return None
@@ -123,7 +131,9 @@ class Journal:
         """
         assert self._handle is not None and self._begun is not None
         (frame, checksum), self._begun = self._begun, None
+        began_s = monotonic()
         self._disk.sync(self._handle)
+        self.waited_s += monotonic() - began_s
         return self._appended(frame, checksum)
 
     def _write(self, payload: bytes, sign: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:

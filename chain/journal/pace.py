@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-WAIT_S = 0.001
+WAIT_S = 0.002
 SHARE = 4
 """The loop waits for the disk for at most one part of its time in so many: those who come one upon the other are many,
 and while a thread writes for them they gather.

@@ -96,7 +96,6 @@ class Writer(Generic[_Waiting]):
         self._refusal = ""
         self._ended = ""
         self._pace = Pace()
-        self._waited_s = 0.0
         self._at_work = threading.Lock()
         self._left: Formed[_Waiting] | None = None
         self._fault: Exception | None = None
@@ -119,9 +118,8 @@ class Writer(Generic[_Waiting]):
             self.wake()
             return None
         try:
-            began_s = time.monotonic()
-            wait_s = self._pace.wait_s(began_s) if self._may_write_now() else 0.0
-            written = self._write_within(wait_s, began_s) if wait_s else None
+            wait_s = self._pace.wait_s(time.monotonic()) if self._may_write_now() else 0.0
+            written = self._write_within(wait_s) if wait_s else None
         finally:
             self._at_work.release()
         if written is None or self._pending:
@@ -133,7 +131,7 @@ class Writer(Generic[_Waiting]):
             return False
         return bool(self._pending) and self._reserve.whole and self._journal.at_rest
 
-    def _write_within(self, wait_s: float, began_s: float) -> tuple[Group, list[_Waiting]] | None:
+    def _write_within(self, wait_s: float) -> tuple[Group, list[_Waiting]] | None:
         try:
             formed = self._left = self._form(take_group(self._pending))
             number = self._journal.append_within(formed.payload, self._keys.sign_ed25519, wait_s)
@@ -143,13 +141,10 @@ class Writer(Generic[_Waiting]):
         except Exception as error:  # the thread goes on from here, and tells whoever waits
             self._fault = error
             return None
-        finally:
-            now_s = time.monotonic()
-            self._waited_s = now_s - began_s
-            self._pace.waited(now_s, self._waited_s)
+        self._pace.waited(time.monotonic(), self._journal.waited_s)
         if number is None:
             return None
-        self._pace.took(self._waited_s)
+        self._pace.took(self._journal.waited_s)
         self._left = None
         return self._group(number, formed), formed.taken
 
@@ -281,9 +276,8 @@ class Writer(Generic[_Waiting]):
         return True
 
     def _append(self, formed: Formed[_Waiting]) -> int:
-        began = time.monotonic()
         number = self._journal.append(formed.payload, self._keys.sign_ed25519)
-        self._pace.took(time.monotonic() - began)
+        self._pace.took(self._journal.waited_s)
         return number
 
     def _go_on(self, formed: Formed[_Waiting]) -> int:
@@ -291,9 +285,8 @@ class Writer(Generic[_Waiting]):
         fault, self._fault = self._fault, None
         if fault is not None:
             raise fault
-        began = time.monotonic()
         number = self._journal.finish()
-        self._pace.took(time.monotonic() - began + self._waited_s)
+        self._pace.took(self._journal.waited_s)
         return number
 
     def _group(self, number: int, formed: Formed[_Waiting]) -> Group:
