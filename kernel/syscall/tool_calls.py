@@ -44,6 +44,7 @@ from kernel.turn.divergence import shown
 from kernel.turn.turns import Turns
 from kernel.values import call_hash, clean, cut_bytes
 from kernel.worker.workers import (
+    Came,
     WorkerCall,
     WorkerLost,
     WorkerResult,
@@ -226,7 +227,11 @@ class ToolCalls:
         self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]], *, begun: bool = False
     ) -> None:
         """Carry out an attempt. Whatever goes wrong in the node, whoever asked is answered."""
+        self._attempts.run(*site.key, self._guarded(site, work), begun=begun)
 
+    def _guarded(
+        self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]]
+    ) -> Callable[[Attempt], Coroutine[Any, Any, None]]:
         async def guarded(attempt: Attempt) -> None:
             try:
                 await work(attempt)
@@ -235,7 +240,7 @@ class ToolCalls:
                 attempt.over = True
                 await self._node_failed(site, attempt.begun, error)
 
-        self._attempts.run(*site.key, guarded, begun=begun)
+        return guarded
 
     async def _node_failed(self, site: CallSite, begun: bool, error: Exception) -> None:
         """The node itself failed at a call: in doubt when it was handed over and has effects, else an error."""
@@ -305,8 +310,8 @@ class ToolCalls:
     async def _run_in_worker(
         self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str, attempt: Attempt
     ) -> None:
-        call, declaration = site.turn.calls[site.ordinal], examined.declaration
-        intent = ticket.entries[-1]
+        """Hand the call over once its intent is on the disk; what comes of it is heard by :meth:`_ended`."""
+        declaration, intent = examined.declaration, ticket.entries[-1]
         try:
             _check_wanted(attempt)
             group = await self._recorder.on_disk(ticket)
@@ -320,20 +325,77 @@ class ToolCalls:
                 timeout_s=declaration.timeout_s,
                 effects=declaration.effects != "none",
             )
-            result = await self._parts.workers.run(work, lambda: self._begin(site, attempt))
-        except WorkerUnavailable as error:
-            draft = self._settlement.undone(site, call, "error", f"the tool could not be started: {error}")
-        except (WorkerWithdrawn, asyncio.CancelledError):
-            if self._closing or not attempt.withdrawn:
+            self._put(site, declaration, work, attempt)
+        except (WorkerUnavailable, WorkerWithdrawn) as error:
+            await self._settle(site, declaration, attempt, error)
+        except asyncio.CancelledError:
+            await self._settle(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
+
+    def _put(self, site: CallSite, declaration: ToolDeclaration, work: WorkerCall, attempt: Attempt) -> None:
+        """Leave the attempt to the workers. Raises WorkerUnavailable."""
+        heard: list[Came] = []
+
+        def ended(came: Came) -> None:
+            heard.append(came)
+            self._ended(site, declaration, attempt, came)
+
+        from_queue = self._parts.workers.put(work, lambda: self._begin(site, attempt), ended)
+
+        def take_back() -> None:
+            from_queue()
+            self._later(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
+
+        if not heard:
+            attempt.take_back = take_back
+
+    def _ended(self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt, came: Came) -> None:
+        """What came of a call. A result is recorded in this very iteration of the loop, if the ledger takes it; all
+        else is a task's.
+        """
+        if self._closing:  # found open at the next boot
+            return
+        call = site.turn.calls[site.ordinal]
+        if isinstance(came, WorkerResult) and call.outcome is None:
+            attempt.over = True
+            try:
+                draft = self._result(site, call, came)
+                durable = declaration.effects != "none"
+                ticket = self._recorder.commit([draft], durable=durable)
+            except (
+                Exception
+            ):  # refused, or a fault: the task meets it again, and does what is to be done then
+                attempt.over = False
+            else:
+                self._attempts.end(*site.key, attempt)
+                self._tell(site, call, ticket if durable else None)
                 return
-            draft = self._settlement.withdrawn(site, call, attempt)
-        except WorkerLost as error:
-            await self._in_doubt(site, call, declaration, str(error))
+        self._later(site, declaration, attempt, came)
+
+    def _later(self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt, came: Came) -> None:
+        settle = self._guarded(site, lambda attempt: self._settle(site, declaration, attempt, came))
+        self._attempts.go_on(*site.key, attempt, settle)
+
+    async def _settle(
+        self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt, came: Came
+    ) -> None:
+        """Record what came of a call, however long the disk refuses."""
+        call = site.turn.calls[site.ordinal]
+        if isinstance(came, WorkerResult):
+            draft = self._result(site, call, came)
+        elif isinstance(came, WorkerUnavailable):
+            draft = self._settlement.undone(site, call, "error", f"the tool could not be started: {came}")
+        elif isinstance(came, WorkerLost):
+            await self._in_doubt(site, call, declaration, str(came))
+            return
+        elif self._closing or not attempt.withdrawn:
             return
         else:
-            draft = self._result(site, call, result)
+            draft = self._settlement.withdrawn(site, call, attempt)
         attempt.over = True
-        recorded = await self._written(call, draft, durable=declaration.effects != "none")
+        self._tell(site, call, await self._written(call, draft, durable=declaration.effects != "none"))
+
+    def _tell(self, site: CallSite, call: Call, recorded: Ticket | None) -> None:
+        """Tell what is recorded of a call, once that is on the disk."""
         if recorded is None:
             self._conclude(site.turn, call)
         else:
