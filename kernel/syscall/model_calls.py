@@ -171,9 +171,8 @@ class ModelCalls:
         task = asyncio.get_running_loop().create_task(self._ask(process.pid, turn, ordinal, request, stream))
         self._running[stream] = task
         self._messages[stream] = turn.mail.id
-        task.add_done_callback(lambda done: self._over(stream, done))
 
-    def _over(self, stream: str, task: asyncio.Task[None]) -> None:
+    def _over(self, stream: str, task: asyncio.Task[None] | None) -> None:
         if self._running.get(stream) is task:
             del self._running[stream], self._messages[stream]
 
@@ -225,6 +224,14 @@ class ModelCalls:
             self.forget(*next(iter(self._last)))
 
     async def _ask(self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], stream: str) -> None:
+        try:
+            await self._answered(pid, turn, ordinal, request, stream)
+        finally:
+            self._over(stream, asyncio.current_task())
+
+    async def _answered(
+        self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], stream: str
+    ) -> None:
         schemas = []
         for name in request["tools"]:
             declared = self._registry[name].declaration
