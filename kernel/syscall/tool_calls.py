@@ -387,6 +387,8 @@ class ToolCalls:
         elif isinstance(came, WorkerLost):
             await self._in_doubt(site, call, declaration, str(came))
             return
+        elif not isinstance(came, WorkerWithdrawn):
+            raise came
         elif self._closing or not attempt.withdrawn:
             return
         else:

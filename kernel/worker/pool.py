@@ -95,8 +95,8 @@ def local_result(status: Status, text: str) -> WorkerResult:
     return WorkerResult(status, text, False, hash_text(text), len(text.encode()))
 
 
-Came = WorkerResult | WorkerLost | WorkerUnavailable | WorkerWithdrawn
-"""What came of a call."""
+Came = WorkerResult | Exception
+"""What came of a call: its result, or why there is none (WorkerLost, WorkerUnavailable, WorkerWithdrawn)."""
 
 
 @dataclass(eq=False, slots=True)

@@ -18,7 +18,7 @@ def put_by(run: Awaitable[Any], ended: Callable[[Came], None]) -> Callable[[], N
         try:
             came: Came = await run
         except Exception as error:  # whatever the test has them raise
-            came = error  # type: ignore[assignment]
+            came = error
         ended(came)
 
     task = asyncio.get_running_loop().create_task(work())
