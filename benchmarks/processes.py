@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _SENDS, _RECEIVES = ("sendto", "sendmsg", "write", "writev"), ("recvfrom", "recvmsg", "read")
-_TRACED = ("epoll_wait", "futex", "fdatasync", "pwrite64", *_SENDS, *_RECEIVES)
+_SYNCS = ("fdatasync", "io_submit")
+_TRACED = ("epoll_wait", "futex", "pwrite64", *_SYNCS, *_SENDS, *_RECEIVES)
 STRACE = shutil.which("strace")
 
 
@@ -61,6 +62,8 @@ def _counted(lines: str, pid: int) -> Counter[str]:
             counts["sends"] += 1
         elif name in _RECEIVES:
             counts["receives"] += 1
+        elif name in _SYNCS:
+            counts["fdatasync"] += 1
         elif name in _TRACED:
             counts[name.removesuffix("64")] += 1
     return counts

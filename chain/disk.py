@@ -105,6 +105,12 @@ class Disk:
         """Return when the data of the file, and its length, are on the disk. Releases the GIL."""
         os.fdatasync(handle)
 
+    def sync_within(self, handle: int, within_s: float) -> bool:
+        """The same, and return after ``within_s`` seconds at the latest. False: it is not known whether it is on the
+        disk, and :meth:`sync` says.
+        """
+        return False
+
     def close(self, handle: int) -> None:
         os.close(handle)
 

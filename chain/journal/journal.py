@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic
 
 from chain.disk import Disk
 from chain.entry.frame import (
@@ -37,7 +38,8 @@ class Journal:
     killed before its sync: nothing is built on it before it is on the disk. Every opening begins a segment of its own
     (an empty one is taken over), so that within a segment nothing ever follows a clean stop. Raises OSError.
 
-    ``began``: the present segment's first group, and the checksum that it follows on.
+    ``began``: the present segment's first group, and the checksum that it follows on. ``waited_s``: how long the newest
+    frame has waited for its sync so far.
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class Journal:
         self._segment_bytes = segment_bytes
         self._handle: int | None = None
         self._dirty = False
+        self._begun: tuple[bytes, bytes] | None = None
+        self.waited_s = 0.0
         self._path = directory / (position.file or segment_name(0))
         self._offset = position.offset
         self._placed = True
@@ -87,6 +91,11 @@ class Journal:
         self._last_offset = 0
         self._last = sha256(data).digest()
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether the next frame can be written as it is, without repair and without a new segment."""
+        return not self._dirty and self._handle is not None and self._offset < self._segment_bytes
+
     def append(self, payload: bytes, sign: Callable[[bytes], bytes]) -> int:
         """Write one frame and return its group number once it is on the disk. ``sign`` makes the Ed25519 signature of
         a statement, always the same one. Raises OSError, DamageError.
@@ -94,6 +103,41 @@ class Journal:
         self._make_sound()
         if self._offset >= self._segment_bytes:
             self._roll()
+        frame, checksum = self._write(payload, sign)
+        assert self._handle is not None
+        began_s, self.waited_s = monotonic(), 0.0
+        self._disk.sync(self._handle)
+        self.waited_s = monotonic() - began_s
+        return self._appended(frame, checksum)
+
+    def append_within(self, payload: bytes, sign: Callable[[bytes], bytes], within_s: float) -> int | None:
+        """The same where the journal is :attr:`at_rest`, and return after ``within_s`` seconds of waiting at the
+        latest. None: it is not on the disk yet, and :meth:`finish` is to be called before anything else. Raises
+        OSError.
+        """
+        frame, checksum = self._write(payload, sign)
+        assert self._handle is not None
+        began_s, self.waited_s = monotonic(), 0.0
+        synced = self._disk.sync_within(self._handle, within_s)
+        self.waited_s = monotonic() - began_s
+        if synced:
+            return self._appended(frame, checksum)
+        self._begun = frame, checksum
+        return None
+
+    def finish(self) -> int:
+        """Wait until the frame that was begun is on the disk; its group number. Raises OSError; then it is to be
+        appended again.
+        """
+        assert self._handle is not None and self._begun is not None
+        (frame, checksum), self._begun = self._begun, None
+        began_s = monotonic()
+        self._disk.sync(self._handle)
+        self.waited_s += monotonic() - began_s
+        return self._appended(frame, checksum)
+
+    def _write(self, payload: bytes, sign: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+        """A frame and its checksum, written behind the last one."""
         assert self._handle is not None
         group = self.next_group
         frame, checksum = encode_frame(
@@ -104,14 +148,17 @@ class Journal:
         )
         self._dirty = True
         self._disk.write(self._handle, self._offset, frame)
-        self._disk.sync(self._handle)
+        return frame, checksum
+
+    def _appended(self, frame: bytes, checksum: bytes) -> int:
+        """The frame is on the disk; its group's number."""
         self._dirty = False
         self._last_offset = self._offset
         self._last = sha256(frame).digest()
         self._offset += len(frame)
         self._checksum = checksum
-        self.next_group = group + 1
-        return group
+        self.next_group += 1
+        return self.next_group - 1
 
     def roll(self) -> int:
         """Begin a new segment, unless the present one has no frame yet; the first group of the last segment.

@@ -49,6 +49,7 @@ class Signer:
         self._newest = b""
         self._signed = b""
         self._stopping = False
+        self._idle = False
         self._thread = threading.Thread(target=self._run, name="ledger-signer", daemon=True)
         self.fault: str | None = None
         self._on_fault = on_fault
@@ -64,7 +65,8 @@ class Signer:
             self._tree.extend(group.leaf_hashes)
             self._newest = group.note
             self._keys = keys or self._keys
-            self._changed.notify()
+            if self._idle:  # else it looks again by itself, within the interval
+                self._changed.notify()
 
     def stop(self) -> None:
         """Sign what was offered last, end the thread. Blocks. See :attr:`fault` for whether it was stored; an attempt
@@ -90,7 +92,9 @@ class Signer:
     def _signed_last(self) -> bool:
         """Wait for a head and sign it; true when it was the last one."""
         with self._changed:
+            self._idle = True
             self._changed.wait_for(lambda: self._stopping or self._newest is not self._signed)
+            self._idle = False
             newest, keys, stopping = self._newest, self._keys, self._stopping
             text = self._tree.sign_text(parse(newest).text) if newest is not self._signed else b""
         if text:

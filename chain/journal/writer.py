@@ -1,7 +1,12 @@
-"""The ledger's writer thread: forms groups, signs their heads, writes each with one fdatasync.
+"""The ledger's writer: forms groups, signs their heads, writes each with one sync. Two may do that, one at a time.
 
-It holds the interpreter's lock for tens of microseconds a group: everything that costs per entry was done by
-whoever committed it, and hashing, signing, writing and syncing release the lock.
+The event loop, with :meth:`Writer.write_now`, while the disk is quick: no other thread has a part in it. It waits for
+the disk as long as :mod:`chain.journal.pace` says and no longer; what is not done by then, or has failed, the writer's
+thread goes on with.
+
+The thread, when it is woken: for a disk that is slow, refuses or is full, for new segments, and for what the loop left.
+It holds the interpreter's lock for tens of microseconds a group: everything that costs per entry was done by whoever
+committed it, and hashing, signing, writing and syncing release the lock.
 """
 
 from __future__ import annotations
@@ -19,8 +24,9 @@ from chain.entry.record import encode_payload
 from chain.errors import DamageError, UnsoundHead
 from chain.journal.group import Group, HasBatch, head_text, take_group
 from chain.journal.journal import Journal
+from chain.journal.pace import Pace
 from chain.journal.reserve import NO_SPACE, Reserve
-from chain.journal.sequencer import Batch
+from chain.journal.sequencer import Batch, Written
 from chain.keys.keys import Keys
 from chain.merkle.signed_tree import SignedTree
 from chain.notes.note import join_note
@@ -35,6 +41,21 @@ class Roll:
     """A wish for a new segment. ``done(group, why)`` is called on the writer's thread: its first group, or why not."""
 
     done: Callable[[int, str], None]
+
+
+@dataclass(slots=True)
+class Formed(Generic[_Waiting]):
+    """A group that is about to be written. ``payload``: the bytes of its frame, the same at each attempt. ``note``: the
+    head over it, None when it has no entry.
+    """
+
+    taken: list[_Waiting]
+    payload: bytes
+    note: bytes | None
+    hashes: tuple[bytes, ...]
+    entries: tuple[Written, ...]
+    first_seq: int
+    before: tuple[bytes, ...]
 
 
 class Writer(Generic[_Waiting]):
@@ -74,6 +95,11 @@ class Writer(Generic[_Waiting]):
         self._note = b""
         self._refusal = ""
         self._ended = ""
+        self._pace = Pace()
+        self._at_work = threading.Lock()
+        self._left: Formed[_Waiting] | None = None
+        self._fault: Exception | None = None
+        self._stopping = False
 
     def start(self, size: int, nodes: tuple[bytes, ...], note: bytes) -> None:
         """Begin, behind a tree of ``size`` leaves whose newest head is ``note``."""
@@ -83,6 +109,44 @@ class Writer(Generic[_Waiting]):
     def wake(self) -> None:
         """There is something in ``pending`` to be written now. Any thread."""
         self._commands.put(True)
+
+    def write_now(self) -> tuple[Group, list[_Waiting]] | None:
+        """Write what is pending, on the loop's thread: the group, and who waits for it. None when that is left to the
+        writer's thread, which is woken for it. Raises nothing.
+        """
+        if not self._at_work.acquire(blocking=False):
+            self.wake()
+            return None
+        try:
+            wait_s = self._pace.wait_s(time.monotonic()) if self._may_write_now() else 0.0
+            written = self._write_within(wait_s) if wait_s else None
+        finally:
+            self._at_work.release()
+        if written is None or self._pending:
+            self.wake()
+        return written
+
+    def _may_write_now(self) -> bool:
+        if self._stopping or self._refusal or self._left is not None or self._fault is not None:
+            return False
+        return bool(self._pending) and self._reserve.whole and self._journal.at_rest
+
+    def _write_within(self, wait_s: float) -> tuple[Group, list[_Waiting]] | None:
+        try:
+            formed = self._left = self._form(take_group(self._pending))
+            number = self._journal.append_within(formed.payload, self._keys.sign_ed25519, wait_s)
+        except UnsoundHead as error:
+            self._refusal = str(error)
+            return None
+        except Exception as error:  # the thread goes on from here, and tells whoever waits
+            self._fault = error
+            return None
+        self._pace.waited(time.monotonic(), self._journal.waited_s)
+        if number is None:
+            return None
+        self._pace.took(self._journal.waited_s)
+        self._left = None
+        return self._group(number, formed), formed.taken
 
     def roll(self, wish: Roll) -> None:
         """Write what is pending, and begin a new segment. Any thread."""
@@ -99,6 +163,7 @@ class Writer(Generic[_Waiting]):
         """Write what is pending, end the thread, give up the journal's descriptor. Blocks. A failing disk is
         not waited for: what it refused last, and what is still in ``pending``, is not written.
         """
+        self._stopping = True
         self._commands.put(False)
         if self._thread.ident is not None:
             self._thread.join()
@@ -129,17 +194,30 @@ class Writer(Generic[_Waiting]):
         while go_on:
             command = self._command()
             go_on = bool(command)
-            while self._pending and not self._refusal:
-                try:
-                    if not self._write(take_group(self._pending)):
-                        return
-                except UnsoundHead as error:
-                    self._refusal = str(error)
-            if isinstance(command, Roll):
-                self._roll(command)
+            with self._at_work:
+                if not self._write_all():
+                    return
+                if isinstance(command, Roll):
+                    self._roll(command)
             if self._refusal:
                 self._on_failed(self._refusal)
                 return
+
+    def _write_all(self) -> bool:
+        """Write what the loop has left, and what is pending. False when the writer is stopped before that is done."""
+        try:
+            if self._left is not None:
+                left, self._left = self._left, None
+                if not self._write(left, begun=True):
+                    return False
+            elif self._fault is not None:
+                raise self._fault
+            while self._pending and not self._refusal:
+                if not self._write(self._form(take_group(self._pending))):
+                    return False
+        except UnsoundHead as error:
+            self._refusal = str(error)
+        return True
 
     def _command(self) -> bool | Roll:
         """The next one. While the reserve is given up, look every now and then whether there is room for it."""
@@ -168,7 +246,8 @@ class Writer(Generic[_Waiting]):
             return
         wish.done(group, "")
 
-    def _write(self, taken: list[_Waiting]) -> bool:
+    def _form(self, taken: list[_Waiting]) -> Formed[_Waiting]:
+        """The next group. Raises UnsoundHead."""
         batches = [waiting.batch for waiting in taken]
         entries = tuple([written for batch in batches for written in batch.entries])
         hashes = tuple([written.leaf_hash for written in entries])
@@ -176,21 +255,44 @@ class Writer(Generic[_Waiting]):
         self._keys = taken[0].keys or self._keys
         note = self._sign(hashes, batches[-1]) if hashes or batches[-1].size != first_seq else None
         payload = encode_payload([record for batch in batches for record in batch.records], note)
+        return Formed(taken, payload, note, hashes, entries, first_seq, before)
+
+    def _write(self, formed: Formed[_Waiting], *, begun: bool = False) -> bool:
+        """Write a group, however often that takes; ``begun``: the loop has tried, and left it. False when the writer is
+        stopped instead.
+        """
         while True:
             try:
-                number = self._journal.append(payload, self._keys.sign_ed25519)
+                number = self._go_on(formed) if begun else self._append(formed)
                 break
             except (OSError, DamageError) as error:
+                begun = False
                 if self._give_up_reserve(error):
                     continue
                 self._on_failed(f"the journal cannot be written: {error}")
             if not self._may_retry():
                 return False
-        self._note = note or self._note
-        self._on_written(
-            Group(number, first_seq, self._signed.size, self._note, hashes, before, entries), taken
-        )
+        self._on_written(self._group(number, formed), formed.taken)
         return True
+
+    def _append(self, formed: Formed[_Waiting]) -> int:
+        number = self._journal.append(formed.payload, self._keys.sign_ed25519)
+        self._pace.took(self._journal.waited_s)
+        return number
+
+    def _go_on(self, formed: Formed[_Waiting]) -> int:
+        """With what the loop has begun: wait for the disk, or take its fault for one of the first attempt."""
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
+        number = self._journal.finish()
+        self._pace.took(self._journal.waited_s)
+        return number
+
+    def _group(self, number: int, formed: Formed[_Waiting]) -> Group:
+        self._note = formed.note or self._note
+        size = self._signed.size
+        return Group(number, formed.first_seq, size, self._note, formed.hashes, formed.before, formed.entries)
 
     def _give_up_reserve(self, error: Exception) -> bool:
         """Whether there is more space now for what could not be written."""

@@ -1,11 +1,11 @@
 """The ledger: everything that must survive, in one order, with one group commit.
 
 Theory of operation. :meth:`Ledger.commit` runs on the event loop and does all that costs per record
-(encoding, commitment, hash link, tree); from then on the records have their place for good. A writer thread
-takes whatever has gathered, signs the head over it and writes it as one frame with one fdatasync. So many
-callers share a sync, and what is durable makes everything before it durable. Commits wake the writer at the
-end of the loop's present round when somebody waits for them, and within 40 ms otherwise. A signer thread adds
-the ML-DSA-65 line to the newest head.
+(encoding, commitment, hash link, tree); from then on the records have their place for good. The writer takes
+whatever has gathered, signs the head over it and writes it as one frame with one sync. So many callers share a
+sync, and what is durable makes everything before it durable. That is done at the end of the loop's present round
+when somebody waits for a commit, by the loop itself while the disk is quick and by a thread otherwise, and at the
+latest 40 ms after the oldest commit that nobody waits for. A signer thread adds the ML-DSA-65 line to the newest head.
 
 When the disk refuses, nothing that has a place loses it: the frame is tried again until it can be written.
 Until then everyone who waits gets :class:`~chain.errors.LedgerUnavailable` (their records may still become
@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chain.aio import AioDisk
 from chain.disk import Disk
 from chain.entry.draft import PREVIOUS, Draft, StateChange, is_durable
 from chain.entry.entry import SALT_BYTES
@@ -37,6 +38,7 @@ from chain.journal.ticket import Ticket
 from chain.journal.writer import RETRY_S, Roll, Writer
 from chain.keys.keys import Keys
 from chain.keys.rotation import KIND, follow, vkeys_text
+from chain.ledger.loop_calls import LoopCalls
 from chain.merkle.head import parse_head
 from chain.merkle.tree import consistency_path
 from chain.notes.note import parse
@@ -52,10 +54,12 @@ from chain.tiles.tile_store import TileStore
 __all__ = ["PREVIOUS", "Draft", "Group", "Ledger", "StateChange", "Ticket", "Written"]
 
 LAZY_S = 0.04
+LAZY_MARGIN_S = 0.005
 RANDOM_BYTES = 4096
 HEAD_RECORD_S = 1.0
 ROOM_BYTES = 8 * 2**20
 MAX_PENDING_BYTES = 64 * 2**20
+WRITE_NOW_BYTES = 64 * 2**10
 PUBLISH_PATIENCE_S = 0.5
 RESERVE_FILE = "reserve"
 
@@ -99,6 +103,7 @@ class Ledger:
         now_us: Callable[[], int],
         retry_s: float,
         reserve: Reserve,
+        calls: LoopCalls,
     ) -> None:
         self.recovery = recovery
         self.published_size = publisher.size
@@ -115,6 +120,7 @@ class Ledger:
         self._callbacks: list[Callable[[Group], None]] = []
         self._fault_callbacks: list[Callable[[str, str | None], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._calls = calls
         self._pending: deque[Ticket] = deque()
         self._unwritten: deque[Ticket] = deque()
         self._unwritten_bytes = 0
@@ -122,6 +128,7 @@ class Ledger:
         self._wake_due = False
         self._woken = False  # since the newest commit; the writer takes all there is
         self._timer_due = False
+        self._gathers_since = 0.0
         self._random, self._random_at = b"", 0
         self._closed: str | None = None
         self._stopped: str | None = None
@@ -137,17 +144,17 @@ class Ledger:
             keys,
             self._pending,
             self._group_written,
-            partial(self._post, self._failed),
-            partial(self._post, self._space),
+            partial(self._calls.post, self._failed),
+            partial(self._calls.post, self._space),
             self._reserve,
             retry_s,
         )
         self._signer = Signer(
             keys,
             slots,
-            partial(self._post, self._signed),
+            partial(self._calls.post, self._signed),
             self._writer.refuse,
-            partial(self._post, partial(self._tell_fault, "heads")),
+            partial(self._calls.post, partial(self._tell_fault, "heads")),
         )
 
     @classmethod
@@ -179,18 +186,19 @@ class Ledger:
         is cut off; :attr:`recovery` says how much. Raises UnboundState, DamageError, ForeignDataError, KeyFileError,
         OSError, and what ``agree`` raises.
         """
-        disk = disk or Disk()
+        disk = disk or AioDisk()
         reserve = Reserve(data_dir / RESERVE_FILE, disk, reserve_bytes)
         reserve.need()
         for name in ("journal", "heads"):
             disk.make_directory(data_dir / name)
         slots = HeadSlots(data_dir / "heads", disk)
+        calls = LoopCalls()
         handed: list[Ledger] = []
         publisher = Publisher(
             data_dir / "ledger",
             disk,
             partial(journal_items, data_dir, disk),
-            lambda size: handed[0]._post(handed[0]._published, size),
+            lambda size: calls.post(handed[0]._published, size),
             publish_s,
         )
         recovery = recover(
@@ -204,19 +212,20 @@ class Ledger:
         journal = Journal(
             data_dir / "journal", disk, keys.origin, recovery.position, segment_bytes=segment_bytes
         )
-        ledger = cls(journal, slots, publisher, recovery, (data_dir, disk), now_us, retry_s, reserve)
+        ledger = cls(journal, slots, publisher, recovery, (data_dir, disk), now_us, retry_s, reserve, calls)
         handed.append(ledger)
         return ledger
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start writing; callbacks and waiters run on ``loop``."""
         self._loop = loop
+        self._calls.start(loop)
         self._writer.start(self._size, self._nodes, self._provisional)
         unsigned = self._provisional if self._head_size(self.full_note) < self._size else b""
         self._signer.start(self._size, self._nodes, unsigned)
         if self.full_note:
             self._publisher.signed(self.full_note)
-        self._publisher.start(partial(self._post, partial(self._tell_fault, "published")))
+        self._publisher.start(partial(self._calls.post, partial(self._tell_fault, "published")))
         if self._pending:
             self._wake_soon()
 
@@ -372,6 +381,8 @@ class Ledger:
         ticket = Ticket(self._wait_for, batch, keys)
         self._unwritten.append(ticket)
         self._unwritten_bytes += batch.bytes
+        if not self._pending and self._loop is not None:
+            self._gathers_since = self._loop.time()
         self._pending.append(ticket)
         self._woken = False
         if durable:
@@ -382,19 +393,33 @@ class Ledger:
         return ticket
 
     def _wake_soon(self) -> None:
-        """Wake the writer when the loop's present round is over, so that the round's commits share a sync."""
+        """Have it written when the loop's present round is over, so that the round's commits share a sync."""
         if not self._wake_due and self._loop is not None:
             self._wake_due = True
             self._loop.call_soon(self._wake)
 
     def _wake(self) -> None:
+        """Write what has gathered here and now, unless something else is on its way to the disk or it is much."""
         self._wake_due = False
         self._woken = True
-        self._writer.wake()
+        if len(self._pending) < len(self._unwritten) or self._unwritten_bytes > WRITE_NOW_BYTES:
+            self._writer.wake()
+            return
+        written = self._writer.write_now()
+        if written is not None:
+            self._hand_on(*written)
+            self._written(*written)
 
     def _lazy_wake(self) -> None:
+        """Wake the writer for what nobody waits for; what has come since the last group may wait a while longer."""
         self._timer_due = False
-        if self._pending:
+        if not self._pending or self._loop is None:
+            return
+        left_s = self._gathers_since + LAZY_S - self._loop.time()
+        if left_s > LAZY_MARGIN_S:
+            self._timer_due = True
+            self._loop.call_later(left_s, self._lazy_wake)
+        else:
             self._wake()
 
     async def _wait_for(self, ticket: Ticket) -> Group:
@@ -466,7 +491,7 @@ class Ledger:
         rolled: asyncio.Future[int] = self._loop.create_future()
 
         def done(group: int, why: str) -> None:
-            self._post(lambda _: _settle(rolled, group, why), None)
+            self._calls.post(lambda _: _settle(rolled, group, why), None)
 
         self._writer.roll(Roll(done))
         return await rolled
@@ -504,25 +529,19 @@ class Ledger:
                 done.set_result(None)
         self._publishing = [waiting for waiting in self._publishing if not waiting[1].done()]
 
-    def _post(self, call: Callable[[Any], None], value: Any) -> None:
-        """From another thread: ``call(value)`` on the loop. Dropped when the loop is gone, and so all who
-        might wait.
-        """
-        assert self._loop is not None
-        try:
-            self._loop.call_soon_threadsafe(call, value)
-        except RuntimeError:
-            if not self._loop.is_closed():
-                raise
-
     def _group_written(self, group: Group, taken: list[Ticket]) -> None:
+        """On the writer's thread."""
+        self._hand_on(group, taken)
+        self._calls.post(partial(self._written, group), taken)
+
+    def _hand_on(self, group: Group, taken: list[Ticket]) -> None:
+        """To the publisher and the signer, who have no part in what waits for the disk."""
         keys = taken[0].keys
         if keys is not None:
             self._publisher.vkeys(vkeys_text(keys.pairs))  # before any head that these have signed
         if group.entries:
             self._publisher.offer(group.entries)
             self._signer.offer(group, keys)
-        self._post(partial(self._written, group), taken)
 
     def _written(self, group: Group, taken: list[Ticket]) -> None:
         if self._fault is not None:

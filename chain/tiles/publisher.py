@@ -77,7 +77,7 @@ class Publisher:
         self._backlog_bytes = 0
         self._behind = False
         self._note = b""
-        self._hurry = self._stopping = False
+        self._hurry = self._stopping = self._idle = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="ledger-publisher", daemon=True)
         self.fault: str | None = None
@@ -118,7 +118,8 @@ class Publisher:
         with self._changed:
             self._note = note
             self._hurry = self._hurry or hurry
-            self._changed.notify()
+            if self._hurry or self._idle:  # else it looks again when the next publication is due
+                self._changed.notify()
 
     def stop(self) -> None:
         """Publish the newest head and end the thread. Blocks. See :attr:`fault` for whether it succeeded."""
@@ -151,7 +152,9 @@ class Publisher:
                     if self._stopping:
                         return
                     left = last + pause - time.monotonic()
-                    self._changed.wait(max(left, 0.001) if self._note and left > 0 else None)
+                    self._idle = not self._note or left <= 0
+                    self._changed.wait(None if self._idle else max(left, 0.001))
+                    self._idle = False
                 note, self._hurry = self._note, False
             self._attempt(note)
             last, pause = time.monotonic(), RETRY_S if self.fault else self._publish_s

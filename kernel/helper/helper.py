@@ -46,6 +46,10 @@ class HelperRefused(Exception):
     """The helper answered with an error."""
 
 
+Answered = Callable[[Any, Exception | None], None]
+"""Takes an answer, or why there is none."""
+
+
 class HelperProcess(Protocol):
     """A child as a helper sees it. For any thread."""
 
@@ -115,7 +119,7 @@ class Helper:
         self._on_notice = on_notice
         self._on_death = on_death
         self._bounds = bounds
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._waiting: dict[int, Answered] = {}
         self._next = 1
         self._link: FrameLink | None = None
         self._process: HelperProcess | None = None
@@ -172,22 +176,43 @@ class Helper:
     def alive(self) -> bool:
         return self._link is not None and not self._link.closed
 
+    def call(self, op: str, args: dict[str, Any], answered: Answered) -> int:
+        """Ask; ``answered`` is called once, with the answer or with HelperLost or HelperRefused, in the very iteration
+        of the loop that hears of it; before this returns when it cannot be asked at all. What to :meth:`forget` it by.
+        """
+        if self._link is None or self._link.closed:
+            answered(None, HelperLost(f"{self.command.name} is not running"))
+            return NOTICE
+        ident = self._next
+        self._next += 1
+        self._waiting[ident] = answered
+        try:
+            self._link.send([ident, op, args])
+        except UNSENDABLE as error:
+            self.forget(ident)
+            answered(None, HelperRefused(f"the request cannot be sent: {error}"))
+        return ident
+
+    def forget(self, ident: int) -> None:
+        """Nobody wants that answer any more."""
+        self._waiting.pop(ident, None)
+
     def request(self, op: str, args: dict[str, Any]) -> asyncio.Future[Any]:
         """Ask; the future fails with :class:`HelperLost` or :class:`HelperRefused`. Cancelling it forgets the
         answer.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if self._link is None or self._link.closed:
-            future.set_exception(HelperLost(f"{self.command.name} is not running"))
-            return future
-        ident = self._next
-        self._next += 1
-        self._waiting[ident] = future
-        future.add_done_callback(lambda _: self._waiting.pop(ident, None))
-        try:
-            self._link.send([ident, op, args])
-        except UNSENDABLE as error:
-            future.set_exception(HelperRefused(f"the request cannot be sent: {error}"))
+
+        def answered(value: Any, error: Exception | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+        ident = self.call(op, args, answered)
+        future.add_done_callback(lambda _: self.forget(ident))
         return future
 
     def notify(self, op: str, args: dict[str, Any]) -> None:
@@ -204,24 +229,26 @@ class Helper:
         if ident == NOTICE:
             self._on_notice(what, value)
             return
-        future = self._waiting.get(ident)
-        if future is None or future.done():
-            return
-        if what == "ok":
-            future.set_result(value)
-        else:
-            future.set_exception(HelperRefused(str(value)))
+        answered = self._waiting.pop(ident, None)
+        if answered is not None:
+            self._answer(answered, value, None if what == "ok" else HelperRefused(str(value)))
+
+    def _answer(self, answered: Answered, value: Any, error: Exception | None) -> None:
+        """A fault of whoever asked is not the link's, and not of the others who wait."""
+        try:
+            answered(value, error)
+        except Exception as fault:
+            context = {"message": f"an answer of {self.command.name} was not taken", "exception": fault}
+            asyncio.get_running_loop().call_exception_handler(context)
 
     def _closed(self, error: Exception | None) -> None:
         self._forget_end()
         if not self._stopping:
             self.kill()
         waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
-            if not future.done():
-                future.set_exception(
-                    HelperLost(f"{self.command.name} died" + (f": {error}" if error else ""))
-                )
+        for answered in waiting.values():
+            why = f"{self.command.name} died" + (f": {error}" if error else "")
+            self._answer(answered, None, HelperLost(why))
         asyncio.get_running_loop().run_in_executor(None, self._reap).add_done_callback(
             lambda done: self._on_death(done.result())
         )

@@ -108,10 +108,11 @@ class LinkedHelper:
 
     async def request(self, op: str, args: dict[str, Any], ready_s: float = READY_S) -> Any:
         """Ask. Raises HelperLost when it is not up within ``ready_s`` or dies, HelperRefused when it refuses."""
-        try:
-            await asyncio.wait_for(self._up.wait(), ready_s)
-        except TimeoutError:
-            raise HelperLost(f"{self._command.name} is not running") from None
+        if not self._up.is_set():
+            try:
+                await asyncio.wait_for(self._up.wait(), ready_s)
+            except TimeoutError:
+                raise HelperLost(f"{self._command.name} is not running") from None
         if self._over is not None:
             raise self._over
         assert self._helper is not None

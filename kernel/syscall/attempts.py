@@ -16,13 +16,14 @@ from typing import Any
 class Attempt:
     """One attempt. ``withdrawn`` says why it will not be made, empty: it will. ``over``: it is known what came of it,
     and that is being recorded. ``task`` carries it out, from its first step on: one that is withdrawn before that takes
-    the step and says so itself.
+    the step and says so itself. ``take_back``: instead of a task, whoever it was left to.
     """
 
     begun: bool = False
     over: bool = False
     withdrawn: str = ""
     task: asyncio.Task[None] | None = None
+    take_back: Callable[[], None] | None = None
     timer: asyncio.TimerHandle | None = None
 
     def withdraw(self, why: str) -> bool:
@@ -31,7 +32,9 @@ class Attempt:
             return False
         if not self.withdrawn:
             self.withdrawn = why
-            if self.task is not None:
+            if self.take_back is not None:
+                self.take_back()
+            elif self.task is not None:
                 self.task.cancel()
         return True
 
@@ -60,19 +63,30 @@ class Attempts:
     ) -> None:
         """Carry out an attempt, in a task of its own."""
         attempt = self._running[turn, ordinal] = Attempt(begun)
+        self.go_on(turn, ordinal, attempt, work)
+
+    def go_on(
+        self, turn: str, ordinal: str, attempt: Attempt, work: Callable[[Attempt], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Carry it on, in a task, from where others have left it."""
+        attempt.task = attempt.take_back = None
 
         async def guarded() -> None:
             attempt.task = asyncio.current_task()
+            own = attempt.task
             try:
                 await work(attempt)
             finally:
-                self._forget(turn, ordinal, attempt)
+                if attempt.task is own and attempt.take_back is None:  # nobody goes on with it
+                    self.end(turn, ordinal, attempt)
 
         task = asyncio.get_running_loop().create_task(guarded())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _forget(self, turn: str, ordinal: str, attempt: Attempt) -> None:
+    def end(self, turn: str, ordinal: str, attempt: Attempt) -> None:
+        """It is known what came of it, and recorded."""
+        attempt.task = attempt.take_back = None
         if self.get(turn, ordinal) is attempt:  # else the next attempt is under way already
             del self._running[turn, ordinal]
 
@@ -86,7 +100,7 @@ class Attempts:
         attempt = self.get(turn, ordinal)
         if attempt is not None and attempt.timer is not None:
             attempt.timer.cancel()
-            self._forget(turn, ordinal, attempt)
+            self.end(turn, ordinal, attempt)
 
     def release(self, turn: str, ordinal: str) -> None:
         """The attempt is over for whoever asks, though its task has still to end."""

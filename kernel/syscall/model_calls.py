@@ -215,7 +215,6 @@ class ModelCalls:
         task = asyncio.get_running_loop().create_task(work)
         self._running[stream] = task
         self._messages[stream] = turn.mail.id
-        task.add_done_callback(lambda done: self._over(stream, done))
 
     def _put_again(self, turn: Turn, ordinal: str, question: Question) -> None:
         """It is under way; maybe it waits for all of its messages."""
@@ -227,7 +226,7 @@ class ModelCalls:
         else:
             self._turns.want_whole(turn, ordinal)
 
-    def _over(self, stream: str, task: asyncio.Task[None]) -> None:
+    def _over(self, stream: str, task: asyncio.Task[None] | None) -> None:
         if self._running.get(stream) is task:
             del self._running[stream], self._messages[stream]
 
@@ -283,6 +282,14 @@ class ModelCalls:
     async def _ask(
         self, pid: int, turn: Turn, ordinal: str, asked: Question, request: dict[str, Any]
     ) -> None:
+        try:
+            await self._answered(pid, turn, ordinal, asked, request)
+        finally:
+            self._over(f"{turn.id}:{ordinal}", asyncio.current_task())
+
+    async def _answered(
+        self, pid: int, turn: Turn, ordinal: str, asked: Question, request: dict[str, Any]
+    ) -> None:
         schemas = []
         for name in request["tools"]:
             declared = self._registry[name].declaration
@@ -308,12 +315,13 @@ class ModelCalls:
         why = ""
         for attempt in range(ATTEMPTS):
             try:
-                limit_s = self._bounds.model_timeout_s
-                answer = await asyncio.wait_for(self._gateway.ask(question), limit_s)
+                async with asyncio.timeout(self._bounds.model_timeout_s):
+                    answer = await self._gateway.ask(question)
                 if answer == {"status": LOST}:
                     said = (await self._whole(turn, ordinal, asked)).said
                     question = {**question, "said": [[place, said[place]] for place in range(len(said))]}
-                    answer = await asyncio.wait_for(self._gateway.ask(question), limit_s)
+                    async with asyncio.timeout(self._bounds.model_timeout_s):
+                        answer = await self._gateway.ask(question)
                 return self._checked_answer(answer)
             except HelperLost as error:
                 why = str(error)

@@ -32,6 +32,7 @@ from kernel.process.live import LiveProcess, LiveTable
 from kernel.slices.calls import call_id
 from kernel.slices.mailboxes import Mail
 from kernel.slices.turns import Call, Turn
+from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Resolved, node_policy, policy_of
@@ -45,6 +46,7 @@ from kernel.turn.divergence import shown
 from kernel.turn.turns import Turns
 from kernel.values import call_hash, clean, cut_bytes
 from kernel.worker.workers import (
+    Came,
     WorkerCall,
     WorkerLost,
     WorkerResult,
@@ -101,6 +103,7 @@ class ToolCalls:
         self._attempts = attempts
         self._settlement = settlement
         self.doubts = settlement.doubts
+        self._after = AfterDurable(recorder.ledger)
         self._closing = False
 
     # -- the syscall ---------------------------------------------------------------------------------------------
@@ -226,7 +229,11 @@ class ToolCalls:
         self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]], *, begun: bool = False
     ) -> None:
         """Carry out an attempt. Whatever goes wrong in the node, whoever asked is answered."""
+        self._attempts.run(*site.key, self._guarded(site, work), begun=begun)
 
+    def _guarded(
+        self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]]
+    ) -> Callable[[Attempt], Coroutine[Any, Any, None]]:
         async def guarded(attempt: Attempt) -> None:
             try:
                 await work(attempt)
@@ -235,7 +242,7 @@ class ToolCalls:
                 attempt.over = True
                 await self._node_failed(site, attempt.begun, error)
 
-        self._attempts.run(*site.key, guarded, begun=begun)
+        return guarded
 
     async def _node_failed(self, site: CallSite, begun: bool, error: Exception) -> None:
         """The node itself failed at a call: in doubt when it was handed over and has effects, else an error."""
@@ -305,8 +312,8 @@ class ToolCalls:
     async def _run_in_worker(
         self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str, attempt: Attempt
     ) -> None:
-        call, declaration = site.turn.calls[site.ordinal], examined.declaration
-        intent = ticket.entries[-1]
+        """Hand the call over once its intent is on the disk; what comes of it is heard by :meth:`_ended`."""
+        declaration, intent = examined.declaration, ticket.entries[-1]
         try:
             _check_wanted(attempt)
             group = await self._recorder.on_disk(ticket)
@@ -320,21 +327,83 @@ class ToolCalls:
                 timeout_s=declaration.timeout_s,
                 effects=declaration.effects != "none",
             )
-            result = await self._parts.workers.run(work, lambda: self._begin(site, attempt))
-        except WorkerUnavailable as error:
-            draft = self._settlement.undone(site, call, "error", f"the tool could not be started: {error}")
-        except (WorkerWithdrawn, asyncio.CancelledError):
-            if self._closing or not attempt.withdrawn:
+            self._put(site, declaration, work, attempt)
+        except (WorkerUnavailable, WorkerWithdrawn) as error:
+            await self._settle(site, declaration, attempt, error)
+        except asyncio.CancelledError:
+            await self._settle(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
+
+    def _put(self, site: CallSite, declaration: ToolDeclaration, work: WorkerCall, attempt: Attempt) -> None:
+        """Leave the attempt to the workers. Raises WorkerUnavailable."""
+        heard: list[Came] = []
+
+        def ended(came: Came) -> None:
+            heard.append(came)
+            self._ended(site, declaration, attempt, came)
+
+        from_queue = self._parts.workers.put(work, lambda: self._begin(site, attempt), ended)
+
+        def take_back() -> None:
+            from_queue()
+            self._later(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
+
+        if not heard:
+            attempt.take_back = take_back
+
+    def _ended(self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt, came: Came) -> None:
+        """What came of a call. A result is recorded in this very iteration of the loop, if the ledger takes it; all
+        else is a task's.
+        """
+        if self._closing:  # found open at the next boot
+            return
+        call = site.turn.calls[site.ordinal]
+        if isinstance(came, WorkerResult) and call.outcome is None:
+            attempt.over = True
+            try:
+                draft = self._result(site, call, came)
+                durable = declaration.effects != "none"
+                ticket = self._recorder.commit([draft], durable=durable)
+            except (
+                Exception
+            ):  # refused, or a fault: the task meets it again, and does what is to be done then
+                attempt.over = False
+            else:
+                self._attempts.end(*site.key, attempt)
+                self._tell(site, call, ticket if durable else None)
                 return
-            draft = self._settlement.withdrawn(site, call, attempt)
-        except WorkerLost as error:
-            await self._in_doubt(site, call, declaration, str(error))
+        self._later(site, declaration, attempt, came)
+
+    def _later(self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt, came: Came) -> None:
+        settle = self._guarded(site, lambda attempt: self._settle(site, declaration, attempt, came))
+        self._attempts.go_on(*site.key, attempt, settle)
+
+    async def _settle(
+        self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt, came: Came
+    ) -> None:
+        """Record what came of a call, however long the disk refuses."""
+        call = site.turn.calls[site.ordinal]
+        if isinstance(came, WorkerResult):
+            draft = self._result(site, call, came)
+        elif isinstance(came, WorkerUnavailable):
+            draft = self._settlement.undone(site, call, "error", f"the tool could not be started: {came}")
+        elif isinstance(came, WorkerLost):
+            await self._in_doubt(site, call, declaration, str(came))
+            return
+        elif not isinstance(came, WorkerWithdrawn):
+            raise came
+        elif self._closing or not attempt.withdrawn:
             return
         else:
-            draft = self._result(site, call, result)
+            draft = self._settlement.withdrawn(site, call, attempt)
         attempt.over = True
-        await self._recorded(call, draft, durable=declaration.effects != "none")
-        self._conclude(site.turn, call)
+        self._tell(site, call, await self._written(call, draft, durable=declaration.effects != "none"))
+
+    def _tell(self, site: CallSite, call: Call, recorded: Ticket | None) -> None:
+        """Tell what is recorded of a call, once that is on the disk."""
+        if recorded is None:
+            self._conclude(site.turn, call)
+        else:
+            self._after.do(lambda: self._conclude(site.turn, call), recorded)
 
     def _begin(self, site: CallSite, attempt: Attempt) -> bool:
         """The last look before a call is handed over; from then on it may have been done."""
@@ -363,14 +432,19 @@ class ToolCalls:
         self._answer(site.turn, call)
 
     async def _recorded(self, call: Call, draft: Draft, *, durable: bool) -> None:
-        """Write what has happened, however long the disk refuses: it must not be told before it is recorded.
+        """Write what has happened, however long the disk refuses: it must not be told before it is recorded."""
+        ticket = await self._written(call, draft, durable=durable)
+        if ticket is not None:
+            await self._recorder.on_disk(ticket)
+
+    async def _written(self, call: Call, draft: Draft, *, durable: bool) -> Ticket | None:
+        """The same, and what is to be waited for before it is told; None when that is nothing.
 
         Committed as soon as the ledger takes it; when it does at once, nothing else runs in between. What has an
         outcome meanwhile (it was withdrawn, and its turn has ended) keeps that.
         """
         ticket = await self._recorder.committed([draft], durable=durable, wanted=lambda: call.outcome is None)
-        if ticket is not None and durable:
-            await self._recorder.on_disk(ticket)
+        return ticket if durable else None
 
     # -- in the node ---------------------------------------------------------------------------------------------
 
@@ -392,17 +466,12 @@ class ToolCalls:
         recorded = len(unit.records) > before
         outcome = self._settlement.outcome(done.status, done.text, records[-1].body["attempt"])
         unit.add(site.outcome(outcome, intent_seq))
-        ticket = self._recorder.commit(unit)
+        ticket = self._recorder.commit(unit, durable=recorded)
         call = site.turn.calls[site.ordinal]
-        if not recorded:
+        if recorded:
+            self._after.do(lambda: self._answer(site.turn, call), ticket)
+        else:
             self._answer(site.turn, call)
-            return
-
-        async def when_durable() -> None:
-            await self._recorder.on_disk(ticket)
-            self._answer(site.turn, call)
-
-        self._attempt(site, lambda _: when_durable(), begun=True)
 
     def _await_reply(self, key: tuple[str, str], deadline_s: float) -> None:
         self._attempts.wait(

@@ -97,13 +97,24 @@ def local_result(status: Status, text: str) -> WorkerResult:
     return WorkerResult(status, text, False, hash_text(text), len(text.encode()))
 
 
+Came = WorkerResult | Exception
+"""What came of a call: its result, or why there is none (WorkerLost, WorkerUnavailable, WorkerWithdrawn)."""
+
+
 @dataclass(eq=False, slots=True)
 class _Job:
     call: WorkerCall
     begin: Callable[[], bool]
-    future: asyncio.Future[WorkerResult]
+    ended: Callable[[Came], None]
     timer: asyncio.TimerHandle | None = None
     late: bool = False
+    done: bool = False
+
+    def end(self, came: Came) -> None:
+        """Once, for the first that is said of it."""
+        if not self.done:
+            self.done = True
+            self.ended(came)
 
 
 @dataclass(eq=False, slots=True)
@@ -143,21 +154,32 @@ class WorkerPool:
         self._not_before_s = 0.0
         self._closed = False
 
-    def submit(self, call: WorkerCall, begin: Callable[[], bool]) -> asyncio.Future[WorkerResult]:
-        """Queue a call. The future fails with :class:`WorkerLost`, :class:`WorkerUnavailable`, or, when ``begin()``
-        said False, :class:`WorkerWithdrawn`; that is asked immediately before the call is sent, and is the last word.
+    def put(
+        self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
+    ) -> Callable[[], None]:
+        """Queue a call. ``ended`` is called once with what came of it, in the very iteration of the loop that hears of
+        it, and maybe before this returns. ``begin()`` is asked immediately before the call is sent, and is the last
+        word: False, and it is :class:`WorkerWithdrawn`. Raises WorkerUnavailable.
 
-        Cancelling it takes the call out of the queue; one that was sent goes on, and its answer is dropped.
+        What is returned takes the call out of the queue; one that was sent goes on. ``ended`` is not called any more.
         """
         if self._closed:
             raise WorkerUnavailable(_STOPPING)
         if len(self._queue) >= self._limits.waiting_calls:
             raise WorkerUnavailable(f"{len(self._queue)} calls wait for this worker already; try again later")
-        job = _Job(call, begin, asyncio.get_running_loop().create_future())
+        job = _Job(call, begin, ended)
         self._queue[job] = None
-        job.future.add_done_callback(lambda _: self._queue.pop(job, None))
         self._pump()
-        return job.future
+
+        def take_back() -> None:
+            job.done = True
+            self._queue.pop(job, None)
+
+        return take_back
+
+    async def run(self, call: WorkerCall, begin: Callable[[], bool]) -> WorkerResult:
+        """The same as a coroutine, which returns the result or raises what else came; cancelling it takes back."""
+        return await waited_for(lambda ended: self.put(call, begin, ended))
 
     def accept(self, key: str) -> None:
         """Receipts under this key are the node's too: for the processes there are, and all to come."""
@@ -190,35 +212,29 @@ class WorkerPool:
             return
         while self._queue and len(process.jobs) < self._limits.calls_at_once:
             job, _ = self._queue.popitem(last=False)
-            if job.future.done():
+            if job.done:
                 continue
             if job.begin():
                 self._hand_over(process, job)
-            elif not job.future.done():
-                job.future.set_exception(WorkerWithdrawn(f"{job.call.tool}: nobody wants it any more"))
+            else:
+                job.end(WorkerWithdrawn(f"{job.call.tool}: nobody wants it any more"))
 
     def _hand_over(self, process: _Process, job: _Job) -> None:
         call = job.call
         run = Run(call.tool, call.arguments, call.receipt, call.salt, call.body, call.workspace)
-        answer = process.helper.request(call.op, told(run))
         process.jobs.add(job)
         loop = asyncio.get_running_loop()
         job.timer = loop.call_later(call.timeout_s, self._time_out, process, job)
-        answer.add_done_callback(partial(self._answered, process, job))
+        process.helper.call(call.op, told(run), partial(self._answered, process, job))
 
-    def _answered(self, process: _Process, job: _Job, answer: asyncio.Future[Any]) -> None:
-        error = None if answer.cancelled() else answer.exception()
+    def _answered(self, process: _Process, job: _Job, answer: Any, error: Exception | None) -> None:
         if job not in process.jobs:
             return  # its time was over before
         process.jobs.discard(job)
         if job.timer is not None:
             job.timer.cancel()
-        result = None if error else _read_answer(answer.result())
-        if not job.future.done():
-            if result is not None:
-                job.future.set_result(result)
-            else:
-                job.future.set_exception(WorkerLost(_why_lost(process, job, error)))
+        result = None if error else _read_answer(answer)
+        job.end(result or WorkerLost(_why_lost(process, job, error)))
         if error is None and result is None:
             self._lose(process)
             self._end(process)
@@ -237,8 +253,7 @@ class WorkerPool:
             self._end(process)
         else:
             process.jobs.discard(job)
-            if not job.future.done():
-                job.future.set_result(local_result("timeout", text))
+            job.end(local_result("timeout", text))
             if not process.jobs:
                 self._end(process)
         self._start_next()
@@ -295,8 +310,7 @@ class WorkerPool:
         self._back_off(0.0)
         waiting, self._queue = self._queue, OrderedDict()
         for job in waiting:
-            if not job.future.done():
-                job.future.set_exception(WorkerUnavailable(reason))
+            job.end(WorkerUnavailable(reason))
         return WorkerUnavailable(reason)
 
     def _watch(self, process: _Process) -> None:
@@ -370,8 +384,7 @@ class WorkerPool:
             await asyncio.gather(self._starting, return_exceptions=True)
         waiting, self._queue = self._queue, OrderedDict()
         for job in waiting:
-            if not job.future.done():
-                job.future.set_exception(WorkerUnavailable(_STOPPING))
+            job.end(WorkerUnavailable(_STOPPING))
         if self._current is not None:
             self._vacate()
         for task in self._tasks:
@@ -380,6 +393,23 @@ class WorkerPool:
         for process in processes:
             self._end(process)
         await asyncio.gather(*(process.helper.stop() for process in processes), return_exceptions=True)
+
+
+async def waited_for(put: Callable[[Callable[[Came], None]], Callable[[], None]]) -> WorkerResult:
+    """What comes of a call that ``put(ended)`` queues. Cancelling this takes it back. Raises what is no result."""
+    future: asyncio.Future[WorkerResult] = asyncio.get_running_loop().create_future()
+
+    def ended(came: Came) -> None:
+        if isinstance(came, WorkerResult):
+            future.set_result(came)
+        else:
+            future.set_exception(came)
+
+    take_back = put(ended)
+    try:
+        return await future
+    finally:
+        take_back()
 
 
 def _why_lost(process: _Process, job: _Job, error: BaseException | None) -> str:

@@ -21,6 +21,7 @@ from kernel.toolbox.files import UNKNOWN
 from kernel.toolbox.registry import BUILTIN_PACKAGE, RegistryError, ToolSource, builtin_declarations
 from kernel.worker.intent import Spent, receipt_index
 from kernel.worker.pool import (
+    Came,
     WorkerCall,
     WorkerLimits,
     WorkerLost,
@@ -29,10 +30,12 @@ from kernel.worker.pool import (
     WorkerUnavailable,
     WorkerWithdrawn,
     local_result,
+    waited_for,
 )
 from kernel.worker.requests import Configure, Configured, ToolImport
 
 __all__ = [
+    "Came",
     "Description",
     "WorkerCall",
     "WorkerLimits",
@@ -125,21 +128,26 @@ class Workers:
             faults |= bad
         return Description(tuple(declarations), faults)
 
-    async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
-        """Run one call; each intent runs once. ``begin()`` is asked immediately before the call is handed to a worker:
-        False, and it is not.
-
-        Raises WorkerLost (in doubt), WorkerUnavailable or WorkerWithdrawn (surely not run).
+    def put(
+        self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
+    ) -> Callable[[], None]:
+        """Have one call run; each intent runs once. See :meth:`WorkerPool.put`: ``ended`` gets the result, or
+        WorkerLost (in doubt), WorkerUnavailable or WorkerWithdrawn (surely not run). Raises WorkerUnavailable.
         """
         if not self._spent.claim(receipt_index(call.receipt)):
             text = "this intent was handed to a worker before, or has no readable receipt; each runs once"
-            return local_result("refused", text)
-        return await self._pools[self._package_of.get(call.tool, BUILTIN_PACKAGE)].submit(call, begin)
+            ended(local_result("refused", text))
+            return lambda: None
+        return self._pools[self._package_of.get(call.tool, BUILTIN_PACKAGE)].put(call, begin, ended)
+
+    async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
+        """The same as a coroutine, which raises what is no result; cancelling it takes the call back."""
+        return await waited_for(lambda ended: self.put(call, begin, ended))
 
     async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
         """The version of the file that a ``file_write`` names; nothing is done. Raises as :meth:`run`."""
         look = replace(call, op="look", effects=False)
-        result = await self._pools[BUILTIN_PACKAGE].submit(look, begin)
+        result = await self._pools[BUILTIN_PACKAGE].run(look, begin)
         return result.text if result.status == "ok" else UNKNOWN
 
     async def close(self) -> None:

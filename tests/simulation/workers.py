@@ -17,7 +17,15 @@ from chain.entry.entry import decode_body
 from chain.proofs.receipt import Receipt
 from kernel.toolbox.arguments import parse_arguments
 from kernel.worker.intent import Spent
-from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable, WorkerWithdrawn
+from kernel.worker.workers import (
+    Came,
+    WorkerCall,
+    WorkerLost,
+    WorkerResult,
+    WorkerUnavailable,
+    WorkerWithdrawn,
+)
+from tests.kernel.twins.put_by import put_by
 from tests.simulation.ledger import SimulatedLedger
 from tests.simulation.world import HandedOver, World
 
@@ -49,6 +57,11 @@ class SimulatedWorkers:
         if not self._spent.claim(receipt.index):
             self._world.broken(f"intent {receipt.index} is handed to a worker a second time")
         return await self._submit(call, begin, str(decode_body(call.body)["turn"]))
+
+    def put(
+        self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
+    ) -> Callable[[], None]:
+        return put_by(self.run(call, begin), ended)
 
     async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
         arguments = parse_arguments(call.arguments, 10_000)

@@ -5,7 +5,8 @@ node's present boot; a frame from another one is refused, so that nothing of an 
 pickle.
 
 :class:`FrameDecoder` is the pure part (bytes in, values out). :class:`FrameLink` is the asyncio shell around
-it; it collects the frames of one loop iteration into one write.
+it. A frame after a pause leaves at once; those that follow it closely are collected, those of one loop iteration in
+one write.
 
 What a link may cost its receiver is bounded: bytes a frame, values a frame (counted before one is built, see
 :mod:`mesh.bounded`), frames and bytes heard at a time, and bytes that wait because the peer does not read. Of a frame
@@ -29,6 +30,7 @@ FRAMES_PER_STEP = 64
 SPEAKER_BYTES = 64
 STEP_BYTES = 64 * 2**10
 STEP_S = 0.002
+PAUSE_S = 0.0005
 VALUE_BYTES = 144
 """What a value takes in memory beside its bytes: an empty map 72, one in another and its key 290 for the two."""
 _HEADER = struct.Struct(">IQ")
@@ -204,6 +206,7 @@ class FrameLink(asyncio.Protocol):
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._granted_bytes = 0
+        self._written_s = float("-inf")
         self._frames: Iterator[Any] = iter(())
         self._fault: Exception | None = None
         self.transport: asyncio.Transport | None = None
@@ -275,9 +278,10 @@ class FrameLink(asyncio.Protocol):
         return written + self._pending_bytes
 
     def send(self, value: Any, *, granted: bool = False) -> None:
-        """Queue one frame; all frames of this loop iteration leave in one write. Silently dropped once
-        closed. A peer that leaves too much unread loses its link; ``granted``: what this side began by itself is
-        not held against it.
+        """Send one frame: at once when none was written of late, else with all that follow in this loop iteration; so
+        who asks for one thing after the other need not wait for the next iteration each time. Silently dropped once
+        closed. A peer that leaves too much unread loses its link; ``granted``: what this side began by itself is not
+        held against it.
         """
         if self.closed:
             return
@@ -285,6 +289,11 @@ class FrameLink(asyncio.Protocol):
         if not self._has_room(len(frame), granted):
             return
         if not self._pending:
+            now = self._loop.time()
+            if now - self._written_s >= PAUSE_S and self.transport is not None:
+                self._written_s = now
+                self.transport.write(frame)
+                return
             self._loop.call_soon(self._flush)
         self._pending.append(frame)
         self._pending_bytes += len(frame)
@@ -304,6 +313,7 @@ class FrameLink(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._pending and self.transport is not None and not self.transport.is_closing():
+            self._written_s = self._loop.time()
             self.transport.write(b"".join(self._pending))
         self._pending.clear()
         self._pending_bytes = 0

@@ -273,6 +273,7 @@ def test_a_stop_on_a_disk_that_refuses_says_so_and_loses_nothing_acknowledged() 
 
 def test_a_caller_that_is_cancelled_while_waiting_takes_nobody_along() -> None:
     disk = MemoryDisk()
+    disk.quick = False
 
     async def work(ledger: Ledger) -> None:
         ticket = ledger.commit([draft(0)], durable=True)

@@ -52,6 +52,10 @@ class DyingDisk(Disk):
         self._step("sync")
         super().sync(handle)
 
+    def sync_within(self, handle: int, within_s: float) -> bool:
+        self.sync(handle)
+        return True
+
     def rename(self, source: Path, target: Path) -> None:
         self._step("rename")
         super().rename(source, target)

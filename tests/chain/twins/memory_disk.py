@@ -23,7 +23,7 @@ class Inode:
 class MemoryDisk(Disk):
     """``faults``: operation name to the errors its next calls raise, first one first. A ``write`` that fails has
     written ``torn`` bytes. ``cut_at``: the number of the changing operation (from 0) at which :class:`PowerCut` is
-    raised. ``steps`` counts changing operations, ``log`` names them.
+    raised. ``steps`` counts changing operations, ``log`` names them. ``quick``: syncs can be waited for by the loop.
     """
 
     def __init__(self) -> None:
@@ -33,6 +33,7 @@ class MemoryDisk(Disk):
         self.handles: dict[int, Inode] = {}
         self.faults: dict[str, list[int]] = {}
         self.torn = 0
+        self.quick = True
         self.cut_at: int | None = None
         self.steps = 0
         self.log: list[str] = []
@@ -128,6 +129,11 @@ class MemoryDisk(Disk):
             self._step("sync")
             inode = self.handles[handle]
             inode.synced = bytes(inode.now)
+
+    def sync_within(self, handle: int, within_s: float) -> bool:
+        if self.quick:
+            self.sync(handle)
+        return self.quick
 
     def close(self, handle: int) -> None:
         del self.handles[handle]

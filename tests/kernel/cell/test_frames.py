@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kernel.cell.link.frames
 from kernel.cell.link.frames import (
     FOREIGN,
     FRAMES_PER_STEP,
@@ -159,14 +160,27 @@ async def pair(**options: Any) -> tuple[End, socket.socket]:
     return end, theirs
 
 
-def test_frames_of_one_iteration_leave_in_one_write() -> None:
+def test_a_frame_after_a_pause_leaves_at_once_and_those_of_one_iteration_in_one_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel.cell.link.frames, "PAUSE_S", 0.02)
+
     async def run() -> None:
         end, peer = await pair()
-        for number in range(100):
-            end.link.send(number)
-        await asyncio.sleep(0)
-        received = peer.recv(2**16)
-        assert list(FrameDecoder(BOOT).feed(received)) == list(range(100))
+        for first in (0, 1000):
+            await asyncio.sleep(0.03)
+            end.link.send(first)
+            assert list(FrameDecoder(BOOT).feed(peer.recv(2**16))) == [first]
+            for number in range(1, 100):
+                end.link.send(first + number)
+            with pytest.raises(BlockingIOError):
+                peer.recv(1)
+            await asyncio.sleep(0)
+            end.link.send("more")
+            received = peer.recv(2**16)
+            assert list(FrameDecoder(BOOT).feed(received)) == list(range(first + 1, first + 100))
+            await asyncio.sleep(0)
+            assert list(FrameDecoder(BOOT).feed(peer.recv(2**16))) == ["more"]
         end.link.close()
         peer.close()
         await end.ended()

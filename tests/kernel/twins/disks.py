@@ -58,6 +58,10 @@ class StumblingDisk(Disk):
         self.step("write", lambda: Disk.write(self, handle, offset, data[: len(data) // 2]))
         super().write(handle, offset, data)
 
+    def sync_within(self, handle: int, within_s: float) -> bool:
+        self.sync(handle)
+        return True
+
 
 def _counted(name: str) -> Callable[..., Any]:
     original = getattr(Disk, name)

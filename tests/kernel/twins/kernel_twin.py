@@ -48,7 +48,8 @@ from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
 from kernel.values import canonical
-from kernel.worker.workers import WorkerCall, WorkerResult, WorkerWithdrawn
+from kernel.worker.workers import Came, WorkerCall, WorkerResult, WorkerWithdrawn
+from tests.kernel.twins.put_by import put_by
 from tests.patience import HANG_S
 from weftos.node.gates import GATES
 
@@ -155,6 +156,11 @@ class TwinWorkers:
         self.calls.append(call)
         await self.hold.wait()
         return self.answer(call)
+
+    def put(
+        self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
+    ) -> Callable[[], None]:
+        return put_by(self.run(call, begin), ended)
 
     async def close(self) -> None: ...
 
