@@ -18,7 +18,6 @@ from tests.patience import TEST_S
 from tests.sharing import NodesTogether
 from tests.taken import taken
 
-
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
