@@ -8,17 +8,26 @@ error.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from cognition.errors import ProviderError, TransientProviderError
 from cognition.providers.base import ProviderBounds
 from kernel.abi import ModelAnswer, ToolCall
 
+MAX_PARTS = 32_768
+"""Objects and arrays of one answer: each takes some 20 bytes of memory for each byte that was sent."""
 _MAX_LABEL = 128
+_STRING = re.compile(rb'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
 
-def load_object(data: bytes) -> dict[str, Any]:
-    """One JSON object in UTF-8. Raises :class:`ProviderError` for anything else."""
+def load_object(data: bytes, max_parts: int = MAX_PARTS) -> dict[str, Any]:
+    """One JSON object in UTF-8, of at most so many objects and arrays, which are counted before there are any.
+
+    Raises :class:`ProviderError` for anything else.
+    """
+    if _parts(data) > max_parts and _parts(_STRING.sub(b"", data)) > max_parts:
+        raise ProviderError(f"the model server's answer has more than {max_parts} objects and arrays")
     try:
         value = json.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -33,6 +42,10 @@ def load_object(data: bytes) -> dict[str, Any]:
 def well_formed(text: str) -> str:
     """``text`` without lone surrogates, which JSON can spell and UTF-8 cannot."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _parts(data: bytes) -> int:
+    return data.count(b"{") + data.count(b"[")
 
 
 class _Call:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from cognition.errors import ConfigurationError, ProviderError, TransientProviderError
 from cognition.providers.answer import AnswerBuilder, error_words, excerpt, load_object
 from cognition.providers.base import ProviderBounds, Question, Source, Watcher
-from cognition.providers.embeddings import Vectors, embeddings_body, parse_embeddings
+from cognition.providers.embeddings import Vectors, embeddings_body, embeddings_bytes, parse_embeddings
 from cognition.providers.http import CERTIFICATE_VARIABLES, HttpServer, Response, tls_context
 from cognition.providers.http_connection import (
     BrokenError,
@@ -208,10 +208,11 @@ class OpenAICompatible:
         if not name:
             raise ProviderError(f"no embedding model was named: set memory.model for {self.settings.name}")
         body = embeddings_body(texts, name)
+        most_bytes = min(self.bounds.wire_bytes, embeddings_bytes(len(texts)))
 
         async def attempt(_: _Attempt) -> Vectors:
             async with self._posted("/embeddings", body) as response:
-                data = await self._body(response, self.bounds.wire_bytes).whole()
+                data = await self._body(response, most_bytes).whole()
             return parse_embeddings(data, len(texts), self._key)
 
         return await self._within_limits(attempt, _Nobody())
