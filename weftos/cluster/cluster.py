@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -113,8 +113,7 @@ def _list_peer(store: PeerStore, peer: Peer) -> None:
     if listed is None:
         store.add(peer)
     elif listed.address != peer.address:
-        store.remove(peer.origin)
-        store.add(replace(listed, address=peer.address))
+        store.move(peer.origin, peer.address)
 
 
 def _origin(place: Path) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh.files import write_private
 from mesh.identity.peers import ALL_TOOLS, RIGHTS, Peer, PeerStore
 from weftos import WeftosError
 from weftos.cluster.cluster import PLAN_FILE, introduce, load_plan, make_plan, node_places, save_plan
@@ -79,3 +80,24 @@ def test_a_new_port_is_told_and_what_a_person_has_changed_stays(tmp_path: Path) 
         moved = make_plan(tmp_path, 2, "local", plan)
     assert introduce(moved) == origins
     assert list(store.load()) == [Peer("bob", origins["n2"], moved.nodes[1].address, frozenset(("send",)))]
+
+
+def test_a_kill_at_any_write_of_a_new_port_leaves_the_rights_that_a_person_gave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(tmp_path, 2, "local", None)
+    origins = introduce(plan)
+    store = PeerStore(plan.place(plan.nodes[0]) / "mesh")
+    store.remove("n2")
+    store.add(Peer("n2", origins["n2"], plan.nodes[1].address, frozenset()))
+    with socket.create_server(("127.0.0.1", plan.nodes[1].port)):
+        moved = make_plan(tmp_path, 2, "local", plan)
+    on_disk: list[list[Peer]] = []
+
+    def write(path: Path, content: bytes) -> None:
+        write_private(path, content)
+        on_disk.append(list(PeerStore(path.parent).load()))
+
+    monkeypatch.setattr("mesh.identity.peers.write_private", write)
+    introduce(moved)
+    assert on_disk == [[Peer("n2", origins["n2"], moved.nodes[1].address, frozenset())]]
