@@ -101,7 +101,10 @@ class Validator:
     def check(self, arguments: dict[str, Any]) -> None:
         """Raises :class:`ArgumentsError` naming up to ``MAX_FAULTS`` faults and where they are; also where checking
         could take more than ``_MAX_STEPS``."""
-        if self._cost.per_value * _count_values(arguments) > _MAX_STEPS:
+        steps_at_most = self._cost.per_value * _count_values(arguments)
+        if self._cost.per_char:
+            steps_at_most += self._cost.per_char * len(canonical_json(arguments))
+        if steps_at_most > _MAX_STEPS:
             steps = self._cost.count(arguments)
             if steps.decide > _MAX_STEPS:
                 raise ArgumentsError(

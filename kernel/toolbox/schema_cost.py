@@ -5,7 +5,9 @@ alternatives that lead back to their own beginning are walked as often as there 
 exponential in how deep the *value* is nested. The schema is a third party's, the value a model's, and the check runs
 on the node's loop: so both are counted first.
 
-One *step* is one schema looked at for one value, or one name or pattern of it. The count follows the walk, but each
+One *step* is one schema looked at for one value, or one name of it, or ``_FOUND_AT_ONCE`` states of a pattern for one
+character: a pattern runs in linear time, but what is repeated in it by number counts as often, and 8000 states take
+3 s for 20,000 characters. The count follows the walk, but each
 pair of schema and value is counted once and remembered, so counting takes a product where walking takes a power. It
 assumes that nothing ends early and every pattern matches: a bound, not a forecast.
 
@@ -15,7 +17,9 @@ fault of every one is built.
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -23,6 +27,9 @@ from urllib.parse import unquote
 MAX_PER_VALUE = 1000
 """Schemas that one schema may have looked at for one and the same value."""
 _MAX_COUNTED = 100_000  # pairs and children that one count looks at
+_FOUND_AT_ONCE = 8
+_REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
 _ALWAYS = ("$ref", "allOf", "dependentSchemas", "dependencies")
 _ALTERNATIVES = ("anyOf", "oneOf", "if", "then", "else", "not")
 _ELEMENTS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
@@ -45,8 +52,11 @@ class Steps(NamedTuple):
 
 
 class SchemaCost:
-    """The bound of one schema. ``per_value`` is what it can cost for each value within an argument, infinite when it is
-    recursive; ``alternatives`` says whether a fault may hold the faults of several schemas."""
+    """The bound of one schema.
+
+    ``per_value`` is what it can cost for each value within an argument, and ``per_char`` for each character, infinite
+    when it is recursive; ``alternatives`` says whether a fault may hold the faults of several schemas.
+    """
 
     def __init__(self, schema: dict[str, Any]) -> None:
         """Raises :class:`CostError`."""
@@ -60,6 +70,8 @@ class SchemaCost:
             self.per_value = self._expansion(schema, {})
         except RecursionError:
             raise CostError("its parts are nested too deeply") from None
+        widest = max(_pattern_steps(part) for part in reached)
+        self.per_char = self.per_value * widest if widest else 0.0
         self.alternatives = any("anyOf" in part or "oneOf" in part for part in reached)
 
     def count(self, value: Any) -> Steps:
@@ -116,7 +128,10 @@ class _Count:
     def of(self, schema: Any, value: Any) -> Steps:
         if not isinstance(schema, dict):
             return Steps(1, 1)
-        key = id(schema), id(value) if type(value) in (dict, list) else 0
+        key = (
+            id(schema),
+            id(value) if type(value) in (dict, list) else -len(value) if type(value) is str else 0,
+        )
         known = self._known.get(key)
         if known is None:
             self._spend(1)
@@ -126,7 +141,11 @@ class _Count:
     def _sum(self, schema: dict[str, Any], value: Any) -> Steps:
         decide = explain = _own(schema)
         if type(value) is dict:
-            decide = explain = decide + len(value) * len(_under(schema, "patternProperties"))
+            patterns = _under(schema, "patternProperties")
+            names = sum(map(len, value)) * sum(map(_size, patterns)) / _FOUND_AT_ONCE if patterns else 0
+            decide = explain = decide + len(value) * len(patterns) + names
+        elif type(value) is str and isinstance(schema.get("pattern"), str):
+            decide = explain = decide + len(value) * _size(schema["pattern"]) / _FOUND_AT_ONCE
         for part in _parts(self._root, schema, *_ALWAYS):
             steps = self.of(part, value)
             decide, explain = decide + steps.decide, explain + steps.explain
@@ -176,6 +195,41 @@ def _own(schema: Any) -> float:
 def _under(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
     under = schema.get(keyword)
     return under if isinstance(under, dict) else {}
+
+
+def _pattern_steps(schema: dict[str, Any]) -> float:
+    """For each character of a value, or of its names."""
+    own = schema.get("pattern")
+    patterns = [*_under(schema, "patternProperties"), *([own] if isinstance(own, str) else ())]
+    return sum(map(_size, patterns)) / _FOUND_AT_ONCE
+
+
+@functools.lru_cache(maxsize=1024)
+def _size(pattern: str) -> float:
+    """The states of a pattern, about: its length, and what is repeated by number as often."""
+    groups, last, at = [0.0], 0.0, 0
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter == "{" and (repeated := _REPEATED.match(pattern, at)):
+            times = max(float(number or 0) for number in repeated.groups())
+            groups[-1] += last * max(times - 1, 0.0)
+            last *= max(times, 1.0)
+            at = repeated.end()
+            continue
+        if letter == "(":
+            groups.append(0.0)
+        elif letter == ")" and len(groups) > 1:
+            last = groups.pop()
+            groups[-1] += last
+        elif letter in "*+?|^$":
+            groups[-1] += 1
+        else:
+            last = 4.0 if letter in "\\[." else 1.0
+            groups[-1] += last
+            whole = _CLASS.match(pattern, at) if letter == "[" else None
+            at = whole.end() - 1 if whole else at + (letter == "\\")
+        at += 1
+    return sum(groups)
 
 
 def _parts(root: dict[str, Any], schema: dict[str, Any], *keywords: str) -> Iterator[Any]:

@@ -107,6 +107,46 @@ def test_many_names_looked_for_in_many_objects_are_refused(keyword: str) -> None
         Validator(schema).check({"rows": [{"x": 1}] * 20_000})
 
 
+def test_a_large_pattern_is_not_run_over_a_long_text() -> None:
+    schema = {
+        "properties": {
+            "a": {"pattern": "(a{90}){90}b"},
+            "b": {"pattern": "^[a-z ]+$"},
+            "c": {"type": "string"},
+        }
+    }
+    validator = Validator(schema)
+    with pytest.raises(ArgumentsError, match="could take more than"):
+        validator.check({"a": "a" * 100_000})
+    validator.check({"b": "b" * 200_000, "c": "c" * 200_000})
+    names = Validator({"patternProperties": {"([a-z]{90}){80}x": {}}})
+    with pytest.raises(ArgumentsError, match="could take more than"):
+        names.check({"n" * 50_000: 1})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "states"),
+    [
+        ("abc", 3),
+        ("a{3}", 3),
+        ("(ab){3,5}", 10),
+        ("((a{9}){9}){9}", 729),
+        ("[a-z]{10}", 40),
+        (r"[\]{9}]", 4),
+        (r"\w{9}", 36),
+        ("a{2,}", 2),
+        ("x{", 2),
+        ("a|b*", 4),
+        ("[]{9}]{2}", 8),
+        ("(", 0),
+        (")", 1),
+        ("[a", 4),
+    ],
+)
+def test_the_states_of_a_pattern(pattern: str, states: float) -> None:
+    assert SchemaCost({"pattern": pattern}).per_char == states / 8
+
+
 def test_recursion_without_alternatives_is_counted_as_the_value_is_large() -> None:
     tree: dict[str, Any] = {"value": 1}
     for _ in range(12):  # 8191 nodes
