@@ -127,7 +127,7 @@ class _Count:
 
     def of(self, schema: Any, value: Any) -> Steps:
         if not isinstance(schema, dict):
-            return Steps(1, 1)
+            return Steps(1.0, 1.0)
         key = (
             id(schema),
             id(value) if type(value) in (dict, list) else -len(value) if type(value) is str else 0,
@@ -186,10 +186,11 @@ class _Count:
 
 
 def _own(schema: Any) -> float:
-    """What a schema costs beside its parts: the names that are looked for, one after the other."""
+    """What a schema costs beside its parts: the names that are looked for, one after the other. A float from here on: a
+    count may grow to infinity."""
     if not isinstance(schema, dict):
-        return 1
-    return 1 + sum(len(_under(schema, name)) for name in _LOOKED_THROUGH)
+        return 1.0
+    return 1.0 + sum(len(_under(schema, name)) for name in _LOOKED_THROUGH)
 
 
 def _under(schema: dict[str, Any], keyword: str) -> dict[str, Any]:

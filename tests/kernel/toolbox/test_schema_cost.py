@@ -107,6 +107,18 @@ def test_many_names_looked_for_in_many_objects_are_refused(keyword: str) -> None
         Validator(schema).check({"rows": [{"x": 1}] * 20_000})
 
 
+def test_a_count_beyond_all_numbers_is_infinite() -> None:
+    definitions: dict[str, Any] = {"a0": {}}
+    for level in range(1, 180):
+        below = {"$ref": f"#/$defs/a{level - 1}"}
+        definitions[f"a{level}"] = {**below, "unevaluatedProperties": True}
+    schema = {"$defs": definitions, "$ref": "#/$defs/a179", "patternProperties": {"y": True}}
+    names = {str(number): "" for number in range(100)}
+    assert SchemaCost(schema).count(names).decide == math.inf
+    with pytest.raises(ArgumentsError, match="could take more than"):
+        Validator(schema).check(names)
+
+
 def test_a_large_pattern_is_not_run_over_a_long_text() -> None:
     schema = {
         "properties": {
