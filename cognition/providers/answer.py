@@ -8,17 +8,27 @@ error.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from cognition.errors import ProviderError, TransientProviderError
 from cognition.providers.base import ProviderBounds
+from cognition.providers.key_words import SECRET_CHARS, KeyFilter, arguments_without_key, without_key
 from kernel.abi import ModelAnswer, ToolCall
 
+MAX_PARTS = 32_768
+"""Objects and arrays of one answer: each takes some 20 bytes of memory for each byte that was sent."""
 _MAX_LABEL = 128
+_STRING = re.compile(rb'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
 
-def load_object(data: bytes) -> dict[str, Any]:
-    """One JSON object in UTF-8. Raises :class:`ProviderError` for anything else."""
+def load_object(data: bytes, max_parts: int = MAX_PARTS) -> dict[str, Any]:
+    """One JSON object in UTF-8, of at most so many objects and arrays, which are counted before there are any.
+
+    Raises :class:`ProviderError` for anything else.
+    """
+    if _parts(data) > max_parts and _parts(_STRING.sub(b"", data)) > max_parts:
+        raise ProviderError(f"the model server's answer has more than {max_parts} objects and arrays")
     try:
         value = json.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -35,6 +45,10 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def _parts(data: bytes) -> int:
+    return data.count(b"{") + data.count(b"[")
+
+
 class _Call:
     def __init__(self) -> None:
         self.id = ""
@@ -43,7 +57,7 @@ class _Call:
 
 
 class AnswerBuilder:
-    """Takes messages or deltas in order; ``finish`` gives the answer.
+    """Takes messages or deltas in order; ``finish`` gives the answer, in which ``secret`` stands nowhere.
 
     ``complete`` once the server said it is done.
     """
@@ -51,6 +65,8 @@ class AnswerBuilder:
     def __init__(self, bounds: ProviderBounds, secret: str = "") -> None:
         self._bounds = bounds
         self._secret = secret
+        self._key = secret if len(secret) >= SECRET_CHARS else ""
+        self._shown = KeyFilter(self._key)
         self._text: list[str] = []
         self._calls: dict[int, _Call] = {}
         self._bytes = 0
@@ -58,7 +74,7 @@ class AnswerBuilder:
         self.complete = False
 
     def add(self, chunk: dict[str, Any]) -> str:
-        """Take one completion or stream chunk; the text it adds. Raises :class:`ProviderError`."""
+        """Take one completion or stream chunk; the text to show for it. Raises :class:`ProviderError`."""
         if chunk.get("error"):
             raise self._reported(chunk["error"])
         usage = chunk.get("usage")
@@ -80,7 +96,11 @@ class AnswerBuilder:
         if text:
             self._grow(text)
             self._text.append(text)
-        return well_formed(text)
+        return self._shown.add(well_formed(text))
+
+    def rest(self) -> str:
+        """What is to be shown after the last chunk."""
+        return self._shown.rest()
 
     def _reported(self, error: Any) -> ProviderError:
         text = f"the model server reports an error: {error_words(error, self._secret)}"
@@ -132,18 +152,19 @@ class AnswerBuilder:
 
     def finish(self) -> ModelAnswer:
         """The answer. Raises :class:`ProviderError` when it is too large once written as JSON."""
-        text = well_formed("".join(self._text))
+        text = without_key(well_formed("".join(self._text)), self._key)
         calls: list[ToolCall] = []
         used: set[str] = set()
         for index, entry in sorted(self._calls.items()):
-            ident = well_formed(entry.id)
+            ident = without_key(well_formed(entry.id), self._key)
             if not ident or len(ident) > _MAX_LABEL or ident in used:
                 ident = f"call_{index}"
             while ident in used:
                 ident += "_"
             used.add(ident)
-            name = well_formed("".join(entry.name))[:_MAX_LABEL]
-            calls.append(ToolCall(name, well_formed("".join(entry.arguments)) or "{}", ident))
+            name = without_key(well_formed("".join(entry.name)), self._key)[:_MAX_LABEL]
+            arguments = arguments_without_key(well_formed("".join(entry.arguments)), self._key)
+            calls.append(ToolCall(name, arguments or "{}", ident))
         written = json.dumps([text, [[c.name, c.arguments] for c in calls]], ensure_ascii=False)
         if len(written.encode()) > self._bounds.answer_bytes:
             raise self._too_large()
@@ -158,8 +179,7 @@ def error_words(error: Any, secret: str = "") -> str:
 def excerpt(foreign: Any, limit: int = 300, secret: str = "") -> str:
     """A bounded one-line rendering of somebody else's value for a log, ``secret`` taken out first."""
     text = foreign if isinstance(foreign, str) else ascii(foreign)
-    if secret:
-        text = text.replace(secret, "[key]")
+    text = without_key(text, secret)
     text = "".join(c if c.isprintable() else " " for c in text[: 4 * limit])
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

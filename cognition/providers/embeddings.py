@@ -14,6 +14,10 @@ from cognition.providers.answer import error_words, load_object
 
 MAX_TEXTS = 64
 MAX_DIMENSIONS = 16_384
+_NUMBER_BYTES = 32
+_BESIDE_BYTES = 64 * 2**10
+_BESIDE_PARTS = 64
+_BESIDE_VALUES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,19 @@ def embeddings_body(texts: Sequence[str], model: str) -> bytes:
     return json.dumps({"model": model, "input": list(texts), "encoding_format": "float"}).encode()
 
 
+def embeddings_bytes(count: int) -> int:
+    """What an answer with vectors of ``count`` texts has at most."""
+    return _BESIDE_BYTES + count * MAX_DIMENSIONS * _NUMBER_BYTES
+
+
 def parse_embeddings(data: bytes, count: int, secret: str) -> Vectors:
     """The vectors of an answer, in the order of the texts. Raises ProviderError unless all ``count`` are there,
     of one dimension, and every number is finite.
     """
-    answer = load_object(data)
+    most = count * MAX_DIMENSIONS
+    if data.count(b",") > most + _BESIDE_VALUES:
+        raise ProviderError(f"the model server gave more than {most} numbers for {count} texts")
+    answer = load_object(data, _BESIDE_PARTS + 2 * count)
     if answer.get("error"):
         raise ProviderError(f"the model server answered: {error_words(answer['error'], secret)}")
     items = answer.get("data")

@@ -138,8 +138,10 @@ class HttpServer:
 
     def _kept_connection(self) -> Connection | None:
         while self._kept:
-            if (connection := self._kept.pop()).usable:
+            connection = self._kept.pop()
+            if connection.usable and connection.quiet:
                 return connection
+            connection.abort()
         return None
 
     async def _addresses(self) -> list[AddressInfo]:

@@ -6,7 +6,8 @@ What bytes mean says h11, which touches no socket; here are the socket and the c
   somebody reads it; how large it may become the reader decides.
 - h11 is given a little at a time, because it handles all that it has in one go, and is not given a head with a long run
   of blanks: its pattern for a header line takes time with the square of such a run, 20 s for 64 KiB (h11 0.16).
-- A kept connection on which anything comes unasked is closed at once, so that no answer lies in wait for a question.
+- A kept connection on which anything comes unasked is closed at once, and before a question is sent the socket itself
+  is looked at, so that no answer lies in wait for a question.
 - An exchange that does not end in good order, cancelled or failed, ends its connection.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -126,6 +128,13 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         """Whether a question can be sent."""
         return not self._closed and self._http.our_state is h11.IDLE
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing has come that was not read yet, also no end."""
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not poll.poll(0)
 
     def send(self, request: h11.Request, body: bytes) -> None:
         """Begin an exchange."""

@@ -3,7 +3,7 @@ same server's ``POST {base_url}/embeddings``.
 
 The server is not trusted. Size and time of its answer are bounded, redirects are not followed (the key would
 travel), compressed bodies are refused (a small one can unpack to gigabytes), and nothing it says reaches an
-error message unbounded or with the key in it.
+error message unbounded, or anybody with the key in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from cognition.errors import ConfigurationError, ProviderError, TransientProviderError
 from cognition.providers.answer import AnswerBuilder, error_words, excerpt, load_object
 from cognition.providers.base import ProviderBounds, Question, Source, Watcher
-from cognition.providers.embeddings import Vectors, embeddings_body, parse_embeddings
+from cognition.providers.embeddings import Vectors, embeddings_body, embeddings_bytes, parse_embeddings
 from cognition.providers.http import CERTIFICATE_VARIABLES, HttpServer, Response, tls_context
 from cognition.providers.http_connection import (
     BrokenError,
@@ -208,10 +208,11 @@ class OpenAICompatible:
         if not name:
             raise ProviderError(f"no embedding model was named: set memory.model for {self.settings.name}")
         body = embeddings_body(texts, name)
+        most_bytes = min(self.bounds.wire_bytes, embeddings_bytes(len(texts)))
 
         async def attempt(_: _Attempt) -> Vectors:
             async with self._posted("/embeddings", body) as response:
-                data = await self._body(response, self.bounds.wire_bytes).whole()
+                data = await self._body(response, most_bytes).whole()
             return parse_embeddings(data, len(texts), self._key)
 
         return await self._within_limits(attempt, _Nobody())
@@ -313,7 +314,7 @@ class OpenAICompatible:
         builder = AnswerBuilder(self.bounds, self._key)
         text = builder.add(chunk)
         answer = builder.finish()
-        attempt.show(text)
+        attempt.show(text + builder.rest())
         return answer
 
     async def _read_stream(self, response: Response, attempt: _Attempt) -> ModelAnswer:
@@ -323,10 +324,10 @@ class OpenAICompatible:
         while piece := await body.read():  # a small one: whoever else is served has his turn between them
             for data in decoder.feed(piece):
                 if data == b"[DONE]":
-                    return builder.finish()
+                    return _finished(builder, attempt)
                 attempt.show(builder.add(load_object(data)))
         if builder.complete or decoder.pending() == b"[DONE]":
-            return builder.finish()
+            return _finished(builder, attempt)
         raise TransientProviderError(f"{self._where} cut the stream before the answer was complete")
 
     @property
@@ -343,6 +344,12 @@ class OpenAICompatible:
 
     def _excerpt(self, foreign: str) -> str:
         return excerpt(foreign, secret=self._key)
+
+
+def _finished(builder: AnswerBuilder, attempt: _Attempt) -> ModelAnswer:
+    answer = builder.finish()
+    attempt.show(builder.rest())
+    return answer
 
 
 def _given_up(failures: tuple[Failure, ...]) -> ProviderError:

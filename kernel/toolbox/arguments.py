@@ -17,10 +17,15 @@ from typing import Any, NoReturn
 
 import jsonschema_rs
 
+from kernel.toolbox.schema_cost import CostError, SchemaCost
+
 MAX_ARGUMENTS_BYTES = 256 * 2**10
 MAX_DEPTH = 32
 MAX_FAULTS = 3
 MAX_MESSAGE_CHARS = 300
+_MAX_STEPS = 2_000_000  # of one check; up to 0.2 microseconds each
+_MAX_EXPLAINED = 5000  # steps; each may build an error, some 12 microseconds,
+_MAX_EXPLAINED_CHARS = 16 * 2**20  # and each error holds a copy of what it is about
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**64 - 1
 _INTEGER_CHARS = 20  # of -9223372036854775808 and of 18446744073709551615
 
@@ -72,8 +77,9 @@ def hash_text(text: str) -> str:
 class Validator:
     """A compiled JSON Schema (2020-12 unless it names another draft).
 
-    References to other documents are refused, never fetched, and patterns run in linear time: a schema comes
-    from a third party and the check runs on the node.
+    References to other documents are refused, never fetched, patterns run in linear time, and what takes too many
+    steps is refused (:mod:`kernel.toolbox.schema_cost`): a schema comes from a third party, the arguments from a
+    model, and the check runs on the node.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
@@ -87,22 +93,59 @@ class Validator:
         except (jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
             detail = error.message if isinstance(error, jsonschema_rs.ValidationError) else str(error)
             raise SchemaError(f"not a usable JSON Schema: {_one_line(detail)}") from error
+        try:
+            self._cost = SchemaCost(schema)
+        except CostError as error:
+            raise SchemaError(f"not a usable JSON Schema: {_one_line(str(error))}") from error
 
     def check(self, arguments: dict[str, Any]) -> None:
-        """Raises :class:`ArgumentsError` naming up to ``MAX_FAULTS`` faults and where they are."""
+        """Raises :class:`ArgumentsError` naming up to ``MAX_FAULTS`` faults and where they are; also where checking
+        could take more than ``_MAX_STEPS``."""
+        steps_at_most = self._cost.per_value * _count_values(arguments)
+        if self._cost.per_char:
+            steps_at_most += self._cost.per_char * len(canonical_json(arguments))
+        if steps_at_most > _MAX_STEPS:
+            steps = self._cost.count(arguments)
+            if steps.decide > _MAX_STEPS:
+                raise ArgumentsError(
+                    f"checking the arguments against the tool's schema could take more than {_MAX_STEPS} steps: "
+                    "send fewer values, nested less deeply"
+                )
+        if not self._validator.is_valid(arguments):
+            raise ArgumentsError("arguments do not fit the tool's schema" + self._explain(arguments))
+
+    def _explain(self, arguments: dict[str, Any]) -> str:
+        steps = self._cost.count(arguments).explain
+        cheap = steps <= _MAX_EXPLAINED and steps * len(canonical_json(arguments)) <= _MAX_EXPLAINED_CHARS
+        if not cheap and self._cost.alternatives:  # the faults of each of them come with the first one
+            return "; there are too many values and alternatives to name the faults"
+        errors: list[jsonschema_rs.ValidationError] = []
         try:
             self._validator.validate(arguments)
         except jsonschema_rs.ValidationError as error:
-            first = error
-        else:
-            return
-        errors = [first]
-        if _is_small_and_flat(arguments):  # collecting a hundred thousand faults would take a second
+            errors = [error]
+        if cheap and _is_small_and_flat(arguments):
             errors = list(self._validator.iter_errors(arguments))
         faults = [_describe_fault(error) for error in errors[:MAX_FAULTS]]
         if len(errors) > MAX_FAULTS:
             faults.append("and more")
-        raise ArgumentsError("arguments do not fit the tool's schema: " + "; ".join(faults))
+        return ": " + "; ".join(faults)
+
+
+def _count_values(arguments: dict[str, Any]) -> int:
+    count = 1
+    waiting: list[Any] = [arguments]
+    while waiting:
+        part = waiting.pop()
+        count += len(part)
+        waiting.extend(
+            [
+                child
+                for child in (part.values() if type(part) is dict else part)
+                if type(child) in (dict, list)
+            ]
+        )
+    return count
 
 
 def _check_size(text: str, limit: int) -> None:

@@ -23,9 +23,11 @@ Interface::
 
     Peer(name, origin, address = "", may = DEFAULT_MAY, tools = None)
     AllowList(peers)             .get(origin) -> Peer | None   .named(name_or_origin) -> Peer | None   iterates Peers
-      .with_peer(peer)  .without(name_or_origin)  .overlaid(tables) -> AllowList      raise PeersError
+      .with_peer(peer)  .moved(name_or_origin, address)  .without(name_or_origin)  .overlaid(tables) -> AllowList
+                                                                                      raise PeersError
       .petname(hint) -> str      a free name near what a joiner calls itself
     PeerStore(mesh_dir)  .load() -> AllowList   .add(peer) -> AllowList   .remove(name_or_origin) -> AllowList
+      .move(name_or_origin, address) -> AllowList
 """
 
 from __future__ import annotations
@@ -132,6 +134,12 @@ class AllowList:
             raise PeersError(f"{len(self.peers)} peers are listed, limit {self.limit}: remove one first")
         return replace(self, peers=(*self.peers, peer))
 
+    def moved(self, name: str, address: str) -> AllowList:
+        """The list with that peer at ``address`` and the rights it has. Raises :class:`PeersError` for none."""
+        rest, peer = self.without(name), self.named(name)
+        assert peer is not None
+        return rest.with_peer(replace(peer, address=address))
+
     def without(self, name: str) -> AllowList:
         """The list without the peer of that petname or origin. Raises :class:`PeersError` when there is none."""
         gone = self.named(name)
@@ -213,6 +221,10 @@ class PeerStore:
     def remove(self, name: str) -> AllowList:
         """Raises :class:`PeersError`, :class:`MeshFileError`; then nothing was changed."""
         return self._change(lambda peers: peers.without(name))
+
+    def move(self, name: str, address: str) -> AllowList:
+        """Raises :class:`PeersError`, :class:`MeshFileError`; then nothing was changed."""
+        return self._change(lambda peers: peers.moved(name, address))
 
     def _change(self, change: Callable[[AllowList], AllowList]) -> AllowList:
         with locked(self._directory):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -41,13 +41,17 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``ray_port`` is that of the one Ray they share; ``ray_token`` the file with its token, empty before it runs."""
+    """``ray_port`` is that of the one Ray they share; ``ray_token`` the file with its token, empty before it runs.
+
+    ``launcher`` is the OS process that has all of it running, 0 while none has.
+    """
 
     directory: Path
     engine: EngineName
     ray_port: int
     nodes: tuple[PlannedNode, ...]
     ray_token: str = ""
+    launcher: int = 0
 
     def place(self, node: PlannedNode) -> Path:
         """The node's data directory."""
@@ -113,8 +117,7 @@ def _list_peer(store: PeerStore, peer: Peer) -> None:
     if listed is None:
         store.add(peer)
     elif listed.address != peer.address:
-        store.remove(peer.origin)
-        store.add(replace(listed, address=peer.address))
+        store.move(peer.origin, peer.address)
 
 
 def _origin(place: Path) -> str:
@@ -129,6 +132,7 @@ def save_plan(plan: Plan) -> None:
         "engine": plan.engine,
         "ray_port": plan.ray_port,
         "ray_token": plan.ray_token,
+        "launcher": plan.launcher,
         "nodes": [asdict(node) for node in plan.nodes],
     }
     part = plan.directory / f"{PLAN_FILE}.part"
@@ -148,7 +152,12 @@ def load_plan(directory: Path) -> Plan | None:
         if [node.name for node in nodes] != [f"n{number}" for number in range(1, len(nodes) + 1)]:
             raise ValueError("its nodes are not n1, n2 and so on")
         return Plan(
-            directory, document["engine"], int(document["ray_port"]), nodes, str(document["ray_token"])
+            directory,
+            document["engine"],
+            int(document["ray_port"]),
+            nodes,
+            str(document["ray_token"]),
+            int(document.get("launcher", 0)),
         )
     except FileNotFoundError:
         return None

@@ -136,12 +136,15 @@ class Launcher:
             held.close()
 
     async def _boot(self) -> None:
+        before = load_plan(self._data)
+        if before is not None:
+            save_plan(replace(before, launcher=0))  # whoever reads it knows that this run is not ready
         await self._end_what_was_left()
         self._logs.mkdir(mode=0o700, exist_ok=True)
         runtime = self._runtime = make_runtime(self._data)
         boot = secrets.randbits(63)
         write_boot(self._data, boot, runtime)
-        plan = make_plan(self._data, self._order.nodes, self._order.engine, load_plan(self._data))
+        plan = make_plan(self._data, self._order.nodes, self._order.engine, before)
         self.step(f"introducing {len(plan.nodes)} nodes to each other")
         await asyncio.to_thread(introduce, plan)
         if plan.engine == "ray":
@@ -157,6 +160,7 @@ class Launcher:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+        save_plan(replace(plan, launcher=os.getpid()))
 
     async def _end_what_was_left(self) -> None:
         """A launcher that died has left its session, and the nodes it had started."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgpack
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cognition.errors import ProviderError, TransientProviderError
-from cognition.providers.answer import AnswerBuilder, excerpt, load_object
+from cognition.providers.answer import MAX_PARTS, AnswerBuilder, excerpt, load_object
 from cognition.providers.base import ProviderBounds
 from kernel.abi import ModelAnswer, ToolCall
 
@@ -110,7 +111,9 @@ def test_lone_surrogates_become_replacement_characters_and_pairs_are_joined() ->
     [
         (b'{"a": "\xff"}', "not UTF-8"),
         (b"{", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 20_000, "not JSON"),
+        (b'{"a":[' + b"[]," * MAX_PARTS + b"[]]}", "more than 32768 objects and arrays"),
+        (b'{"a\\"":["[\\\\",' + b"{}," * MAX_PARTS + b'{}],"b', "more than 32768 objects and arrays"),
         (b"[]", "not an object"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "not JSON"),
     ],
@@ -118,6 +121,12 @@ def test_lone_surrogates_become_replacement_characters_and_pairs_are_joined() ->
 def test_what_is_no_json_object_is_named(data: bytes, words: str) -> None:
     with pytest.raises(ProviderError, match=words):
         load_object(data)
+
+
+def test_brackets_in_a_text_are_no_arrays() -> None:
+    text = '[{"' * MAX_PARTS + "\\"
+    chunk = load_object(json.dumps({"choices": [{"delta": {"content": text}}]}).encode())
+    assert build(chunk).text == text
 
 
 def test_an_answer_larger_than_the_bound_is_refused_however_it_comes() -> None:

@@ -36,6 +36,7 @@ def test_vectors_come_in_the_order_of_the_texts_as_little_endian_floats() -> Non
         (b"", "not JSON"),
         (b"[]", "list, not an object"),
         (b"{}", "no embeddings"),
+        (b'{"data": [' + b"[]," * 100 + b"[]]}", "more than 68 objects and arrays"),
         (b'{"data": [7]}', "no embeddings"),
         (b'{"error": {"message": "no such model"}}', "answered: no such model"),
         (answer([1.0]), "gave 1 embeddings for 2 texts"),
@@ -45,6 +46,7 @@ def test_vectors_come_in_the_order_of_the_texts_as_little_endian_floats() -> Non
         (answer([1.0], None), "is not a list"),
         (answer([1.0], "AACAPw=="), "is not a list"),
         (answer([1.0], [0.0] * (MAX_DIMENSIONS + 1)), "is not a list of 1 to"),
+        (answer([1.0], [0] * (2 * MAX_DIMENSIONS + 1100)), "more than 32768 numbers for 2 texts"),
         (answer([1.0], ["x"]), "not a finite number"),
         (answer([1.0], [None]), "not a finite number"),
         (answer([1.0], [True]), "not a finite number"),
@@ -125,6 +127,12 @@ def test_a_lasting_fault_is_told_without_the_key(tmp_path: Path, fault: dict[str
     with pytest.raises(ProviderError, match=words) as refused:
         embed(tmp_path, fault, wire_bytes=1000, total_s=1.0)
     assert "sk-secret" not in str(refused.value)
+
+
+def test_an_answer_much_larger_than_what_was_asked_for_is_refused(tmp_path: Path) -> None:
+    large = answer([1.0], beside="x" * 600_000).decode()
+    with pytest.raises(ProviderError, match="more than 589824 bytes"):
+        embed(tmp_path, {"raw": large})
 
 
 def test_without_a_model_it_says_what_to_set() -> None:

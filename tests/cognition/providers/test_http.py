@@ -276,6 +276,22 @@ def test_so_does_what_comes_with_the_answer_before() -> None:
     assert run(say, client).connections == 2
 
 
+def test_nor_does_what_came_unasked_and_was_not_read_yet_answer_anything() -> None:
+    writers: list[asyncio.StreamWriter] = []
+
+    async def say(writer: asyncio.StreamWriter, _: int) -> None:
+        writers.append(writer)
+        writer.write(WHOLE)
+
+    async def client(http: HttpServer, heard: Heard) -> None:
+        assert await ask(http) == b"good"
+        os.write(writers[0].get_extra_info("socket").fileno(), WHOLE.replace(b"good", b"evil"))
+        assert await ask(http) == b"good"
+        await until(lambda: heard.ended)
+
+    assert run(say, client).connections == 2
+
+
 def test_a_kept_connection_that_the_server_ends_is_not_asked() -> None:
     async def say(writer: asyncio.StreamWriter, _: int) -> None:
         writer.write(WHOLE)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kernel.helper.os_session import lock
+from mesh.files import write_private
 from mesh.identity.peers import ALL_TOOLS, RIGHTS, Peer, PeerStore
+from tests.weftos.cli.test_cli import Shell
 from weftos import WeftosError
 from weftos.cluster.cluster import PLAN_FILE, introduce, load_plan, make_plan, node_places, save_plan
 
@@ -79,3 +84,44 @@ def test_a_new_port_is_told_and_what_a_person_has_changed_stays(tmp_path: Path) 
         moved = make_plan(tmp_path, 2, "local", plan)
     assert introduce(moved) == origins
     assert list(store.load()) == [Peer("bob", origins["n2"], moved.nodes[1].address, frozenset(("send",)))]
+
+
+def test_a_kill_at_any_write_of_a_new_port_leaves_the_rights_that_a_person_gave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(tmp_path, 2, "local", None)
+    origins = introduce(plan)
+    store = PeerStore(plan.place(plan.nodes[0]) / "mesh")
+    store.remove("n2")
+    store.add(Peer("n2", origins["n2"], plan.nodes[1].address, frozenset()))
+    with socket.create_server(("127.0.0.1", plan.nodes[1].port)):
+        moved = make_plan(tmp_path, 2, "local", plan)
+    on_disk: list[list[Peer]] = []
+
+    def write(path: Path, content: bytes) -> None:
+        write_private(path, content)
+        on_disk.append(list(PeerStore(path.parent).load()))
+
+    monkeypatch.setattr("mesh.identity.peers.write_private", write)
+    introduce(moved)
+    assert on_disk == [[Peer("n2", origins["n2"], moved.nodes[1].address, frozenset())]]
+
+
+def test_a_second_up_waits_for_the_one_that_starts_and_does_not_believe_the_plan_of_the_run_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = make_plan(tmp_path, 2, "local", None)
+    introduce(plan)
+    ours = lock(tmp_path, runs=True)
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    words = ("cluster", "up", "--data", str(tmp_path), "-n", "3")
+    try:
+        for launcher in (0, os.getpid() + 1):
+            save_plan(replace(plan, launcher=launcher))
+            status, _, err = shell.run(*words)
+            assert (status, "a cluster is just starting" in err) == (1, True)
+        save_plan(replace(plan, launcher=os.getpid()))
+        status, _, err = shell.run(*words)
+        assert (status, "a cluster of 2 nodes with engine local runs" in err) == (1, True)
+    finally:
+        ours.close()

@@ -67,8 +67,8 @@ def up(
     def step(text: str) -> None:
         out.say(f"  {time.monotonic() - started:5.2f} s  {text}")
 
-    if holder(place):
-        if plan is None:
+    if launcher := holder(place):
+        if plan is None or plan.launcher != launcher:
             raise WeftosError(f"a cluster is just starting on {place}: ask again", "conflict")
         if (nodes or len(plan.nodes)) != len(plan.nodes) or (engine or plan.engine) != plan.engine:
             raise WeftosError(

@@ -1,0 +1,295 @@
+"""How many steps a check against a JSON Schema can take, counted before it is made.
+
+A validator walks a schema as it is written: what is referred to twice for one value is walked twice for it, and
+alternatives that lead back to their own beginning are walked as often as there are paths through them, which is
+exponential in how deep the *value* is nested. The schema is a third party's, the value a model's, and the check runs
+on the node's loop: so both are counted first.
+
+One *step* is one schema looked at for one value, or one name of it, or ``_FOUND_AT_ONCE`` states of a pattern for one
+character: a pattern runs in linear time, but what is repeated in it by number counts as often, and 8000 states take
+3 s for 20,000 characters. The count follows the walk, but each
+pair of schema and value is counted once and remembered, so counting takes a product where walking takes a power. It
+assumes that nothing ends early and every pattern matches: a bound, not a forecast.
+
+To *explain* a fault costs more than to find it: of each alternative it is first asked whether it fits, and then every
+fault of every one is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+MAX_PER_VALUE = 1000
+"""Schemas that one schema may have looked at for one and the same value."""
+_MAX_COUNTED = 100_000  # pairs and children that one count looks at
+_FOUND_AT_ONCE = 8
+_REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
+_ALWAYS = ("$ref", "allOf", "dependentSchemas", "dependencies")
+_ALTERNATIVES = ("anyOf", "oneOf", "if", "then", "else", "not")
+_ELEMENTS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
+_NAMED = ("properties", "patternProperties")
+_OTHERS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_EVERY = (*_ALWAYS, *_ALTERNATIVES, *_ELEMENTS, *_NAMED, *_OTHERS)
+_LOOKED_THROUGH = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies")
+_REMEMBERING = ("unevaluatedItems", "unevaluatedProperties")
+
+
+class CostError(Exception):
+    """A schema of which no bound can be told, or whose bound is too high. The message says why."""
+
+
+class Steps(NamedTuple):
+    """Steps of a check at most: to say whether the value fits, and to explain why it does not."""
+
+    decide: float
+    explain: float
+
+
+class SchemaCost:
+    """The bound of one schema.
+
+    ``per_value`` is what it can cost for each value within an argument, and ``per_char`` for each character, infinite
+    when it is recursive; ``alternatives`` says whether a fault may hold the faults of several schemas.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        """Raises :class:`CostError`."""
+        self._schema = schema
+        try:
+            _refuse_moving_references(schema)
+            reached = _reached(schema)
+            in_place: dict[int, float] = {}
+            for part in reached:
+                self._check_in_place(part, in_place)
+            self.per_value = self._expansion(schema, {})
+        except RecursionError:
+            raise CostError("its parts are nested too deeply") from None
+        widest = max(_pattern_steps(part) for part in reached)
+        self.per_char = self.per_value * widest if widest else 0.0
+        self.alternatives = any("anyOf" in part or "oneOf" in part for part in reached)
+
+    def count(self, value: Any) -> Steps:
+        """The steps of checking ``value``, infinite where counting them would itself take too long."""
+        try:
+            return _Count(self._schema).of(self._schema, value)
+        except (_TooMany, RecursionError):
+            return Steps(math.inf, math.inf)
+
+    def _check_in_place(self, schema: Any, known: dict[int, float]) -> float:
+        """The schemas that ``schema`` has looked at for the value it is given."""
+        key = id(schema)
+        if key in known:
+            if known[key] < 0:
+                raise CostError("a $ref leads back to itself without going into a value")
+            return known[key]
+        known[key] = -1.0
+        here = 1.0
+        if isinstance(schema, dict):
+            here += sum(
+                self._check_in_place(each, known)
+                for each in _parts(self._schema, schema, *_ALWAYS, *_ALTERNATIVES)
+            )
+        if here > MAX_PER_VALUE:
+            raise CostError(f"it has one value checked against more than {MAX_PER_VALUE} schemas")
+        known[key] = here
+        return here
+
+    def _expansion(self, schema: Any, known: dict[int, float]) -> float:
+        key = id(schema)
+        if key not in known:
+            known[key] = math.inf  # where it leads back to itself
+            total = _own(schema)
+            if isinstance(schema, dict):
+                total += sum(self._expansion(each, known) for each in _parts(self._schema, schema, *_EVERY))
+                if any(name in schema for name in _REMEMBERING):
+                    total = math.inf
+            known[key] = total
+        return known[key]
+
+
+class _TooMany(Exception):
+    pass
+
+
+class _Count:
+    """One count. Values without parts are alike: one entry serves all of them."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._known: dict[tuple[int, int], Steps] = {}
+        self._left = _MAX_COUNTED
+
+    def of(self, schema: Any, value: Any) -> Steps:
+        if not isinstance(schema, dict):
+            return Steps(1.0, 1.0)
+        key = (
+            id(schema),
+            id(value) if type(value) in (dict, list) else -len(value) if type(value) is str else 0,
+        )
+        known = self._known.get(key)
+        if known is None:
+            self._spend(1)
+            known = self._known[key] = self._sum(schema, value)
+        return known
+
+    def _sum(self, schema: dict[str, Any], value: Any) -> Steps:
+        decide = explain = _own(schema)
+        if type(value) is dict:
+            patterns = _under(schema, "patternProperties")
+            names = sum(map(len, value)) * sum(map(_size, patterns)) / _FOUND_AT_ONCE if patterns else 0
+            decide = explain = decide + len(value) * len(patterns) + names
+        elif type(value) is str and isinstance(schema.get("pattern"), str):
+            decide = explain = decide + len(value) * _size(schema["pattern"]) / _FOUND_AT_ONCE
+        for part in _parts(self._root, schema, *_ALWAYS):
+            steps = self.of(part, value)
+            decide, explain = decide + steps.decide, explain + steps.explain
+        for part in _parts(self._root, schema, *_ALTERNATIVES):
+            steps = self.of(part, value)
+            decide, explain = decide + steps.decide, explain + steps.decide + steps.explain
+        if any(name in schema for name in _REMEMBERING) and type(value) in (dict, list):
+            decide, explain = decide * (1 + len(value)), explain * (1 + len(value))  # asked again for each
+        for part, child in self._children(schema, value):
+            steps = self.of(part, child)
+            decide, explain = decide + steps.decide, explain + steps.explain
+        return Steps(decide, explain)
+
+    def _children(self, schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+        """What is looked at within ``value``, and for which schema."""
+        if type(value) is list:
+            for part in _parts(self._root, schema, *_ELEMENTS):
+                self._spend(len(value))
+                yield from ((part, child) for child in value)
+        elif type(value) is dict:
+            named = _under(schema, "properties")
+            self._spend(len(named))
+            yield from ((part, value[name]) for name, part in named.items() if name in value)
+            for part in _parts(self._root, schema, "patternProperties"):
+                self._spend(len(value))
+                yield from ((part, child) for child in value.values())
+            for part in _parts(self._root, schema, "additionalProperties", "unevaluatedProperties"):
+                self._spend(len(value))
+                yield from ((part, child) for name, child in value.items() if name not in named)
+            for part in _parts(self._root, schema, "propertyNames"):
+                self._spend(len(value))
+                yield from ((part, name) for name in value)
+
+    def _spend(self, looked_at: int) -> None:
+        self._left -= looked_at
+        if self._left < 0:
+            raise _TooMany
+
+
+def _own(schema: Any) -> float:
+    """What a schema costs beside its parts: the names that are looked for, one after the other. A float from here on: a
+    count may grow to infinity."""
+    if not isinstance(schema, dict):
+        return 1.0
+    return 1.0 + sum(len(_under(schema, name)) for name in _LOOKED_THROUGH)
+
+
+def _under(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
+    under = schema.get(keyword)
+    return under if isinstance(under, dict) else {}
+
+
+def _pattern_steps(schema: dict[str, Any]) -> float:
+    """For each character of a value, or of its names."""
+    own = schema.get("pattern")
+    patterns = [*_under(schema, "patternProperties"), *([own] if isinstance(own, str) else ())]
+    return sum(map(_size, patterns)) / _FOUND_AT_ONCE
+
+
+@functools.lru_cache(maxsize=1024)
+def _size(pattern: str) -> float:
+    """The states of a pattern, about: its length, and what is repeated by number as often."""
+    groups, last, at = [0.0], 0.0, 0
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter == "{" and (repeated := _REPEATED.match(pattern, at)):
+            times = max(float(number or 0) for number in repeated.groups())
+            groups[-1] += last * max(times - 1, 0.0)
+            last *= max(times, 1.0)
+            at = repeated.end()
+            continue
+        if letter == "(":
+            groups.append(0.0)
+        elif letter == ")" and len(groups) > 1:
+            last = groups.pop()
+            groups[-1] += last
+        elif letter in "*+?|^$":
+            groups[-1] += 1
+        else:
+            last = 4.0 if letter in "\\[." else 1.0
+            groups[-1] += last
+            whole = _CLASS.match(pattern, at) if letter == "[" else None
+            at = whole.end() - 1 if whole else at + (letter == "\\")
+        at += 1
+    return sum(groups)
+
+
+def _parts(root: dict[str, Any], schema: dict[str, Any], *keywords: str) -> Iterator[Any]:
+    """The schemas under ``keywords`` of ``schema``."""
+    for keyword in keywords:
+        if keyword not in schema:
+            continue
+        under = schema[keyword]
+        if keyword == "$ref":
+            yield _target(root, under)
+        elif keyword in (*_NAMED, "dependentSchemas", "dependencies"):
+            yield from _under(schema, keyword).values()
+        elif isinstance(under, list):
+            yield from under
+        else:
+            yield under
+
+
+def _reached(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every schema that a check can come to."""
+    reached: dict[int, dict[str, Any]] = {}
+    waiting: list[Any] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict) and id(part) not in reached:
+            reached[id(part)] = part
+            waiting.extend(_parts(schema, part, *_EVERY))
+    return list(reached.values())
+
+
+def _target(root: dict[str, Any], reference: Any) -> Any:
+    """What a reference within the document points at (RFC 6901 in a URI fragment)."""
+    found: Any = root
+    for step in str(reference).removeprefix("#").split("/")[1:]:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        try:
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise CostError(f"nothing is at {str(reference)[:100]!r}") from None
+    return found
+
+
+def _refuse_moving_references(schema: dict[str, Any]) -> None:
+    """References are followed by their path alone: what changes where a path begins, or where it leads while a value
+    is checked, is refused."""
+    own_names = ("$id", "id") if "draft-04" in str(schema.get("$schema")) else ("$id",)
+    waiting: list[Any] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting.extend(part)
+        elif isinstance(part, dict):
+            waiting.extend(part.values())
+            reference = part.get("$ref")
+            if isinstance(reference, str) and reference != "#" and not reference.startswith("#/"):
+                raise CostError(f"$ref is {reference[:100]!r}, must be # or a path that begins with #/")
+            for name in ("$dynamicRef", "$recursiveRef"):
+                if isinstance(part.get(name), (str, bool)):
+                    raise CostError(f"{name} is not accepted, use $ref")
+            for name in own_names:
+                if part is not schema and isinstance(part.get(name), str):
+                    raise CostError(f"{name} is accepted at the top alone")
