@@ -19,13 +19,12 @@ from chain.disk import Disk
 from chain.entry.entry import ZERO_HASH, commit_body, decode_entry
 from chain.entry.frame import (
     NO_CHECKSUM,
+    SEGMENT_HEADER_BYTES,
     BadFrame,
     FormatError,
     Frame,
     SegmentHeader,
     decode_segment_header,
-    find_frame,
-    read_frame,
     segment_group,
     segment_name,
 )
@@ -38,13 +37,12 @@ from chain.entry.record import (
     StateRecord,
     decode_payload,
 )
+from chain.entry.segment_file import MAX_SEGMENT_BYTES, SegmentFile
 from chain.errors import ChainError, DamageError, EntryError, ForeignDataError, ReplayError
 from chain.merkle.merkle import leaf_hash
 
 __all__ = ["EntryRecord", "HeadRecord", "JournalReader", "Position", "ReadGroup", "Record", "StateRecord",
            "Tail", "read_records", "replay_group"]  # fmt: skip
-
-SEGMENT_HEADER_BYTES = 4096  # more than any has
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,22 +173,24 @@ class JournalReader:
 
     def _segment(self, name: str, *, last: bool) -> Iterator[ReadGroup]:
         path = self._directory / name
-        start = self.position.offset
         if self._format is None:
             self._format = segment_format(path, self._disk, self.position.seq)
-        data = self._disk.read_at(path, start, max(0, self._disk.size(path) - start))
-        at = 0
-        while at < len(data):
-            frame = read_frame(data, at, self.position.group, self.position.checksum, self._format)
+        with SegmentFile(path, self._disk) as segment:
+            if segment.excess:
+                raise DamageError(name, MAX_SEGMENT_BYTES, self.position.seq, segment.excess)
+            yield from self._groups(segment, self._format, last=last)
+
+    def _groups(self, segment: SegmentFile, format: int, *, last: bool) -> Iterator[ReadGroup]:
+        while (at := self.position.offset) < segment.end:
+            frame = segment.frame(at, self.position.group, self.position.checksum, format)
             if isinstance(frame, BadFrame):
-                self._bad_frame(frame, data, at, last=last)
+                self._bad_frame(frame, segment, last=last)
                 return
-            group = self._read_group(frame, name, start + at)
-            at = frame.end
-            self.last = replace(frame, payload=b"", end=start + at)
+            group = self._read_group(frame, segment.name, at)
+            self.last = replace(frame, payload=b"")
             self.position = replace(
                 self.position,
-                offset=start + at,
+                offset=frame.end,
                 group=frame.group + 1,
                 checksum=frame.checksum,
                 closed=any(isinstance(record, HeadRecord) and record.closing for record in group.records),
@@ -199,17 +199,18 @@ class JournalReader:
             )
             yield group
 
-    def _bad_frame(self, bad: BadFrame, data: bytes, at: int, *, last: bool) -> None:
+    def _bad_frame(self, bad: BadFrame, segment: SegmentFile, *, last: bool) -> None:
         position = self.position
+        left = segment.end - position.offset
         what = bad.what
         if not last:
             what = f"{what}; and a later segment follows"
         elif position.closed:
-            what = f"{what}; and the node had stopped cleanly before these {len(data) - at} bytes"
-        elif bad.fault != "incomplete" and (later := find_frame(data, at + 1, position.group)):
-            what = f"{what}; and group {later[1]} follows at byte {position.offset + later[0] - at}"
+            what = f"{what}; and the node had stopped cleanly before these {left} bytes"
+        elif bad.fault != "incomplete" and (later := segment.find(position.offset + 1, position.group)):
+            what = f"{what}; and group {later[1]} follows at byte {later[0]}"
         else:
-            self.tail = Tail(position.file, position.offset, len(data) - at, what)
+            self.tail = Tail(position.file, position.offset, left, what)
             return
         raise DamageError(position.file, position.offset, position.seq, what)
 

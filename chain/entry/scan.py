@@ -14,8 +14,10 @@ from chain.disk import Disk
 from chain.entry.frame import (
     CHECKSUM_BYTES,
     FRAME_HEADER_BYTES,
+    MAX_FRAME_BYTES,
     NO_CHECKSUM,
     SEGMENT_FORMAT,
+    SEGMENT_HEADER_BYTES,
     SIGNATURE_BYTES,
     UNSIGNED_FORMAT,
     BadFrame,
@@ -24,14 +26,13 @@ from chain.entry.frame import (
     SegmentHeader,
     decode_segment_header,
     encode_segment_header,
-    find_frame,
     frame_checksum,
     frame_extra_bytes,
-    read_frame,
     segment_group,
     segment_name,
 )
 from chain.entry.reader import segment_names
+from chain.entry.segment_file import SegmentFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,17 @@ class Scan:
         sizes = [self._disk.size(self._directory / name) for name in names]
         done = 0
         for name, size in zip(names, sizes, strict=True):
-            data = self._disk.read(self._directory / name)
-            yield from self._segment(name, data, last=name == names[-1])
+            with SegmentFile(self._directory / name, self._disk) as segment:
+                yield from self._segment(segment, last=name == names[-1])
             done += size
             self._progress(done, sum(sizes))
 
-    def _segment(self, name: str, data: bytes, *, last: bool) -> Iterator[Scanned | Fault | Torn]:
+    def _segment(self, segment: SegmentFile, *, last: bool) -> Iterator[Scanned | Fault | Torn]:
+        name, data = segment.name, segment.read(0, SEGMENT_HEADER_BYTES)
         first = segment_group(name)
         assert first is not None
+        if segment.excess:
+            yield Fault(name, segment.end, False, "a segment that a node has written", segment.excess)
         if first != self._group:
             yield Fault(
                 name, 0, True, f"a segment that begins with group {self._group}", f"one with group {first}"
@@ -131,11 +135,11 @@ class Scan:
         self._checksums = (header[-CHECKSUM_BYTES:], data[len(header) - CHECKSUM_BYTES : len(header)])
         at = len(header)
         fresh = True
-        while at < len(data):
-            frame = self._read(data, at)
+        while at < segment.end:
+            frame = self._read(segment, at)
             if isinstance(frame, BadFrame):
                 tail = last and (fresh or not self._closed())
-                step, at = self._bad(frame, name, data, at, may_be_torn=tail)
+                step, at = self._bad(frame, segment, at, may_be_torn=tail)
                 yield step
             else:
                 yield Scanned(name, at, frame.group, frame.payload, "", frame.digest, frame.signature)
@@ -148,43 +152,44 @@ class Scan:
         except FormatError:
             return NO_CHECKSUM
 
-    def _read(self, data: bytes, at: int) -> Frame | BadFrame:
+    def _read(self, segment: SegmentFile, at: int) -> Frame | BadFrame:
         """The frame at ``at``, following on any of the checksums that may be the right one."""
-        frame = read_frame(data, at, self._group, self._checksums[0], self._format)
+        frame = segment.frame(at, self._group, self._checksums[0], self._format)
         for checksum in self._checksums[1:]:
             if isinstance(frame, BadFrame) and frame.fault == "checksum":
-                frame = read_frame(data, at, self._group, checksum, self._format)
+                frame = segment.frame(at, self._group, checksum, self._format)
         return frame
 
     def _bad(
-        self, bad: BadFrame, name: str, data: bytes, at: int, *, may_be_torn: bool
+        self, bad: BadFrame, segment: SegmentFile, at: int, *, may_be_torn: bool
     ) -> tuple[Scanned | Fault | Torn, int]:
         """What to say of the bad frame at ``at``, and where to go on."""
+        name = segment.name
         if bad.frame is not None:
             frame = bad.frame
             computed = self._computed(frame.group, frame.payload, frame.signature)
             self._group, self._checksums = frame.group + 1, (frame.checksum, computed)
             return Scanned(name, at, frame.group, frame.payload, bad.what), frame.end
-        later = find_frame(data, at + 1, self._group) if bad.fault == "header" else None
-        end = later[0] if later else len(data)
+        later = segment.find(at + 1, self._group) if bad.fault == "header" else None
+        end = later[0] if later else segment.end
         if bad.fault == "incomplete" and may_be_torn:
-            return Torn(name, at, len(data) - at), end
+            return Torn(name, at, end - at), end
         if (
             bad.fault == "header"
-            and end - at >= frame_extra_bytes(self._format)
+            and frame_extra_bytes(self._format) <= end - at <= MAX_FRAME_BYTES
             and (later is None or later[1] == self._group + 1)
         ):
-            sealed = end - CHECKSUM_BYTES - (SIGNATURE_BYTES if self._format == SEGMENT_FORMAT else 0)
-            payload = data[at + FRAME_HEADER_BYTES : sealed]
-            stored = data[end - CHECKSUM_BYTES : end]
-            computed = self._computed(self._group, payload, data[sealed : end - CHECKSUM_BYTES])
+            data = segment.read(at, end - at)
+            sealed = len(data) - CHECKSUM_BYTES - (SIGNATURE_BYTES if self._format == SEGMENT_FORMAT else 0)
+            payload, stored = data[FRAME_HEADER_BYTES:sealed], data[-CHECKSUM_BYTES:]
+            computed = self._computed(self._group, payload, data[sealed:-CHECKSUM_BYTES])
             step: Scanned | Fault = Scanned(name, at, self._group, payload, bad.what)
             self._group, self._checksums = self._group + 1, (stored, computed)
             return step, end
         step = Fault(name, at, True, f"the frame of group {self._group}", bad.what)
         if later:
             self._group = later[1]
-            self._checksums = (data[end - CHECKSUM_BYTES : end],)
+            self._checksums = (segment.read(end - CHECKSUM_BYTES, CHECKSUM_BYTES),)
         return step, end
 
     def _computed(self, group: int, payload: bytes, signature: bytes) -> bytes:

@@ -18,16 +18,17 @@ from chain.disk import Disk
 from chain.entry.entry import decode_body, decode_entry
 from chain.entry.frame import (
     CHECKSUM_BYTES,
+    SEGMENT_HEADER_BYTES,
     BadFrame,
     FormatError,
     Frame,
     decode_segment_header,
     frame_statement,
-    read_frame,
     segment_name,
 )
 from chain.entry.reader import Position, segment_names
 from chain.entry.record import RawEntry, RecordError, StateRecord, decode_payload
+from chain.entry.segment_file import SegmentFile
 from chain.errors import ChainError, EntryError, NoteError, RotationError
 from chain.keys.keys import Keys
 from chain.keys.rotation import KIND as ROTATED
@@ -173,20 +174,21 @@ def _frames(directory: Path, disk: Disk, start: Position, origin: str) -> Iterat
     for name in segment_names(directory, disk):
         if name < segment_name(group):
             continue
-        data = disk.read(directory / name)
-        try:
-            header, at = decode_segment_header(data)
-        except FormatError:
-            return
-        if (header.first_group, header.previous, header.origin) != (group, checksum, origin):
-            return
-        checksum = data[at - CHECKSUM_BYTES : at]
-        while at < len(data):
-            frame = read_frame(data, at, group, checksum, header.format)
-            if isinstance(frame, BadFrame):
+        with SegmentFile(directory / name, disk) as segment:
+            begin = segment.read(0, SEGMENT_HEADER_BYTES)
+            try:
+                header, at = decode_segment_header(begin)
+            except FormatError:
                 return
-            yield name, at, frame
-            group, checksum, at = frame.group + 1, frame.checksum, frame.end
+            if (header.first_group, header.previous, header.origin) != (group, checksum, origin):
+                return
+            checksum = begin[at - CHECKSUM_BYTES : at]
+            while at < segment.end:
+                frame = segment.frame(at, group, checksum, header.format)
+                if isinstance(frame, BadFrame):
+                    return
+                yield name, at, frame
+                group, checksum, at = frame.group + 1, frame.checksum, frame.end
 
 
 def _unsigned(frame: Frame) -> str:

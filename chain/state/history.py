@@ -10,8 +10,14 @@ from pathlib import Path
 
 from chain.disk import Disk
 from chain.entry.entry import ZERO_HASH, commit_body, decode_entry
-from chain.entry.frame import FRAME_HEADER_BYTES, decode_segment_header, frame_extra_bytes, frame_length
-from chain.entry.reader import SEGMENT_HEADER_BYTES, EntryRecord, JournalReader, Position, segment_names
+from chain.entry.frame import (
+    FRAME_HEADER_BYTES,
+    SEGMENT_HEADER_BYTES,
+    decode_segment_header,
+    frame_extra_bytes,
+    frame_length,
+)
+from chain.entry.reader import EntryRecord, JournalReader, Position, segment_names
 from chain.entry.record import RecordError, decode_payload
 from chain.errors import DamageError, EntryError, TileError
 from chain.merkle.head import parse_head
