@@ -129,6 +129,10 @@ class Audit:
             ):
                 self.record(RawEntry(leaf, salt, body), place)
 
+    def watch(self, sizes: frozenset[int]) -> None:
+        """Note the roots at these tree sizes too, of which none has passed yet."""
+        self.tree.watch(sizes)
+
     def begin_at(self, seq: int, tree: CompactRange, last_hash: bytes) -> None:
         """Take the first ``seq`` entries for audited: their tree, and the hash of the last one."""
         self.begins = self.entries = seq

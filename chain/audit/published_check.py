@@ -51,7 +51,7 @@ class _Open:
 
 
 class PublishedCheck:
-    """``store`` is looked at up to the size of its checkpoint when this was made."""
+    """``store`` is looked at up to ``size``, that of its checkpoint when this was made or went on (:meth:`extend`)."""
 
     def __init__(self, directory: Path, disk: Disk, store: TileStore) -> None:
         self._directory = directory
@@ -66,6 +66,10 @@ class PublishedCheck:
         self._bodies: Iterator[Body | None] = iter(())
         self._open: _Open | None = None
         self._broken = False
+
+    def extend(self) -> None:
+        """The checkpoint of ``store`` is a newer one now; entries that are only in the journal have not come yet."""
+        self.size = self.store.size
 
     def begin_at(self, seq: int) -> CompactRange:
         """Entries before ``seq`` do not come: what is stored of their hashes is taken for true. Raises TileError."""

@@ -32,6 +32,10 @@ class WatchedTree:
         tree.append(hash_)
         return tree.root()
 
+    def watch(self, sizes: frozenset[int]) -> None:
+        """Look at these sizes too, of which none has passed yet."""
+        self._watched |= sizes
+
     def begin_at(self, tree: CompactRange) -> None:
         """Take ``tree`` for that of the first entries."""
         self._tree = tree

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from chain.disk import Disk
 from chain.entry.frame import (
     CHECKSUM_BYTES,
     FRAME_HEADER_BYTES,
@@ -29,10 +27,9 @@ from chain.entry.frame import (
     frame_checksum,
     frame_extra_bytes,
     segment_group,
-    segment_name,
 )
-from chain.entry.reader import segment_names
 from chain.entry.segment_file import SegmentFile
+from chain.entry.segments import Segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +70,18 @@ class Torn:
 
 
 class Scan:
-    """One walk through the journal in ``directory``. ``closed()`` tells, of the frame handed out last,
+    """One walk through the ``segments`` of a journal. ``closed()`` tells, of the frame handed out last,
     whether a clean stop ended there; ``progress(done, total)`` is called with bytes.
     """
 
     def __init__(
         self,
-        directory: Path,
-        disk: Disk,
+        segments: Segments,
         origin: str,
         closed: Callable[[], bool],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._directory = directory
-        self._disk = disk
+        self._segments = segments
         self._origin = origin
         self._closed = closed
         self._progress = progress or (lambda done, total: None)
@@ -95,21 +90,16 @@ class Scan:
         self._format = SEGMENT_FORMAT
 
     def begin_at(self, group: int, checksum: bytes) -> None:
-        """Begin with the segment of ``group``, which follows on ``checksum``; earlier ones are leftovers."""
+        """Begin with the segment of ``group``, which follows on ``checksum``."""
         self._group, self._checksums = group, (checksum,)
 
     def frames(self) -> Iterator[Scanned | Fault | Torn]:
         """Everything in order. Raises OSError."""
-        names = [
-            name for name in segment_names(self._directory, self._disk) if name >= segment_name(self._group)
-        ]
-        sizes = [self._disk.size(self._directory / name) for name in names]
         done = 0
-        for name, size in zip(names, sizes, strict=True):
-            with SegmentFile(self._directory / name, self._disk) as segment:
-                yield from self._segment(segment, last=name == names[-1])
-            done += size
-            self._progress(done, sum(sizes))
+        for segment, last in self._segments:
+            yield from self._segment(segment, last=last)
+            done += segment.size
+            self._progress(done, max(done, self._segments.bytes))
 
     def _segment(self, segment: SegmentFile, *, last: bool) -> Iterator[Scanned | Fault | Torn]:
         name, data = segment.name, segment.read(0, SEGMENT_HEADER_BYTES)

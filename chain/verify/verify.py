@@ -2,7 +2,9 @@
 
 The audit goes once over all entries: published ones up to where the journal begins, then the journal's. Beside it the
 published files are compared, and at the end every head, key and snapshot is held against what the entries came to.
-Heads are read before the journal, so that beside a running writer the journal holds at least what they cover.
+Heads are read before the journal, so that beside a running writer the journal holds at least what they cover. When a
+new snapshot has come meanwhile, the audit goes on with what has been published for it, until the journal that is then
+open is the one behind the newest snapshot: what a node drops from there on, it can still be read.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from chain.audit.report import Progress, Report
 from chain.disk import Disk
 from chain.entry.reader import segment_names
 from chain.entry.scan import Fault, Scan, Scanned
+from chain.entry.segments import Segments
 from chain.errors import ChainError
 from chain.journal.sequencer import counters_apart
 from chain.keys.keys import MAX_VKEYS_BYTES, VKEYS_FILE
@@ -29,10 +32,17 @@ from chain.notes.note import verify as verify_note
 from chain.notes.slots import SLOT_NAMES, HeadSlots
 from chain.state.binding import Unbound, find_unbound, unbound
 from chain.state.recovery import start_of
-from chain.state.snapshot import SNAPSHOT_FILE, SignedSnapshot, Snapshot, is_note, read_signed
+from chain.state.snapshot import (
+    SNAPSHOT_FILE,
+    SignedSnapshot,
+    Snapshot,
+    is_note,
+    read_signed,
+    snapshot_digest,
+)
 from chain.tiles.tile_paths import CHECKPOINT, VKEYS
 from chain.tiles.tile_store import TileStore
-from chain.verify.verify_tiles import audit_published, read_published
+from chain.verify.verify_tiles import audit_entries, audit_published, read_published
 
 __all__ = ["ATTEMPTS", "Report", "mark", "verify"]
 
@@ -111,6 +121,7 @@ class _Verification:
         self._signed: SignedSnapshot | None = None
         self._last: Scanned | None = None
         self._bound = False
+        self._begins = 0  # the first entry that is in the journal
 
     def run(self, progress: Progress | None) -> Report:
         claims = self._claims
@@ -120,7 +131,8 @@ class _Verification:
         claims.settle_keys()
         for number, note in enumerate(self._seen):
             claims.head(f"the head seen elsewhere{f' ({number + 1})' if number else ''}", note, foreign=True)
-        snapshot, begins = self._read_snapshot(store)
+        directory = self._data_dir / "snapshot"  # a crash may leave the note of one that is no more
+        self._unexpected(directory, (SNAPSHOT_FILE, *filter(is_note, self._disk.names(directory))))
         origin = claims.history.origin if claims.history else self._claimed_origin()
         check = PublishedCheck(self._data_dir / "ledger", self._disk, store) if store else None
         full_size = max((head.size for head in full), default=0)
@@ -131,14 +143,15 @@ class _Verification:
             check,
             deep=self._deep,
             full_size=full_size,
-            older=check.root if check and begins else lambda size: None,
+            older=lambda size: check.root(size) if check and self._begins else None,
         )
         audit = journal.audit
-        self._audit_published(audit, check, begins, progress or (lambda done, total: None))
-        if snapshot is not None:
-            self._check_snapshot(snapshot, audit)
-        if snapshot is not None or begins == 0:
-            self._audit_journal(journal, snapshot, progress)
+        snapshot, segments = self._reach_journal(audit, check, progress or (lambda done, total: None))
+        with segments:
+            if snapshot is not None:
+                self._check_snapshot(snapshot, audit)
+            if snapshot is not None or self._begins == 0:
+                self._audit_journal(journal, snapshot, segments, progress)
         journal.finish()
         self._check_state(claims.history, snapshot)
         size = self._check_newest(journal)
@@ -193,15 +206,59 @@ class _Verification:
         heads = [self._claims.head(f"heads/{name}", note) for name, note in notes.items()]
         return [head for head in heads if head is not None]
 
+    def _reach_journal(
+        self, audit: Audit, check: PublishedCheck | None, progress: Progress
+    ) -> tuple[Snapshot | None, Segments]:
+        """Audit the entries before those of the journal, and open that: the snapshot read last, and the segments behind
+        it, which were all there while it was.
+        """
+        passed = -1
+        while True:
+            before = self._snapshot_digest()
+            snapshot, self._begins = self._read_snapshot(check.store if check else None)
+            if check is not None and self._begins > check.size:
+                self._read_checkpoint(check, audit)
+            passed = self._audit_published(audit, check, passed, self._begins, progress)
+            group = snapshot.group if snapshot else 0
+            try:
+                segments = Segments(self._data_dir / "journal", self._disk, group)
+            except FileNotFoundError:
+                if self._snapshot_digest() == before:
+                    raise
+                continue
+            if self._snapshot_digest() == before:
+                return snapshot, segments
+            segments.close()
+
+    def _snapshot_digest(self) -> bytes:
+        try:
+            return snapshot_digest(self._data_dir / "snapshot", self._disk)
+        except FileNotFoundError:
+            return b""
+
+    def _read_checkpoint(self, check: PublishedCheck, audit: Audit) -> None:
+        """What a running node has published by now for a snapshot that it has made meanwhile."""
+        where = "ledger/checkpoint"
+        try:
+            note = check.store.checkpoint() or b""
+        except ChainError as error:
+            self._claims.add("head", where, "a head signed with both keys", str(error))
+            return
+        if any((claim.where, claim.note) == (where, note) for claim in self._claims.heads):
+            return
+        head = self._claims.head(where, note)
+        if head is not None and head.size < check.size:
+            expected = f"a head over {check.size} entries or more, as before"
+            self._claims.add("head", where, expected, f"one over {head.size}")
+        elif head is not None:
+            check.store.head = head
+            check.extend()
+            audit.watch(self._claims.watched())
+
     def _read_snapshot(self, store: TileStore | None) -> tuple[Snapshot | None, int]:
         """The snapshot, and the first entry that is in the journal (all of them published, when it is unreadable)."""
-        directory = self._data_dir / "snapshot"
-        notes = [
-            *filter(is_note, self._disk.names(directory))
-        ]  # a crash may leave that of one that is no more
-        self._unexpected(directory, (SNAPSHOT_FILE, *notes))
         try:
-            self._signed = read_signed(directory, self._disk)
+            self._signed = read_signed(self._data_dir / "snapshot", self._disk)
         except ChainError as error:
             self._claims.add(
                 "snapshot", f"snapshot/{SNAPSHOT_FILE}", "the snapshot that was written", str(error)
@@ -221,14 +278,19 @@ class _Verification:
                 self._claims.add("file", where, "no such file", "a file the node does not write")
 
     def _audit_published(
-        self, audit: Audit, check: PublishedCheck | None, end: int, progress: Progress
-    ) -> None:
-        """The entries before those of the journal."""
+        self, audit: Audit, check: PublishedCheck | None, passed: int, end: int, progress: Progress
+    ) -> int:
+        """The entries before those of the journal, of which those before ``passed`` are audited (-1: none yet); up to
+        where they are now.
+        """
         held = min(end, check.size) if check else 0
-        if check is not None:
+        if check is not None and passed < 0:
             audit_published(audit, check, self._claims, self._start, held, progress)
+        elif check is not None and passed < held:
+            audit_entries(audit, check, passed, held, progress)
         if held < end:
             audit.gap("ledger/", f"{held} entries are published, {end} must be: the journal begins there")
+        return max(held, passed)
 
     def _check_snapshot(self, snapshot: Snapshot, audit: Audit) -> None:
         where = f"snapshot/{SNAPSHOT_FILE}"
@@ -281,13 +343,12 @@ class _Verification:
         self._bound = not faults
 
     def _audit_journal(
-        self, journal: JournalAudit, snapshot: Snapshot | None, progress: Progress | None
+        self, journal: JournalAudit, snapshot: Snapshot | None, segments: Segments, progress: Progress | None
     ) -> None:
         directory = self._data_dir / "journal"
-        names = segment_names(directory, self._disk)
-        self._last_segment = names[-1] if names else ""
-        self._unexpected(directory, names)
-        scan = Scan(directory, self._disk, journal.audit.origin, lambda: journal.closed, progress)
+        self._last_segment = segments.all_names[-1] if segments.all_names else ""
+        self._unexpected(directory, segment_names(directory, self._disk))
+        scan = Scan(segments, journal.audit.origin, lambda: journal.closed, progress)
         if snapshot is not None:
             scan.begin_at(snapshot.group, snapshot.checksum)
         for step in scan.frames():

@@ -18,7 +18,7 @@ from chain.notes.note import MAX_NOTE_BYTES, VerifierKey
 from chain.tiles.tile_paths import CHECKPOINT
 from chain.tiles.tile_store import TileStore
 
-__all__ = ["audit_published", "read_published", "verify_tiles"]
+__all__ = ["audit_entries", "audit_published", "read_published", "verify_tiles"]
 
 _ATTEMPTS = 3
 
@@ -133,6 +133,11 @@ def audit_published(
         except ChainError as error:
             claims.add("published", "tile", "hashes of the entries before", str(error))
             begin = 0
+    audit_entries(audit, check, begin, end, progress)
+
+
+def audit_entries(audit: Audit, check: PublishedCheck, begin: int, end: int, progress: Progress) -> None:
+    """Audit the published entries ``begin`` to ``end - 1``, which follow on those that ``audit`` knows."""
     for columns, where in check.entries(begin, end):
         if audit.findings.count > MOST_FINDINGS:  # nobody may make a reader look for more than there is
             audit.gap(where, f"{MOST_FINDINGS} findings: the rest was not read")

@@ -35,12 +35,48 @@ class Compacting(Disk):
         return Disk.names(self, directory)
 
 
-async def compacted(data: Path) -> None:
+class CompactingWhileRead(Disk):
+    """The same each time that a segment is begun to be read."""
+
+    def __init__(self, data: Path, times: int) -> None:
+        self._data = data
+        self._journal: set[int] = set()
+        self.left = times
+
+    def read(self, path: Path) -> bytes:
+        data = Disk.read(self, path)
+        self._read(path.parent == self._data / "journal")
+        return data
+
+    def open_to_read(self, path: Path) -> int:
+        handle = Disk.open_to_read(self, path)
+        self._journal.discard(handle)
+        if path.parent == self._data / "journal":
+            self._journal.add(handle)
+        return handle
+
+    def read_open(self, handle: int, offset: int, length: int) -> bytes:
+        self._read(handle in self._journal and offset == 0)
+        return Disk.read_open(self, handle, offset, length)
+
+    def _read(self, begins: bool) -> None:
+        if begins and self.left:
+            self.left -= 1
+            asyncio.run(compacted(self._data))
+
+
+async def written(data: Path) -> None:
+    """One more run of the node, in a segment of its own."""
     ledger = Ledger.open(
         data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15, replay=lambda record: None
     )
     ledger.start(asyncio.get_running_loop())
+    await ledger.commit([draft(0)], durable=True).durable()
     await ledger.close()
+
+
+async def compacted(data: Path) -> None:
+    await written(data)
     ledger = Ledger.open(
         data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15, replay=lambda record: None
     )
@@ -69,6 +105,20 @@ def test_segments_that_a_running_node_drops_are_no_finding(data: Path) -> None:
 def test_a_node_that_never_lets_it_be_read_leaves_it_uncompared(data: Path) -> None:
     found, why = compare_state(data, Compacting(data, ATTEMPTS))
     assert (found, why) == ([], f"the node changed it at each of {ATTEMPTS} attempts")
+
+
+@pytest.mark.parametrize("kind", [Compacting, CompactingWhileRead])
+def test_a_verification_goes_on_from_what_it_has_audited_when_the_node_drops_segments(
+    data: Path, kind: type[Compacting] | type[CompactingWhileRead]
+) -> None:
+    for _ in range(3):
+        asyncio.run(written(data))
+    disk = kind(data, 3 * ATTEMPTS)
+    before = verify(data).entries
+    report = verify(data, disk=disk)
+    assert report.findings == []
+    assert report.entries >= before and report.begins == 0 and report.bound
+    assert disk.left < 3 * ATTEMPTS
 
 
 def test_the_coverage_names_a_snapshot_only_where_there_is_one(data: Path) -> None:
