@@ -36,6 +36,7 @@ MAX_VKEYS_BYTES = 2**20
 _BODY_PREFIX_BYTES = 4
 _TILES_KEPT = 64
 _WINDOW_BYTES = _BODY_PREFIX_BYTES + SALT_BYTES + MAX_BODY_BYTES  # so the longest body fits
+_PASSED_BYTES = 4096  # read at a time of bodies that are not wanted: many short ones, or the length of one
 _NODE_LEVELS = 8  # tree levels between two levels of tiles
 _RETRIES = 8
 
@@ -158,7 +159,7 @@ class TileStore:
         """Of one bundle; read again when a piece goes while it is looked for, because the bundle is full now."""
         for _ in range(_RETRIES):
             try:
-                for at, body in enumerate(self._read_bodies(number, stop)):
+                for at, body in enumerate(self._read_bodies(number, first, stop)):
                     if at >= stop:
                         return
                     if at >= first:
@@ -169,10 +170,11 @@ class TileStore:
                 continue
         raise TileError(body_file(number), f"bodies of its entries from {first} on are missing")
 
-    def _read_bodies(self, number: int, stop: int) -> Iterator[Body | None]:
+    def _read_bodies(self, number: int, first: int, stop: int) -> Iterator[Body | None]:
+        """Those of one bundle; None for each before ``first``, which is passed over unread."""
         full = body_file(number)
         if self._exists(full):
-            yield from self._split_bodies(full, WIDTH)
+            yield from self._split_bodies(full, first, WIDTH)
             return
         at = 0
         while at < stop:
@@ -181,11 +183,14 @@ class TileStore:
                 if self._exists(full):
                     raise FileNotFoundError(full)
                 raise TileError(full, f"the piece that begins with its entry {at} is missing")
-            yield from self._split_bodies(body_piece(number, at, max(ends)), max(ends) - at)
+            path = body_piece(number, at, max(ends))
+            yield from self._split_bodies(path, first - at, max(ends) - at)
             at = max(ends)
 
-    def _split_bodies(self, path: str, count: int) -> Iterator[Body | None]:
-        """The bodies in a file, one at a time: together they may be hundreds of megabytes."""
+    def _split_bodies(self, path: str, first: int, count: int) -> Iterator[Body | None]:
+        """The bodies in a file, one at a time: together they may be hundreds of megabytes. Of those before ``first``
+        the lengths are read alone.
+        """
         try:
             handle = self._disk.open_to_read(self._directory / path)
         except FileNotFoundError:
@@ -197,14 +202,19 @@ class TileStore:
             for number in range(count):
                 start = at - begin + _BODY_PREFIX_BYTES
                 length = int.from_bytes(window[at - begin : start], "big")
-                if start + length > len(window):
-                    window, begin = self._disk.read_open(handle, at, _WINDOW_BYTES), at
+                if start + (length if number >= first else 0) > len(window):
+                    wanted = _WINDOW_BYTES if number >= first else _PASSED_BYTES
+                    window, begin = self._disk.read_open(handle, at, wanted), at
                     start, length = _BODY_PREFIX_BYTES, int.from_bytes(window[:_BODY_PREFIX_BYTES], "big")
                 if len(window) < start or 0 < length <= SALT_BYTES:
                     raise TileError(path, f"its body {number} has no right length ({window[:start].hex()})")
                 if length > SALT_BYTES + MAX_BODY_BYTES:
                     raise TileError(path, f"its body {number} would have {length} bytes")
                 end = start + length
+                if number < first:
+                    at = begin + end
+                    yield None
+                    continue
                 if end > len(window):
                     raise TileError(path, f"its body {number} has {len(window) - start} of {length} bytes")
                 at = begin + end

@@ -19,7 +19,7 @@ from chain.entry.entry import commit_body, decode_body, decode_entry
 from chain.state.binding import Unbound
 from chain.state.snapshot import snapshot_records
 from chain.tiles.tile_paths import WIDTH
-from chain.tiles.tile_store import TileStore
+from chain.tiles.tile_store import Body, TileStore
 from kernel.slices.boots import CONFIGURED
 from kernel.state.agreement import Contradiction, disagreements, documents_differ
 from kernel.state.recorder import Recorder
@@ -31,6 +31,7 @@ from weftos.config.settings import Settings
 MAX_REASON_CHARACTERS = 500
 MOST_SAID = 20
 _SAID_CHARACTERS = 400
+_KEPT_BYTES = 2**20  # of the bodies of a bundle
 
 Entry = tuple[str, dict[str, Any] | None]
 
@@ -46,15 +47,24 @@ class Published:
         """Kind and body (None: erased) of entry ``seq``; None when it is not published. Raises ChainError."""
         if not 0 <= seq < self._tiles.size:
             return None
-        leaf, body = self._bundle(seq // WIDTH)[seq % WIDTH]
-        entry = decode_entry(leaf)
+        leaves, bodies = self._bundle(seq // WIDTH)
+        entry = decode_entry(leaves[seq % WIDTH])
+        body = bodies[seq % WIDTH] if seq % WIDTH < len(bodies) else next(self._tiles.bodies(seq, seq + 1))
         if body is None or commit_body(*body) != entry.commitment:
             return entry.kind, None
         return entry.kind, decode_body(body[1])
 
-    def _read(self, number: int) -> list[tuple[bytes, tuple[bytes, bytes] | None]]:
+    def _read(self, number: int) -> tuple[list[bytes], list[Body | None]]:
+        """The leaves of a bundle, and its first bodies, all of them unless they are long."""
         first, end = number * WIDTH, min(self._tiles.size, (number + 1) * WIDTH)
-        return list(zip(self._tiles.leaves(first, end), self._tiles.bodies(first, end), strict=True))
+        bodies: list[Body | None] = []
+        held = 0
+        for body in self._tiles.bodies(first, end):
+            bodies.append(body)
+            held += len(body[1]) if body else 0
+            if held >= _KEPT_BYTES:
+                break
+        return list(self._tiles.leaves(first, end)), bodies
 
 
 def contradictions(
