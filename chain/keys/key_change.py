@@ -77,6 +77,16 @@ def load_candidates(data: Path) -> tuple[Keys, ...]:
     return first, *(keys for keys in others if keys.pairs[0] == first.pairs[0])
 
 
+def public_file(data: Path, disk: Disk) -> str:
+    """Where in the data directory the node's verifier keys stand: in ``keys/``, or where a change of keys that was cut
+    off between its renames has left them.
+    """
+    for name in () if disk.is_directory(data / KEYS) else (NEXT, OLD):
+        if VKEYS_FILE in disk.names(data / name):
+            return f"{name}/{VKEYS_FILE}"
+    return f"{KEYS}/{VKEYS_FILE}"
+
+
 def _whole(directory: Path) -> Keys | None:
     """The keys in ``directory``, None when there are none, or not all of them (any more)."""
     try:

@@ -24,6 +24,7 @@ from chain.entry.scan import Fault, Scan, Scanned
 from chain.entry.segments import Segments
 from chain.errors import ChainError
 from chain.journal.sequencer import counters_apart
+from chain.keys.key_change import public_file
 from chain.keys.keys import MAX_VKEYS_BYTES, VKEYS_FILE
 from chain.keys.rotation import KeyHistory, vkeys_text
 from chain.merkle.head import TreeHead, parse_head
@@ -192,7 +193,7 @@ class _Verification:
         )
 
     def _read_keys(self) -> None:
-        where = f"keys/{VKEYS_FILE}"
+        where = public_file(self._data_dir, self._disk)
         try:
             text: bytes | None = self._disk.read_at(self._data_dir / where, 0, MAX_VKEYS_BYTES + 1)
         except FileNotFoundError:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from chain.entry.reader import HeadRecord
+from chain.keys.key_change import public_file
 from chain.keys.keys import VKEYS_FILE, load_pairs
 from chain.keys.rotation import KeyPair, parse_vkeys
 from chain.merkle import tree
@@ -91,8 +92,9 @@ class LedgerTree:
     @cached_property
     def pairs(self) -> tuple[KeyPair, ...]:
         """All keys that the directory claims for its node."""
-        if VKEYS_FILE in self._auditor.disk.names(self._auditor.data / "keys"):
-            return load_pairs(self._auditor.data / "keys")
+        directory = (self._auditor.data / public_file(self._auditor.data, self._auditor.disk)).parent
+        if VKEYS_FILE in self._auditor.disk.names(directory):
+            return load_pairs(directory)
         return parse_vkeys(self._tiles.vkeys() or b"")
 
     @property

@@ -20,6 +20,8 @@ from chain.keys.rotation import rotation_body
 from kernel.operations.keys import Rotated
 from kernel.state.recorder import Recorder
 
+RETRY_S = 5.0
+
 
 class KeyRotation:
     """``announce(keys)`` tells the workers, ``rekey(keys)`` the mesh; ``note(event, **fields)`` the log."""
@@ -31,16 +33,18 @@ class KeyRotation:
         announce: Callable[[Keys], None],
         rekey: Callable[[Keys], None],
         note: Callable[..., None],
+        retry_s: float = RETRY_S,
     ) -> None:
         self._data = data
         self._recorder = recorder
         self._announce = announce
         self._rekey = rekey
         self._note = note
+        self._retry_s = retry_s
         self._disk = Disk()
         self._used = recorder.ledger.keys
         self._changing = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
         recorder.ledger.on_group(self._group)
 
     async def rotate(self, reason: str) -> Rotated:
@@ -59,7 +63,11 @@ class KeyRotation:
             body = await asyncio.to_thread(rotation_body, old, new, number, reason)
             ticket = await self._recorder.rotate(new, body)
             await ticket.durable()
-            await self._finish()
+            try:
+                await self._finish()
+            except (ChainError, OSError):
+                self._finish_later(self._retry_s)
+                raise
         return {
             "origin": new.origin,
             "number": number,
@@ -80,13 +88,22 @@ class KeyRotation:
     def _group(self, group: Group) -> None:
         """A change that its caller has given up may become durable when the disk takes it."""
         if self._recorder.ledger.keys is not self._used and not self._changing.locked():
-            task = asyncio.get_running_loop().create_task(self._finish_late())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._finish_later(0.0)
 
-    async def _finish_late(self) -> None:
-        async with self._changing:
-            try:
-                await self._finish()
-            except (ChainError, OSError) as error:
-                self._note("the old keys are not removed yet; the next start does it", why=str(error))
+    def _finish_later(self, wait_s: float) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._finish_late(wait_s))
+
+    async def _finish_late(self, wait_s: float) -> None:
+        said = False
+        while True:
+            await asyncio.sleep(wait_s)
+            wait_s = self._retry_s
+            async with self._changing:
+                try:
+                    await self._finish()
+                    return
+                except (ChainError, OSError) as error:
+                    if not said:
+                        self._note("the old keys are not removed yet; tried again", why=str(error))
+                    said = True

@@ -32,6 +32,7 @@ from chain.ledger.ledger import Ticket
 from chain.merkle.head import parse_head
 from chain.notes.note import verify
 from chain.notes.slots import HeadSlots
+from chain.verify.verify import verify as verify_directory
 from tests.chain.twins.ledgers import draft, open_ledger
 from tests.chain.twins.rotating_child import boot
 from tests.patience import HANG_S
@@ -121,6 +122,16 @@ def test_the_entry_is_alone_in_its_group_and_heads_are_signed_by_the_keys_of_the
     assert history.pairs == load_pairs(data / "keys")
     full = HeadSlots(data / "heads", DISK).load(history.at(size).both)
     assert full is not None and full.head.size == size
+
+
+@pytest.mark.parametrize("left", ["keys.next", "keys.old"])
+def test_between_the_renames_a_verification_finds_the_keys_where_they_are(data: Path, left: str) -> None:
+    asyncio.run(rotate(data))
+    (data / "keys").rename(data / left)
+    report = verify_directory(data)
+    assert report.findings == [] and report.rotations == 1
+    (data / left / VKEYS_FILE).unlink()
+    assert [finding.where for finding in verify_directory(data).findings] == ["keys/vkeys.txt"]
 
 
 def test_a_node_goes_on_with_its_new_keys(data: Path) -> None:

@@ -33,6 +33,7 @@ class Told:
         self._twin = twin
         self.steps: list[tuple[str, Keys, bool]] = []
         self.log: list[tuple[str, dict[str, Any]]] = []
+        self.retry_s = HANG_S
 
     def note(self, step: str) -> Callable[[Keys], None]:
         return lambda keys: self.steps.append((step, keys, keys is self._twin.ledger.keys))
@@ -44,6 +45,7 @@ class Told:
             self.note("workers"),
             self.note("mesh"),
             lambda event, **fields: self.log.append((event, fields)),
+            self.retry_s,
         )
 
 
@@ -118,6 +120,27 @@ def test_a_change_that_the_disk_refused_is_finished_when_it_takes_it(tmp_path: P
         assert len(load_keys(tmp_path / "keys").pairs) == 2
 
     asyncio.run(run())
+
+
+def test_keys_that_could_not_be_put_in_place_are_put_there_without_another_start(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        told = Told(twin)
+        told.retry_s = 0.01
+        old = tmp_path / "keys.old"
+        old.write_text("in the way")  # of the rename
+        with pytest.raises(OSError, match=r"keys.old"):
+            await told.rotation().rotate("a test")
+        new = twin.ledger.keys
+        async with asyncio.timeout(HANG_S):
+            while not any(event.startswith("the old keys are not removed") for event, _ in told.log):
+                await asyncio.sleep(0.01)
+        old.unlink()
+        async with asyncio.timeout(HANG_S):
+            while [path.name for path in tmp_path.glob("keys*")] != ["keys"]:
+                await asyncio.sleep(0.01)
+        assert load_keys(tmp_path / "keys").pairs == new.pairs
+
+    on_twin(tmp_path, body)
 
 
 def on_control(tmp_path: Path, body: Callable[[Twin, Doors], Awaitable[None]]) -> None:
