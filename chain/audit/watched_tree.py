@@ -33,7 +33,7 @@ class WatchedTree:
         return tree.root()
 
     def watch(self, sizes: frozenset[int]) -> None:
-        """Note the roots at these sizes too, of which none has passed yet."""
+        """Look at these sizes too, of which none has passed yet."""
         self._watched |= sizes
 
     def begin_at(self, tree: CompactRange) -> None:

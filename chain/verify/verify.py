@@ -344,11 +344,7 @@ class _Verification:
         self._bound = not faults
 
     def _audit_journal(
-        self,
-        journal: JournalAudit,
-        snapshot: Snapshot | None,
-        segments: Segments,
-        progress: Progress | None,
+        self, journal: JournalAudit, snapshot: Snapshot | None, segments: Segments, progress: Progress | None
     ) -> None:
         directory = self._data_dir / "journal"
         self._last_segment = segments.all_names[-1] if segments.all_names else ""

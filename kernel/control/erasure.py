@@ -31,6 +31,10 @@ from mesh.delivery.delivery import MAX_WHY_CHARS
 
 MAX_REASON = 500
 ATTEMPTS = 3
+RANGES_IN_ENTRY = 50_000
+"""Each takes up to 19 bytes of the MiB that the body of an entry may have."""
+MOST_RANGES = 400_000
+"""They are written at once, in entries and in what is to be done: 16 MiB at most."""
 ERASED_REASON = "refused; the reason was erased"
 
 
@@ -104,6 +108,11 @@ class ErasureControl:
         for _ in range(ATTEMPTS):
             with self._kernel.opened.watch() as opened:
                 plan = await self._erasures.plan(chosen)
+            if len(plan.ranges) > MOST_RANGES:
+                raise Refused(
+                    f"the entries stand in {len(plan.ranges)} places of the ledger, at most {MOST_RANGES} can be named "
+                    "at once: erase the process session by session, or entries by their numbers"
+                )
             if not opened.intersection(plan.sessions):
                 check_unused(plan, self._state)
                 return plan
@@ -114,11 +123,13 @@ class ErasureControl:
         recorder = self._kernel.recorder
         unit = recorder.unit()
         seq = unit.next_seq
-        body = {"ranges": [list(pair) for pair in plan.ranges], "by": by, "reason": reason}
-        unit.add(
-            Draft("erase", body, 0, "", trace, cause),
-            StateChange(ERASING, str(seq), msgpack.packb(body["ranges"])),
-        )
+        for first in range(0, len(plan.ranges), RANGES_IN_ENTRY):
+            number = unit.next_seq
+            ranges = [list(pair) for pair in plan.ranges[first : first + RANGES_IN_ENTRY]]
+            unit.add(
+                Draft("erase", {"ranges": ranges, "by": by, "reason": reason}, 0, "", trace, cause),
+                StateChange(ERASING, str(number), msgpack.packb(ranges)),
+            )
         for address, session in plan.sessions:
             unit.add(StateChange("session", f"{address}\n{session}", None))
         for ident in plan.documents:

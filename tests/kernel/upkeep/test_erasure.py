@@ -301,6 +301,32 @@ def test_a_session_read_while_the_plan_is_made_makes_another_plan(tmp_path: Path
     on_twin(tmp_path, body)
 
 
+def test_what_stands_in_more_places_than_one_entry_can_name_is_named_by_several_at_once(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        ranges = [(seq, seq) for seq in range(1_000_000, 1_000_000 + 2 * 120_000, 2)]
+
+        async def plan(selection: Selection) -> Plan:
+            return Plan(ranges=ranges, entries=len(ranges))
+
+        control = control_of(twin, erasures=replace(erasures_of(twin), plan=plan))
+        answer = await control(Erasure.erase, "a person asked for it", seqs=[1])
+        entries = await twin.entries("erase")
+        assert [entry.entry.seq for entry in entries] == [answer["seq"] + number for number in range(3)]
+        assert [tuple(pair) for entry in entries for pair in entry.body["ranges"]] == ranges
+        erasing = {key: msgpack.unpackb(packed) for key, packed in twin.kernel.state.erasing.items()}
+        assert erasing == {str(entry.entry.seq): entry.body["ranges"] for entry in entries}
+        assert answer["ranges"] == [list(pair) for pair in ranges]
+        ranges += [(seq, seq) for seq in range(2_000_000, 2_000_000 + 2 * 300_000, 2)]
+        with pytest.raises(
+            Refused, match=r"420000 places of the ledger, at most 400000 .* session by session"
+        ):
+            await control(Erasure.erase, "more of it", seqs=[1])
+
+    on_twin(tmp_path, body)
+
+
 def test_some_entries_are_never_erased_and_the_refusal_names_them(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
