@@ -36,19 +36,15 @@ class Compacting(Disk):
 
 
 async def compacted(data: Path) -> None:
-    ledger = Ledger.open(
-        data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15, replay=lambda record: None
-    )
+    ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15)
     ledger.start(asyncio.get_running_loop())
     await ledger.close()
-    ledger = Ledger.open(
-        data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15, replay=lambda record: None
-    )
+    ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15)
     ledger.start(asyncio.get_running_loop())
     await ledger.publish()
-    made = compact(data, ledger.segment, LIMITS, ledger.snapshot_digest)
-    await ledger.place_snapshot(made["group"], bytes.fromhex(made["digest"]))
-    assert await ledger.drop_before(made["group"])
+    made = compact(data, ledger.upkeep.segment, LIMITS, ledger.upkeep.snapshot_digest)
+    await ledger.upkeep.place_snapshot(made["group"], bytes.fromhex(made["digest"]))
+    assert await ledger.upkeep.drop_before(made["group"])
     await ledger.close()
 
 
@@ -87,9 +83,7 @@ def make_young(data: Path) -> None:
     create_keys(data / "keys")
 
     async def write() -> None:
-        ledger = Ledger.open(
-            data, load_keys(data / "keys"), now_us=lambda: 10**15, replay=lambda record: None
-        )
+        ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: 10**15)
         ledger.start(asyncio.get_running_loop())
         await ledger.commit([draft(0)], durable=True).durable()
         await ledger.close()
