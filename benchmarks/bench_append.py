@@ -63,7 +63,7 @@ def appended(place: Path, callers: int, each: int, *, durable: bool) -> Appended
     async def main() -> Appended:
         loop = asyncio.get_running_loop()
         keys = create_keys(place / "keys")
-        ledger = Ledger.open(place, keys, now_us=lambda: time.time_ns() // 1000, replay=lambda record: None)
+        ledger = Ledger.open(place, keys, now_us=lambda: time.time_ns() // 1000)
         ledger.start(loop)
         lag = LoopLag()
         took: list[float] = []

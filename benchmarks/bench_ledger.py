@@ -46,7 +46,7 @@ class Built:
 async def build(data: Path, size: int) -> float:
     """Fill a new ledger; seconds until the last entry was durable."""
     keys = create_keys(data / "keys")
-    ledger = Ledger.open(data, keys, now_us=lambda: time.time_ns() // 1000, replay=lambda record: None)
+    ledger = Ledger.open(data, keys, now_us=lambda: time.time_ns() // 1000)
     ledger.start(asyncio.get_running_loop())
     started = time.perf_counter()
     for first in range(0, size, GROUP):
@@ -138,7 +138,7 @@ def test_recovery(ledgers: dict[int, Built], report: Report, size: int) -> None:
     data = ledgers[size].data
     keys = load_keys(data / "keys")
     started = time.perf_counter()
-    ledger = Ledger.open(data, keys, now_us=lambda: time.time_ns() // 1000, replay=lambda record: None)
+    ledger = Ledger.open(data, keys, now_us=lambda: time.time_ns() // 1000)
     took = time.perf_counter() - started
     assert ledger.size == size
     journal = sum(file.stat().st_size for file in (data / "journal").iterdir())
@@ -167,7 +167,7 @@ def test_append_to_full_head(report: Report) -> None:
 
 async def _to_full_head(data: Path) -> tuple[list[float], float, Floor]:
     keys = create_keys(data / "keys")
-    ledger = Ledger.open(data, keys, now_us=lambda: time.time_ns() // 1000, replay=lambda record: None)
+    ledger = Ledger.open(data, keys, now_us=lambda: time.time_ns() // 1000)
     ledger.start(asyncio.get_running_loop())
     lag = LoopLag()
     lag.start()

@@ -9,12 +9,16 @@ from typing import Any
 
 
 class LoopCalls:
-    """``loop`` is set by :meth:`start`; until then nothing may be posted."""
+    """Nothing may be posted before :meth:`start`."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._calls: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._woken = False
+
+    @property
+    def started(self) -> bool:
+        return self._loop is not None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have them done on ``loop``."""

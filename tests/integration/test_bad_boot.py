@@ -215,13 +215,13 @@ def forge_snapshot(data: Path) -> None:
 
     async def compacted() -> None:
         clock = time.time_ns() // 1000
-        ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: clock, replay=lambda record: None)
+        ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: clock)
         ledger.start(asyncio.get_running_loop())
-        group = await ledger.roll()
+        group = await ledger.upkeep.roll()
         await ledger.publish()
-        made = compact(data, ledger.segment, LIMITS, b"")
-        await ledger.place_snapshot(group, bytes.fromhex(made["digest"]))
-        await ledger.drop_before(group)
+        made = compact(data, ledger.upkeep.segment, LIMITS, b"")
+        await ledger.upkeep.place_snapshot(group, bytes.fromhex(made["digest"]))
+        await ledger.upkeep.drop_before(group)
         await ledger.close()
 
     asyncio.run(compacted())

@@ -31,7 +31,7 @@ from chain.errors import ChainError, LedgerUnavailable
 from chain.journal.sequencer import Written
 from chain.keys.keys import Keys
 from chain.keys.rotation import rotation_body
-from chain.ledger.ledger import Draft, Ledger, StateChange
+from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
 from chain.notes.note import verify
 from chain.state.history import PUBLISHED, History
 from chain.state.recovery import start_of
@@ -103,13 +103,9 @@ def open_ledger(disk: WatchedDisk, segment_bytes: int = SEGMENT_BYTES) -> Opened
         OLD,
         others=(NEW,),
         now_us=lambda: next(clock),
-        replay=replay,
-        restore=lambda state: known.extend(msgpack.unpackb(state)),
+        reader=Reader(replay, lambda state: known.extend(msgpack.unpackb(state))),
         disk=disk,
-        segment_bytes=segment_bytes,
-        retry_s=0.005,
-        publish_s=0.0,
-        reserve_bytes=RESERVE_BYTES,
+        tuning=Tuning(segment_bytes, retry_s=0.005, publish_s=0.0, reserve_bytes=RESERVE_BYTES),
     )
     return Opened(ledger, known)
 
@@ -156,12 +152,12 @@ class Work:
 
     async def compact(self) -> None:
         """Roll, publish, write the snapshot, drop what it covers; as weftos.helpers.compaction has it done."""
-        group = await self.ledger.roll()
+        group = await self.ledger.upkeep.roll()
         await self.publish()
         snapshot = snapshot_before(self.disk, group)
         digest = write_snapshot(self.disk.root / "snapshot", self.disk, snapshot, [])
-        await self.ledger.place_snapshot(group, digest)
-        await self.ledger.drop_before(group)
+        await self.ledger.upkeep.place_snapshot(group, digest)
+        await self.ledger.upkeep.drop_before(group)
 
     async def rotate(self) -> None:
         ticket = await self.ledger.rotate(NEW, rotation_body(OLD, NEW, 1, "to see it"))
@@ -201,7 +197,7 @@ class Work:
             self.expected.written(ticket.entries)
         await ticket.durable()
         self.expected.erasing(first, last)
-        await self.ledger.erase_bodies([(first, last)])
+        await self.ledger.upkeep.erase_bodies([(first, last)])
         self.disk.mark(b"erased")
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ from chain.journal.group import Group, take_group
 from chain.journal.journal import Journal
 from chain.journal.sequencer import Sequencer
 from chain.journal.ticket import Ticket
-from chain.ledger.ledger import LAZY_S
+from chain.ledger.waking import LAZY_S
 from chain.merkle.merkle import leaf_hash
 from tests.chain.twins.memory_disk import MemoryDisk
 

@@ -97,7 +97,7 @@ async def record_acceptance(
     Raises ChainError.
     """
     await recorder.commit([accepted(found, reason)]).durable()
-    await recorder.ledger.sign_snapshot()
+    await recorder.ledger.upkeep.sign_snapshot()
 
 
 def configured(settings: Settings, peers: Sequence[Peer], before: dict[str, str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from chain.entry.reader import Record
 from chain.errors import ChainError, ContradictedState
 from chain.keys.key_change import adopt_keys, load_candidates
 from chain.keys.keys import Keys
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import Ledger, Reader, Tuning
 from chain.state.binding import Unbound
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.cells.cell_events import EngineLost
@@ -323,12 +323,10 @@ async def _recover(options: Options, data: Path, held: DataLock, nursery: Nurser
         keys,
         others=others,
         now_us=clock.now_us,
-        replay=replay,
-        restore=lambda found: restore_state(state, found),
-        segment_bytes=config.settings.ledger.segment_bytes,
-        publish_s=config.settings.ledger.publish_s,
-        accept=options.accept_state is not None,
-        agree=agree,
+        reader=Reader(
+            replay, lambda found: restore_state(state, found), options.accept_state is not None, agree
+        ),
+        tuning=Tuning(config.settings.ledger.segment_bytes, publish_s=config.settings.ledger.publish_s),
     )
     adopt_keys(data, ledger.keys, Disk())
     runtime = make_runtime(data)

@@ -33,7 +33,7 @@ class Upkeep:
         archive: Callable[[str, dict[str, Any]], Awaitable[Any]],
         log: Log,
     ) -> None:
-        ledger, child = recorder.ledger, compact_child(data, runtime, settings.limits.bounds())
+        ledger, child = recorder.ledger.upkeep, compact_child(data, runtime, settings.limits.bounds())
         self._compaction = Compaction(ledger, data, child, settings.ledger.compact_bytes, log)
         self._erasing = Erasing(recorder, ledger, self._compaction, archive, log)
         self._reader = selection_child(data, runtime)

@@ -19,7 +19,7 @@ from chain.disk import Disk
 from chain.entry.reader import EntryRecord, JournalReader, ReadGroup
 from chain.errors import DamageError
 from chain.keys.keys import create_keys, load_keys
-from chain.ledger.ledger import Draft, Ledger
+from chain.ledger.ledger import Draft, Ledger, Tuning
 from tests.patience import HANG_S
 
 Node = Callable[..., None]
@@ -39,7 +39,7 @@ def append(data: Path, *drafts: Draft, **options: Any) -> None:
     async def run() -> None:
         clock = itertools.count(1_700_000_000_000_000)
         keys = load_keys(data / "keys")
-        ledger = Ledger.open(data, keys, now_us=lambda: next(clock), replay=lambda record: None, **options)
+        ledger = Ledger.open(data, keys, now_us=lambda: next(clock), tuning=Tuning(**options))
         ledger.start(asyncio.get_running_loop())
         for draft in drafts:
             await ledger.commit([draft], durable=True).durable()

@@ -39,11 +39,11 @@ def compacted(data: Path) -> None:
 
     async def run() -> None:
         ledger = open_ledger(data)
-        first = await ledger.roll()
+        first = await ledger.upkeep.roll()
         await ledger.publish()
-        snapshot = compact(data, ledger.segment, LIMITS, ledger.snapshot_digest)
-        await ledger.place_snapshot(first, bytes.fromhex(snapshot["digest"]))
-        assert await ledger.drop_before(first) > 0
+        snapshot = compact(data, ledger.upkeep.segment, LIMITS, ledger.upkeep.snapshot_digest)
+        await ledger.upkeep.place_snapshot(first, bytes.fromhex(snapshot["digest"]))
+        assert await ledger.upkeep.drop_before(first) > 0
         await ledger.close()
 
     asyncio.run(run())

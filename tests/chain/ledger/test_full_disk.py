@@ -13,7 +13,7 @@ import pytest
 
 from chain.errors import LedgerUnavailable
 from chain.keys.keys import create_keys, load_keys
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import Ledger, Tuning
 from chain.verify.verify import verify
 from tests.chain.twins.ledgers import Clock, draft
 from tests.patience import HANG_S
@@ -52,9 +52,7 @@ def fill(mount: Path) -> Path:
 
 
 def opened(directory: Path) -> Ledger:
-    return Ledger.open(
-        directory, load_keys(directory / "keys"), now_us=Clock(), replay=lambda record: None, retry_s=0.02
-    )
+    return Ledger.open(directory, load_keys(directory / "keys"), now_us=Clock(), tuning=Tuning(retry_s=0.02))
 
 
 def made(mount: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import chain.ledger.ledger
+import chain.ledger.waking
 from chain.entry.reader import EntryRecord, HeadRecord, Record, StateRecord, read_records
 from chain.errors import DamageError, EntryError, ForeignDataError, LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft, Group, Ledger, StateChange
@@ -100,7 +100,7 @@ def test_a_lazy_commit_reaches_the_disk_by_itself() -> None:
 def test_what_the_table_of_kinds_calls_durable_goes_to_the_disk_at_once_whoever_writes_it(
     kind: str, body: dict[str, Any], at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain.ledger.ledger, "LAZY_S", 3600.0)
+    monkeypatch.setattr(chain.ledger.waking, "LAZY_S", 3600.0)
 
     async def work(ledger: Ledger) -> None:
         first = ledger.commit([draft(0)])

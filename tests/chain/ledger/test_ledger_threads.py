@@ -128,10 +128,10 @@ def test_a_writer_that_has_ended_answers_whoever_wants_a_new_segment() -> None:
     async def work(ledger: Ledger) -> None:
         disk.thread = "ledger-writer"
         ticket = ledger.commit([draft(0)], durable=True)
-        wish = asyncio.ensure_future(ledger.roll())
+        wish = asyncio.ensure_future(ledger.upkeep.roll())
         with pytest.raises(LedgerUnavailable, match="writer has stopped on ArithmeticError"):
             await ticket.durable()
-        for waiting in (wish, asyncio.ensure_future(ledger.roll())):
+        for waiting in (wish, asyncio.ensure_future(ledger.upkeep.roll())):
             with pytest.raises(LedgerUnavailable, match="restart the node"):
                 await waiting
         with pytest.raises(LedgerUnavailable, match="restart the node"):

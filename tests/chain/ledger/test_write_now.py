@@ -127,7 +127,7 @@ def test_a_full_disk_is_the_threads_affair_until_there_is_room_again() -> None:
     async def work(ledger: Ledger) -> None:
         disk.fail("write", errno.ENOSPC)
         await ledger.commit([draft(0)], durable=True).durable()
-        await until(lambda: ledger.read_only is None and not ledger._pending)
+        await until(lambda: ledger.read_only is None and not ledger._unwritten.pending)
         await ledger.commit([draft(1)], durable=True).durable()
         assert disk.writers[-1] == LOOP
 

@@ -19,7 +19,7 @@ from chain.errors import ContradictedState, LedgerUnavailable, UnboundState
 from chain.keys.key_change import adopt_keys, load_candidates, prepare_keys
 from chain.keys.keys import load_keys
 from chain.keys.rotation import rotation_body
-from chain.ledger.ledger import Draft, Ledger, StateChange
+from chain.ledger.ledger import Draft, Ledger, Reader, StateChange
 from chain.state.binding import Unbound
 from chain.state.snapshot import is_note
 from chain.verify.verify import verify
@@ -55,8 +55,7 @@ def opened(
         keys,
         others=others,
         now_us=lambda: next(clock),
-        replay=(records if records is not None else []).append,
-        accept=accept,
+        reader=Reader((records if records is not None else []).append, accept=accept),
         disk=disk,
     )
 
@@ -122,7 +121,7 @@ def test_what_a_person_has_accepted_is_on_record_and_bound_from_then_on(data: Pa
         ledger.start(asyncio.get_running_loop())
         body = {"reason": "my own repair", "uid": 0, "what": [], "contradicted": []}
         await ledger.commit([Draft("state.accepted", body)], durable=True).durable()
-        await ledger.sign_snapshot()
+        await ledger.upkeep.sign_snapshot()
         await ledger.close()
 
     asyncio.run(accept())
@@ -148,7 +147,7 @@ def test_a_start_that_is_refused_for_what_the_entries_say_leaves_ledger_and_stat
     keys, *others = load_candidates(data)
     words = r"says otherwise than its entries: process /user/p1 .* ledger and state are as they were\. .*--accept-state"
     with pytest.raises(ContradictedState, match=words):
-        Ledger.open(data, keys, others=others, now_us=lambda: 0, replay=lambda record: None, agree=disagree)
+        Ledger.open(data, keys, others=others, now_us=lambda: 0, reader=Reader(agree=disagree))
     assert kept(data) == before
     ledger = opened(data)
     assert ledger.recovery.torn_bytes > 0
@@ -181,7 +180,7 @@ def test_an_older_directory_is_refused_in_words_and_can_be_accepted(data: Path) 
         ledger.start(asyncio.get_running_loop())
         body = {"reason": "upgraded", "uid": 0, "what": [], "contradicted": []}
         await ledger.commit([Draft("state.accepted", body)], durable=True).durable()
-        await ledger.sign_snapshot()
+        await ledger.upkeep.sign_snapshot()
         await ledger.close()
 
     asyncio.run(accept())
@@ -252,11 +251,11 @@ def test_a_snapshot_that_has_its_name_when_the_disk_fails_is_signed_by_the_next_
         ledger = opened(data, disk=FailingDisk(data / "snapshot"))
         ledger.start(asyncio.get_running_loop())
         await ledger.commit([StateChange("session", "/user/p1\nmain", FORGED)], durable=True).durable()
-        group = await ledger.roll()
+        group = await ledger.upkeep.roll()
         await ledger.publish()
-        made = compact(data, ledger.segment, LIMITS, ledger.snapshot_digest)
+        made = compact(data, ledger.upkeep.segment, LIMITS, ledger.upkeep.snapshot_digest)
         with pytest.raises(LedgerUnavailable, match="cannot be put in its place"):
-            await ledger.place_snapshot(group, bytes.fromhex(made["digest"]))
+            await ledger.upkeep.place_snapshot(group, bytes.fromhex(made["digest"]))
         new = prepare_keys(data, ledger.keys, DISK)
         await (await ledger.rotate(new, rotation_body(ledger.keys, new, 1, "a test"))).durable()
         adopt_keys(data, new, DISK)
@@ -272,13 +271,13 @@ def test_a_snapshot_that_was_changed_under_a_running_node_is_not_relied_on(data:
         ledger = opened(data)
         ledger.start(asyncio.get_running_loop())
         await ledger.commit([StateChange("session", "/user/p1\nmain", FORGED)], durable=True).durable()
-        group = await ledger.roll()
+        group = await ledger.upkeep.roll()
         await ledger.publish()
-        made = compact(data, ledger.segment, LIMITS, ledger.snapshot_digest)
-        await ledger.place_snapshot(group, bytes.fromhex(made["digest"]))
+        made = compact(data, ledger.upkeep.segment, LIMITS, ledger.upkeep.snapshot_digest)
+        await ledger.upkeep.place_snapshot(group, bytes.fromhex(made["digest"]))
         (data / "snapshot" / "state.ws").write_bytes((data / "older").read_bytes())
         with pytest.raises(LedgerUnavailable, match="not the one that the node has signed"):
-            await ledger.drop_before(group)
+            await ledger.upkeep.drop_before(group)
         new = prepare_keys(data, ledger.keys, DISK)
         with pytest.raises(LedgerUnavailable, match="not the one that the node has signed"):
             await ledger.rotate(new, rotation_body(ledger.keys, new, 1, "a test"))

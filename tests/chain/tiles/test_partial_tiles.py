@@ -11,7 +11,7 @@ import pytest
 
 from chain.entry.entry import MAX_LEAF_BYTES
 from chain.keys.keys import Keys, create_keys
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import Ledger, Tuning
 from chain.merkle.merkle import leaf_hash, next_level, root
 from chain.state.history import History
 from chain.tiles.tile_layout import Layout
@@ -34,7 +34,7 @@ STEPS = (3, 10, 10, 250, 256, 257, 300, 511, 512, 700, 701, 1023, 1025, 1290)
 
 
 def opened(data: Path, keys: Keys) -> Ledger:
-    return Ledger.open(data, keys, now_us=Clock(), replay=lambda record: None, publish_s=60.0)
+    return Ledger.open(data, keys, now_us=Clock(), tuning=Tuning(publish_s=60.0))
 
 
 def foreign_root(ledger: Path, size: int) -> bytes:

@@ -14,7 +14,8 @@ from chain.entry.frame import segment_group
 from chain.entry.reader import JournalReader
 from chain.errors import DamageError, LedgerUnavailable
 from chain.keys.keys import Keys, create_keys
-from chain.ledger.ledger import Draft, Ledger, StateChange
+from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
+from chain.ledger.opening import NOBODY
 from chain.merkle.head import parse_head
 from chain.merkle.merkle import leaf_hash, root
 from chain.notes.note import verify
@@ -67,10 +68,9 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
     return run
 
 
-def opened(data: Path, keys: Keys, **options: Any) -> Ledger:
-    return Ledger.open(
-        data, keys, now_us=Clock(), **{"replay": lambda record: None, "retry_s": 0.01, **options}
-    )
+def opened(data: Path, keys: Keys, reader: Reader = NOBODY, **tuning: Any) -> Ledger:
+    made = Tuning(**{"retry_s": 0.01, **tuning})
+    return Ledger.open(data, keys, now_us=Clock(), reader=reader, tuning=made)
 
 
 def drafts(count: int) -> list[Draft | StateChange]:
@@ -237,7 +237,7 @@ async def test_segments_go_and_the_ledger_goes_on(tmp_path: Path, keys: Keys) ->
     disk = Disk()
     total = 0
     for turn in range(4):
-        ledger = opened(tmp_path, keys, segment_bytes=20_000, restore=restored.append)
+        ledger = opened(tmp_path, keys, Reader(restore=restored.append), segment_bytes=20_000)
         assert ledger.size == total
         assert restored == [b"state %d" % (turn - 1)] * bool(turn)
         restored.clear()
@@ -245,18 +245,18 @@ async def test_segments_go_and_the_ledger_goes_on(tmp_path: Path, keys: Keys) ->
         for _ in range(10):
             await ledger.commit([*drafts(30), StateChange("t", "k", b"v")], durable=True).durable()
         total += 300
-        group = await ledger.roll()
-        assert await ledger.roll() == group
-        assert ledger.sealed_bytes > 0
+        group = await ledger.upkeep.roll()
+        assert await ledger.upkeep.roll() == group
+        assert ledger.upkeep.sealed_bytes > 0
         with pytest.raises(LedgerUnavailable, match="still needed"):
-            await ledger.drop_before(group)
+            await ledger.upkeep.drop_before(group)
         await ledger.publish()
         digest = write_snapshot(
             tmp_path / "snapshot", disk, snapshot_of(tmp_path, group, b"state %d" % turn), []
         )
-        await ledger.place_snapshot(group, digest)
-        assert await ledger.drop_before(group) > 1
-        assert ledger.sealed_bytes == 0
+        await ledger.upkeep.place_snapshot(group, digest)
+        assert await ledger.upkeep.drop_before(group) > 1
+        assert ledger.upkeep.sealed_bytes == 0
         assert [segment_group(name) for name in disk.names(tmp_path / "journal")] == [group]
         await ledger.commit(drafts(3), durable=True).durable()
         total += 3
@@ -292,11 +292,11 @@ async def test_a_ledger_whose_published_part_is_gone_does_not_start(tmp_path: Pa
     ledger.start(asyncio.get_running_loop())
     for _ in range(5):
         await ledger.commit(drafts(30), durable=True).durable()
-    group = await ledger.roll()
+    group = await ledger.upkeep.roll()
     await ledger.publish()
     digest = write_snapshot(tmp_path / "snapshot", Disk(), snapshot_of(tmp_path, group, b""), [])
-    await ledger.place_snapshot(group, digest)
-    await ledger.drop_before(group)
+    await ledger.upkeep.place_snapshot(group, digest)
+    await ledger.upkeep.drop_before(group)
     await ledger.close()
     shutil.rmtree(tmp_path / "ledger")
     with pytest.raises(DamageError, match="0 entries are published, the snapshot covers 150"):

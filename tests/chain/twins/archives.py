@@ -11,7 +11,7 @@ import duckdb
 
 from chain.archive.archive import Archive
 from chain.keys.keys import load_keys
-from chain.ledger.ledger import Draft, Ledger, StateChange
+from chain.ledger.ledger import Draft, Ledger, StateChange, Tuning
 
 
 def append(data: Path, *drafts: Draft | list[Draft | StateChange], **options: Any) -> None:
@@ -30,7 +30,7 @@ def open_ledger(data: Path, **options: Any) -> Ledger:
     """Started, in the running loop. Its clock goes on where nobody has been before."""
     clock = itertools.count(1_700_000_000_000_000 + 1_000_000 * sum(1 for _ in (data / "journal").glob("*")))
     keys = load_keys(data / "keys")
-    ledger = Ledger.open(data, keys, now_us=lambda: next(clock), replay=lambda record: None, **options)
+    ledger = Ledger.open(data, keys, now_us=lambda: next(clock), tuning=Tuning(**options))
     ledger.start(asyncio.get_running_loop())
     return ledger
 

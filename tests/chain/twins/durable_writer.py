@@ -13,7 +13,7 @@ from tests.chain.twins.ledgers import KEYS, draft
 
 
 async def run(directory: Path) -> None:
-    ledger = Ledger.open(directory, KEYS, now_us=lambda: time.time_ns() // 1000, replay=lambda record: None)
+    ledger = Ledger.open(directory, KEYS, now_us=lambda: time.time_ns() // 1000)
     ledger.start(asyncio.get_running_loop())
     os.write(1, b"open\n")
 

@@ -30,7 +30,7 @@ from chain.entry.record import (
 )
 from chain.errors import ChainError
 from chain.keys.keys import create_keys, load_keys
-from chain.ledger.ledger import Draft, Ledger, StateChange
+from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
 from chain.state.snapshot import (
     SNAPSHOT_FILE,
     Snapshot,
@@ -85,18 +85,17 @@ async def _write(data: Path) -> None:
         data,
         load_keys(data / "keys"),
         now_us=lambda: next(clock),
-        replay=lambda record: None,
-        segment_bytes=4_000,
+        tuning=Tuning(segment_bytes=4_000),
     )
     ledger.start(asyncio.get_running_loop())
     for number in range(12):
         await ledger.commit(_unit(ledger.next_seq, number), durable=True).durable()
         if number == 6:
-            await ledger.roll()
+            await ledger.upkeep.roll()
             await ledger.publish()
-            made = compact(data, ledger.segment, LIMITS, ledger.snapshot_digest)
-            await ledger.place_snapshot(made["group"], bytes.fromhex(made["digest"]))
-            await ledger.drop_before(made["group"])
+            made = compact(data, ledger.upkeep.segment, LIMITS, ledger.upkeep.snapshot_digest)
+            await ledger.upkeep.place_snapshot(made["group"], bytes.fromhex(made["digest"]))
+            await ledger.upkeep.drop_before(made["group"])
     await ledger.close()
 
 
@@ -150,8 +149,9 @@ def judge(data: Path, keys: Sequence[str]) -> Verdict:
             data,
             load_keys(data / "keys"),
             now_us=lambda: 0,
-            replay=lambda record: replay_into(state, record),
-            restore=lambda found: restore_state(state, found),
+            reader=Reader(
+                lambda record: replay_into(state, record), lambda found: restore_state(state, found)
+            ),
         )._writer._journal.close()
     except ChainError as error:
         refused = str(error)

@@ -11,7 +11,7 @@ from chain.disk import Disk
 from chain.entry.kinds import KINDS
 from chain.entry.reader import EntryRecord, Record
 from chain.keys.keys import Keys
-from chain.ledger.ledger import Draft, Ledger, StateChange
+from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
 
 KEYS = Keys(bytes(range(32)), bytes(range(32, 64)))
 OTHER_KEYS = Keys(bytes(32), bytes(32))
@@ -46,10 +46,9 @@ def open_ledger(
         directory,
         keys,
         now_us=Clock(),
-        replay=replay or (lambda record: None),
+        reader=Reader(replay or (lambda record: None)),
         disk=disk,
-        segment_bytes=segment_bytes,
-        retry_s=retry_s,
+        tuning=Tuning(segment_bytes, retry_s),
     )
 
 

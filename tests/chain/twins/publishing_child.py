@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from threading import current_thread
 
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import Ledger, Tuning
 from tests.chain.twins.dying_disk import DyingDisk
 from tests.chain.twins.ledgers import KEYS, Clock, draft
 
@@ -30,9 +30,7 @@ def counts(operation: str) -> bool:
 
 async def run(directory: Path, number: int, said: int) -> None:
     disk = DyingDisk(counts)
-    ledger = Ledger.open(
-        directory, KEYS, now_us=Clock(), replay=lambda record: None, disk=disk, publish_s=60.0
-    )
+    ledger = Ledger.open(directory, KEYS, now_us=Clock(), disk=disk, tuning=Tuning(publish_s=60.0))
     ledger.start(asyncio.get_running_loop())
     for place, size in enumerate(SIZES):
         if place == len(SIZES) - WATCHED:

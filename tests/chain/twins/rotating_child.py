@@ -32,9 +32,7 @@ def disk_of(side: str) -> DyingDisk:
 def boot(directory: Path, disk: Disk) -> Ledger:
     """What a node does with its keys at a start."""
     keys, *others = load_candidates(directory)
-    ledger = Ledger.open(
-        directory, keys, others=others, now_us=Clock(), replay=lambda record: None, disk=disk
-    )
+    ledger = Ledger.open(directory, keys, others=others, now_us=Clock(), disk=disk)
     adopt_keys(directory, ledger.keys, disk)
     return ledger
 

@@ -17,7 +17,7 @@ import msgpack
 from chain.disk import Disk
 from chain.entry.reader import EntryRecord, StateRecord, read_records
 from chain.keys.keys import create_keys, load_keys
-from chain.ledger.ledger import Ledger, Ticket
+from chain.ledger.ledger import Ledger, Reader, Ticket, Tuning
 from chain.vectors.document import may_read
 from kernel.abi import ToolDeclaration
 from kernel.bounds import Bounds
@@ -403,9 +403,9 @@ async def kernel_twin(
         directory,
         keys,
         now_us=now_us,
-        replay=lambda record: replay_into(state, record),
+        reader=Reader(lambda record: replay_into(state, record)),
         disk=disk,
-        retry_s=0.05,
+        tuning=Tuning(retry_s=0.05),
     )
     ledger.start(asyncio.get_running_loop())
     signals = Signals()

@@ -32,7 +32,7 @@ def node_with_archive(data: Path, scenario: Callable[[Ledger, Helper], Awaitable
     async def run() -> int | None:
         clock = itertools.count(1_700_000_000_000_000)
         keys = create_keys(data / "keys")
-        ledger = Ledger.open(data, keys, now_us=lambda: next(clock), replay=lambda record: None)
+        ledger = Ledger.open(data, keys, now_us=lambda: next(clock))
         ledger.start(asyncio.get_running_loop())
         died: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         argv = [sys.executable, "-P", "-m", "weftos.archive", "--data", str(data)]

@@ -61,15 +61,15 @@ def go_on(place: Path, drafts: list[Draft], *, drop: bool = False) -> None:
     async def run() -> None:
         keys = load_keys(place / "keys")
         late = START_US + 100 * STEP_US
-        ledger = Ledger.open(place, keys, now_us=lambda: late, replay=lambda record: None)
+        ledger = Ledger.open(place, keys, now_us=lambda: late)
         ledger.start(asyncio.get_running_loop())
         ledger.commit(drafts[:-1])
         if drop:
-            group = await ledger.roll()
+            group = await ledger.upkeep.roll()
             await ledger.publish()
             digest = write_snapshot(place / "snapshot", Disk(), snapshot_of(place, group, b""), [])
-            await ledger.place_snapshot(group, digest)
-            assert await ledger.drop_before(group) > 0
+            await ledger.upkeep.place_snapshot(group, digest)
+            assert await ledger.upkeep.drop_before(group) > 0
         ledger.commit(drafts[-1:])
         await ledger.close()
 

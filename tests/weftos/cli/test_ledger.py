@@ -35,7 +35,7 @@ EXITED = {"address": "/user/bob", "pid": 9, "reason": "crash", "detail": ""}
 async def write(data: Path) -> None:
     """Seven entries: a message, its turn with one call, and between them what has nothing to do with it."""
     clock = count(1_700_000_000_000_000)
-    ledger = Ledger.open(data, initialise(data), now_us=lambda: next(clock), replay=lambda record: None)
+    ledger = Ledger.open(data, initialise(data), now_us=lambda: next(clock))
     ledger.start(asyncio.get_running_loop())
     ledger.commit(
         [

@@ -71,7 +71,7 @@ def run_once(data: Path, work: Callable[[Ledger], object]) -> None:
     async def run() -> None:
         late = START_US + 100 * STEP_US
         keys = load_keys(data / "keys")
-        ledger = Ledger.open(data, keys, now_us=lambda: late, replay=lambda record: None)
+        ledger = Ledger.open(data, keys, now_us=lambda: late)
         ledger.start(asyncio.get_running_loop())
         done = work(ledger)
         if asyncio.iscoroutine(done):

@@ -67,9 +67,7 @@ class CompactingWhileRead(Disk):
 
 async def written(data: Path) -> None:
     """One more run of the node, in a segment of its own."""
-    ledger = Ledger.open(
-        data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15, replay=lambda record: None
-    )
+    ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15)
     ledger.start(asyncio.get_running_loop())
     await ledger.commit([draft(0)], durable=True).durable()
     await ledger.close()
@@ -77,14 +75,12 @@ async def written(data: Path) -> None:
 
 async def compacted(data: Path) -> None:
     await written(data)
-    ledger = Ledger.open(
-        data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15, replay=lambda record: None
-    )
+    ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: 2 * 10**15)
     ledger.start(asyncio.get_running_loop())
     await ledger.publish()
-    made = compact(data, ledger.segment, LIMITS, ledger.snapshot_digest)
-    await ledger.place_snapshot(made["group"], bytes.fromhex(made["digest"]))
-    assert await ledger.drop_before(made["group"])
+    made = compact(data, ledger.upkeep.segment, LIMITS, ledger.upkeep.snapshot_digest)
+    await ledger.upkeep.place_snapshot(made["group"], bytes.fromhex(made["digest"]))
+    assert await ledger.upkeep.drop_before(made["group"])
     await ledger.close()
 
 
@@ -137,9 +133,7 @@ def make_young(data: Path) -> None:
     create_keys(data / "keys")
 
     async def write() -> None:
-        ledger = Ledger.open(
-            data, load_keys(data / "keys"), now_us=lambda: 10**15, replay=lambda record: None
-        )
+        ledger = Ledger.open(data, load_keys(data / "keys"), now_us=lambda: 10**15)
         ledger.start(asyncio.get_running_loop())
         await ledger.commit([draft(0)], durable=True).durable()
         await ledger.close()

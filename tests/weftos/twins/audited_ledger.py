@@ -91,15 +91,15 @@ STORY = [
 async def _write(data: Path, drafts: list[Draft], dropped: int) -> Keys:
     clock = _clock()
     keys = initialise(data)
-    ledger = Ledger.open(data, keys, now_us=lambda: next(clock), replay=lambda record: None)
+    ledger = Ledger.open(data, keys, now_us=lambda: next(clock))
     ledger.start(asyncio.get_running_loop())
     for number, draft in enumerate(drafts):
         if number == dropped and dropped:
-            group = await ledger.roll()
+            group = await ledger.upkeep.roll()
             await ledger.publish()
             digest = write_snapshot(data / "snapshot", Disk(), snapshot_of(data, group, b""), [])
-            await ledger.place_snapshot(group, digest)
-            await ledger.drop_before(group)
+            await ledger.upkeep.place_snapshot(group, digest)
+            await ledger.upkeep.drop_before(group)
         ledger.commit([draft])
     await ledger.close()
     return keys

@@ -103,7 +103,7 @@ async def memory_node(
     """A node over ``data``; ``options`` are the archive's; ``gateway_json`` starts a gateway for its embeddings."""
     clock = itertools.count(1_700_000_000_000_000)
     keys = load_keys(data / "keys") if (data / "keys").exists() else create_keys(data / "keys")
-    ledger = Ledger.open(data, keys, now_us=lambda: next(clock), replay=lambda record: None)
+    ledger = Ledger.open(data, keys, now_us=lambda: next(clock))
     ledger.start(asyncio.get_running_loop())
     gateway = helper(data, "gateway", [GATEWAY, f'{{"config": {gateway_json}, "keys": {{}}}}'])
     program = ["-m", "weftos.archive", "--data", str(data), *options]
