@@ -46,7 +46,7 @@ class CellProcess:
         self._queue: deque[Delivery] = deque()
         self._turn: str | None = None
         self._sys: CellSyscalls | None = None
-        self._ended: str | None = None
+        self._ended = False
         self._stopping = False
 
     def deliver(self, delivery: Delivery) -> None:
@@ -65,12 +65,12 @@ class CellProcess:
 
     def end(self, turn: str, why: str) -> None:
         """The node closed this turn: TurnEnded at the call that waits; without one, or without effect,
-        cancellation.
+        cancellation. One that still unwinds may have been handed out again, and then that delivery is meant.
         """
-        if turn == self._turn and self._sys is not None:
-            self._ended = turn
+        if turn == self._turn and self._sys is not None and not self._ended:
+            self._ended = True
             if self._sys.end(why):
-                asyncio.get_running_loop().call_later(UNWIND_S, self._cancel_turn, turn)
+                asyncio.get_running_loop().call_later(UNWIND_S, self._cancel_turn, self._sys)
             else:
                 self._steps.cancel()
             return
@@ -93,8 +93,8 @@ class CellProcess:
         self._send(["stopped", self.pid])
         self._gone(self.pid)
 
-    def _cancel_turn(self, turn: str) -> None:
-        if turn == self._turn:
+    def _cancel_turn(self, sys: CellSyscalls) -> None:
+        if sys is self._sys:
             self._steps.cancel()
 
     def _next(self) -> None:
@@ -114,7 +114,7 @@ class CellProcess:
                 return ["exited", self.pid, delivery.turn, "normal"]
             return ["crashed", self.pid, delivery.turn, describe(error)]
         except BaseException as error:  # the boundary: what a behaviour raises is its own death only
-            if isinstance(error, (TurnEnded, asyncio.CancelledError)) and self._ended == delivery.turn:
+            if isinstance(error, (TurnEnded, asyncio.CancelledError)) and self._ended:
                 return ["ended", self.pid, delivery.turn]
             if not self._stopping:
                 self._send(["log", self.pid, trace(error)])
@@ -127,12 +127,13 @@ class CellProcess:
         turn, ended = self._turn, self._ended
         if self._sys is not None:
             self._sys.end("the turn is over")
-        self._turn = self._sys = self._ended = None
+        self._turn = self._sys = None
+        self._ended = False
         if task.cancelled():  # before its first step
-            frame = ["ended" if ended == turn else "crashed", self.pid, turn, "cancelled"]
+            frame = ["ended" if ended else "crashed", self.pid, turn, "cancelled"]
         else:
             frame = task.result()
-        if ended == turn and frame[0] == "done":
+        if ended and frame[0] == "done":
             frame[0] = "ended"
         self._answer(frame[:3] if frame[0] == "ended" else frame)
 

@@ -8,8 +8,8 @@ The rules:
 3. A process that the node has declared dead is not heard any more; the cell has ``confirm_s`` to say that it
    is gone.
 4. A turn that the node has ended is not heard any more either; not unwound within ``confirm_s``, its process
-   has
-   crashed.
+   has crashed. It may be handed out again meanwhile: a cell takes up a delivery when it has answered those before,
+   so what it says in that turn is said in the oldest it has not answered.
 5. Whoever breaks 2, or has a frame of the wrong shape sent in its name, has crashed: that process alone, and it is to
    blame. Its neighbours go on.
 6. A frame that breaks 1, or is in the name of no process here, is a lie of the cell: :class:`FrameError`, the link is
@@ -68,7 +68,8 @@ class CellHost(Protocol):
 @dataclass(slots=True)
 class Hosted:
     """A process in the cell. ``waiting``: its start has not been sent. ``last``: the newest ordinal of the
-    turn.
+    turn. ``delivered``: how many turns were handed to it. ``ending``: by that number, those that the node has ended
+    and the cell has not answered.
     """
 
     placement: Placement
@@ -77,7 +78,16 @@ class Hosted:
     last: tuple[int, int] = (-1, -1)
     open_calls: set[tuple[int, int]] = field(default_factory=set)
     wanted_whole: set[tuple[int, int]] = field(default_factory=set)
-    ending: set[str] = field(default_factory=set)
+    delivered: int = 0
+    ending: dict[int, str] = field(default_factory=dict)
+
+    def unwinds(self, turn: str) -> bool:
+        """Whether a delivery of the turn has been ended and not been answered."""
+        return turn in self.ending.values()
+
+    def unwound(self, turn: str) -> None:
+        """The oldest of those has been answered."""
+        del self.ending[next(number for number, ended in self.ending.items() if ended == turn)]
 
 
 class CellPort:
@@ -122,6 +132,7 @@ class CellPort:
         except FrameError as error:
             raise Invalid(f"turn {turn} cannot be handed to pid {pid}: {error}") from error
         hosted.turn = turn
+        hosted.delivered += 1
         hosted.last = (-1, -1)
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
@@ -145,9 +156,9 @@ class CellPort:
         if hosted is None or hosted.state != "running" or hosted.turn != turn:
             return
         self._close_turn(hosted)
-        hosted.ending.add(turn)
+        hosted.ending[hosted.delivered] = turn
         self._host.send(["end", pid, turn, why])
-        self._host.later(self._limits.confirm_s, self._check_ended, hosted, turn)
+        self._host.later(self._limits.confirm_s, self._check_ended, hosted, hosted.delivered)
 
     def stop(self, pid: int, why: str) -> None:
         """Declare a process dead."""
@@ -248,7 +259,7 @@ class CellPort:
 
     def _call(self, pid: int, call: CellCall) -> None:
         hosted = self._heard(pid, "running")
-        if hosted is None or call.turn in hosted.ending:
+        if hosted is None or hosted.unwinds(call.turn):
             return
         self._check_turn(hosted, call.turn)
         ordinal = (call.round, call.index)
@@ -273,8 +284,8 @@ class CellPort:
         hosted = self._heard(pid, "running")
         if hosted is None:
             return
-        if turn in hosted.ending:
-            hosted.ending.discard(turn)
+        if hosted.unwinds(turn):
+            hosted.unwound(turn)
             return
         self._check_turn(hosted, turn)
         check_result(result)
@@ -285,15 +296,15 @@ class CellPort:
         hosted = self._heard(pid, "running")
         if hosted is None:
             return
-        if turn not in hosted.ending:
+        if not hosted.unwinds(turn):
             raise FrameError(f"cell {self.cell} unwound turn {turn} of pid {pid}, which was not ended")
-        hosted.ending.discard(turn)
+        hosted.unwound(turn)
 
     def _over(self, pid: int, turn: str, why: str | None) -> None:
         hosted = self._heard(pid, "running")
         if hosted is None:
             return
-        if turn not in hosted.ending:
+        if not hosted.unwinds(turn):
             self._check_turn(hosted, turn)
         open_turn = hosted.turn
         self._bury(hosted)
@@ -371,8 +382,9 @@ class CellPort:
         self.stop(pid, "start timeout")
         self._signals.say(CellStartFailed(pid, f"timeout: not constructed within {self._limits.start_s:g} s"))
 
-    def _check_ended(self, hosted: Hosted, turn: str) -> None:
-        if turn in hosted.ending and hosted.state == "running":
+    def _check_ended(self, hosted: Hosted, delivery: int) -> None:
+        turn = hosted.ending.get(delivery)
+        if turn is not None and hosted.state == "running":
             pid, open_turn = hosted.placement.pid, hosted.turn
             self.stop(pid, "turn not unwound")
             why = f"turn {turn} went on for {self._limits.confirm_s:g} s after it had been ended"

@@ -152,6 +152,7 @@ class Helpers:
         self._chance = chance
         self._rows: dict[str, _Row] = {}
         self._workers: dict[str, tuple[int, int, float]] = {}
+        self._coming: dict[str, int] = {}  # worker processes that wait for a PID
         self.closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._supervisor, _ = begin(Flags(intensity=60, period_s=60.0, on_exceed="park", backoff_max_s=5.0))
@@ -184,9 +185,9 @@ class Helpers:
 
     async def _start(self, name: str) -> None:
         row = self._rows[name]
-        row.state, row.pid = "starting", self._processes.pids.next()
+        row.state = "starting"
+        pid = row.pid = await self._processes.pids.wait()
         row.restarts += 1
-        pid = row.pid
         try:
             await row.child.start(lambda why: self._died(name, pid, why))
         except HelperOver as error:
@@ -231,10 +232,22 @@ class Helpers:
         before = self._workers.pop(name, None)
         if before is not None and not self.closing:
             self._record_exit(name, before[0], "")
+        self._coming.pop(name, None)
         if os_pid is not None:
-            pid = self._processes.pids.next()
-            self._workers[name] = (pid, os_pid, self._clock.now_s())
-            self._record_start(name, pid)
+            self._coming[name] = os_pid
+            self._came(name, os_pid)
+
+    def _came(self, name: str, os_pid: int) -> None:
+        """Record a worker process that is there, once there is a PID for it."""
+        if self._coming.get(name) != os_pid:
+            return
+        pid = self._processes.pids.next()
+        if pid is None:
+            self._processes.pids.when_reserved(lambda: self._came(name, os_pid))
+            return
+        del self._coming[name]
+        self._workers[name] = (pid, os_pid, self._clock.now_s())
+        self._record_start(name, pid)
 
     def faults(self) -> list[str]:
         """What a person has to do something about."""

@@ -10,7 +10,7 @@ sees a PID of it.
     take(pids) -> tuple[Pids, int, Reserve | None]
 
 Reserve(upto): record ``upto`` as reserved. That of first_pids and resume_pids must be durable before the first
-take; that of take goes into the journal before anything that bears the PID.
+take; that of take before any PID of its block is given out.
 """
 
 from __future__ import annotations

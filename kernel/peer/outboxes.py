@@ -123,13 +123,12 @@ class Outboxes:
         )
         return accepted
 
-    def reply(self, unit: Unit, mail: Mail, status: str, reply: str) -> None:
-        """The answer to a message of another node: add the record that sends it."""
+    def reply(self, unit: Unit, mail: Mail, status: str, reply: str, pid: int) -> None:
+        """The answer to a message of another node, given by ``pid``: add the record that sends it."""
         ident, _, origin = mail.reply_to.rpartition("@")
         peer = self._way.mesh.peer(origin)
         if peer is None:
             return
-        slot = self._state.slots.get(mail.to)
         out = Outgoing(
             sender=mail.to,
             target=mail.sender,
@@ -139,7 +138,7 @@ class Outboxes:
             cause=unit.next_seq - 1,
             rights=frozenset(),
             deadline_us=mail.deadline_us,
-            pid=slot.pid if slot is not None else 0,
+            pid=pid,
             answers=ident,
             status="ok" if status == "ok" else "error",
             asker=Asker(mail.to, "node"),
@@ -150,11 +149,11 @@ class Outboxes:
             unit.say(PeerRefused(origin, f"the answer to {ident} cannot be carried: {error}"))
 
     def reply_dead(self, mail: Mail, why: str) -> None:
-        """The message of another node died here: its asker is told."""
+        """The message of another node died here: its asker is told, by the kernel."""
 
         def reply() -> None:
             unit = self._way.recorder.unit()
-            self.reply(unit, mail, "error", f"dead letter: {why}")
+            self.reply(unit, mail, "error", f"dead letter: {why}", pid=0)
             self._way.recorder.commit(unit)
 
         self._way.recorder.until_writable(("reply", mail.id), reply)

@@ -127,6 +127,7 @@ class Processes:
         self.effects = Effects(self._perform, self._clock)
         self.removed_at_once = REMOVED_AT_ONCE
         self._starts = Starts()
+        self._unnumbered: set[str] = set()  # addresses whose start waits for a PID
         self._endings: dict[str, Ending] = {}
         self._held: dict[str, str] = {}  # reasons of supervisors that wait for what is below their children
         self._removing: set[str] = set()
@@ -394,17 +395,21 @@ class Processes:
 
     def exited(self, end: ProcessExited) -> None:
         """What the tree makes of an exit: a restart, or the end of more."""
-        address, parent = end.process.address, parent_of(end.process.address)
+        address = end.process.address
         if not end.started:
-            why = f"{address} did not start: {end.detail}"
-            if not is_blameless(end.reason):
-                self._starts.failed(address, why)
-            self._event(parent, StartFailed(name_of(address), end.reason, end.batch))
-            if not self._comes_back(address):
-                self._starts.failed(address, why)
+            self._not_started(address, end.reason, end.detail, end.batch)
         elif address != ROOT:
-            self._event(parent, Exited(name_of(address), end.process.pid, end.reason, end.batch))
+            exited = Exited(name_of(address), end.process.pid, end.reason, end.batch)
+            self._event(parent_of(address), exited)
         self._leave_if_down(address)
+
+    def _not_started(self, address: str, reason: str, detail: str, batch: str | None = None) -> None:
+        why = f"{address} did not start: {detail}"
+        if not is_blameless(reason):
+            self._starts.failed(address, why)
+        self._event(parent_of(address), StartFailed(name_of(address), reason, batch))
+        if not self._comes_back(address):
+            self._starts.failed(address, why)
 
     def _leave_if_down(self, address: str) -> None:
         """What has ended at ``address`` stays so, when its slot or one above is down."""
@@ -471,7 +476,12 @@ class Processes:
         if slot is None:  # removed while this waited for its round; the supervisor is owed a report
             self._event(parent_of(address), StartFailed(name_of(address), KILLED))
             return
-        process = LiveProcess(self.pids.next(), address, slot.spec, self._clock.now_s())
+        pid = self.pids.next()
+        if pid is None:
+            self._unnumbered.add(address)
+            self.pids.when_reserved(lambda: self._start_numbered(address))
+            return
+        process = LiveProcess(pid, address, slot.spec, self._clock.now_s())
         process.draining = any(self._is_ending(above) for above in ancestors(address))
         self._live.add(process)
         if slot.spec.type == "supervisor":
@@ -480,6 +490,12 @@ class Processes:
             return
         self._resume_children(address)
         self._launcher.place(process)
+
+    def _start_numbered(self, address: str) -> None:
+        """There are PIDs again, for a start that waits, unless it was given up."""
+        if address in self._unnumbered:
+            self._unnumbered.discard(address)
+            self.effects.carry_out(parent_of(address), [StartChild(name_of(address))])
 
     def _resume_children(self, address: str) -> None:
         """Start again what is below a worker, unless it runs, or has not ended yet."""
@@ -492,6 +508,10 @@ class Processes:
         process = self._live.at(address)
         if process is not None:
             self._end(process, reason, timeout_s)
+        elif address in self._unnumbered:
+            self._unnumbered.discard(address)
+            self._not_started(address, reason, "it was ended before there was a PID for it")
+            self._leave_if_down(address)
 
     def _end(self, process: LiveProcess, reason: str, timeout_s: float, detail: str = "") -> None:
         """End a process after all that is below it. Open turns have ``timeout_s`` to end, counted from when they were

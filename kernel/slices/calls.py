@@ -91,12 +91,16 @@ class Calls(Slice):
     """``kept``: by open turn, the bytes that its calls hold.
 
     Format 1 knew no intent without its turn, and of a call not what its effects were nor what it replaces; format
-    2 held its state in four fields.
+    2 held its state in four fields; format 3 did not know whose intent it was.
     """
 
     NAME = "calls"
-    FORMAT = 3
-    MIGRATIONS = {1: lambda rows: _changed(rows, _since_1), 2: lambda rows: _changed(rows, _since_2)}  # noqa: RUF012
+    FORMAT = 4
+    MIGRATIONS = {  # noqa: RUF012
+        1: lambda rows: _changed(rows, _since_1),
+        2: lambda rows: _changed(rows, _since_2),
+        3: lambda rows: _changed(rows, lambda call: [*call, 0]),
+    }
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -199,6 +203,7 @@ class Calls(Slice):
         call.unsettled = call.unsettled or call.intent_seq >= 0
         call.intent_seq, call.attempt = told.seq, body["attempt"]
         call.replaces, call.effects = body.get("replaces", ""), body.get("effects", "")
+        call.pid = body.get("pid", 0)
         self.intents.hold(OpenIntent(turn.id, turn.address, turn.mail.trace, call))
 
     def _intended(self, body: dict[str, Any]) -> Call | None:
@@ -239,7 +244,7 @@ class Calls(Slice):
             return
         call.state = state
         if state is CallState.PROPOSED:  # that attempt is settled; the next one has an intent of its own
-            call.intent_seq, call.unsettled, call.replaces = -1, False, ""
+            call.intent_seq, call.unsettled, call.replaces, call.pid = -1, False, "", 0
         self._look(body, call)
 
     def _look(self, body: dict[str, Any], call: Call) -> None:

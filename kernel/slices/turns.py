@@ -27,7 +27,7 @@ class Call:
     """What is recorded of one syscall. ``outcome`` None: not known yet. ``intent_seq``: the intent of the newest
     attempt, -1 when there is none or another one is due. ``unsettled``: an earlier attempt than that may have been
     carried out. ``replaces``: which version of its file there was before it. ``effects``: what the tool declared when
-    that intent was recorded; empty: not recorded.
+    that intent was recorded; empty: not recorded. ``pid``: the incarnation whose intent that is; 0: not recorded.
     """
 
     ordinal: str
@@ -43,6 +43,7 @@ class Call:
     unsettled: bool = False
     replaces: str = ""
     effects: str = ""
+    pid: int = 0
 
     @property
     def doubt(self) -> bool:

@@ -16,7 +16,8 @@ from typing import Any
 class Attempt:
     """One attempt. ``withdrawn`` says why it will not be made, empty: it will. ``over``: it is known what came of it,
     and that is being recorded. ``task`` carries it out, from its first step on: one that is withdrawn before that takes
-    the step and says so itself. ``take_back``: instead of a task, whoever it was left to.
+    the step and says so itself. ``take_back``: instead of a task, whoever it was left to. ``pid``: the incarnation that
+    asked for it; 0 for one that waits for an answer.
     """
 
     begun: bool = False
@@ -25,6 +26,7 @@ class Attempt:
     task: asyncio.Task[None] | None = None
     take_back: Callable[[], None] | None = None
     timer: asyncio.TimerHandle | None = None
+    pid: int = 0
 
     def withdraw(self, why: str) -> bool:
         """See that it is not made. False when it may have been made already, or another outcome is being recorded."""
@@ -57,12 +59,13 @@ class Attempts:
         self,
         turn: str,
         ordinal: str,
+        pid: int,
         work: Callable[[Attempt], Coroutine[Any, Any, None]],
         *,
         begun: bool = False,
     ) -> None:
         """Carry out an attempt, in a task of its own."""
-        attempt = self._running[turn, ordinal] = Attempt(begun)
+        attempt = self._running[turn, ordinal] = Attempt(begun, pid=pid)
         self.go_on(turn, ordinal, attempt, work)
 
     def go_on(

@@ -24,10 +24,10 @@ class Replies:
         self._settlement = settlement
         self._after = AfterDurable(recorder.ledger)
 
-    def put(self, unit: Unit, mail: Mail, status: str, reply: str) -> None:
-        """Add the records that hand over the answer to ``mail``."""
+    def put(self, unit: Unit, mail: Mail, status: str, reply: str, pid: int) -> None:
+        """Add the records that hand over the answer of the incarnation ``pid`` to ``mail``."""
         if "@" in mail.reply_to:
-            self._outboxes.reply(unit, mail, status, reply)
+            self._outboxes.reply(unit, mail, status, reply, pid)
         elif mail.reply_to:
             self._settlement.replied(unit, mail, status, reply)
 

@@ -48,19 +48,13 @@ class Settlement:
         """A tool's name may stand in a leaf only when it is one of ours and not what a model made up."""
         return name if name in self._registry else "unknown"
 
-    def site_of(self, turn: Turn, call: Call) -> CallSite:
-        """A recorded call, whoever runs its turn now."""
-        return CallSite(turn, call.ordinal, call.name, self._pid_at(turn.address), self.subject(call.name))
+    def site_of(self, turn: Turn, call: Call, pid: int) -> CallSite:
+        """A recorded call, and the incarnation that asks, or asked, for it."""
+        return CallSite(turn, call.ordinal, call.name, pid, self.subject(call.name))
 
     def follow_up(self, intent: OpenIntent, kind: str, body: dict[str, Any], cause: int) -> Draft:
         """A later entry about an intent; ``cause`` is a sequence number."""
-        return follow_up(
-            intent, self._pid_at(intent.address), self.subject(intent.call.name), kind, body, cause
-        )
-
-    def _pid_at(self, address: str) -> int:
-        slot = self._state.slots.get(address)
-        return slot.pid if slot is not None else 0
+        return follow_up(intent, self.subject(intent.call.name), kind, body, cause)
 
     def outcome(
         self, status: str, text: str, attempt: int, full_hash: str = "", truncated: bool = False
@@ -97,7 +91,7 @@ class Settlement:
         if attempt.withdrawn:
             if turn is None or call is None or call.outcome is not None or call.doubt:
                 return None
-            return self.withdrawn(self.site_of(turn, call), call, attempt)
+            return self.withdrawn(self.site_of(turn, call, attempt.pid), call, attempt)
         if intent is None or intent.call.unsettled:
             return None
         body = {"resolution": "retry", "by": "node: it had not begun when the node stopped"}
@@ -118,7 +112,7 @@ class Settlement:
     def ask_ended(self, unit: Unit, turn: Turn, call: Call, status: str, reply: str) -> None:
         """The same for the ask itself, whatever became of its question."""
         outcome = self.outcome(status, reply, call.attempt)
-        unit.add(self.site_of(turn, call).outcome(outcome, call.intent_seq))
+        unit.add(self.site_of(turn, call, call.pid).outcome(outcome, call.intent_seq))
         unit.say(AskAnswered(turn.id, call.ordinal))
 
     # -- the calls of a turn -------------------------------------------------------------------------------------
@@ -143,8 +137,9 @@ class Settlement:
             return None
         attempt = self._attempts.get(turn.id, call.ordinal)
         if attempt is not None:
-            taken_back = attempt.withdraw("the turn has ended")
-            return self.withdrawn(self.site_of(turn, call), call, attempt) if taken_back else None
+            if not attempt.withdraw("the turn has ended"):
+                return None
+            return self.withdrawn(self.site_of(turn, call, attempt.pid), call, attempt)
         intent = self._state.intents.get(call_id(turn.id, call.ordinal))
         if intent is None:
             return None

@@ -156,7 +156,7 @@ class ToolCalls:
         if call.name == "ask" and call.intent_seq >= 0:  # the question was sent, with the intent
             self._await_asked((turn.id, call.ordinal), self._state.questions())
             return
-        site = self._settlement.site_of(turn, call)
+        site = self._settlement.site_of(turn, call, process.pid)
         examined = self._examine(process, call.name, call.arguments)
         if isinstance(examined, Examined):
             verdict, status = self._judge(process, turn, examined), "denied"
@@ -229,7 +229,7 @@ class ToolCalls:
         self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]], *, begun: bool = False
     ) -> None:
         """Carry out an attempt. Whatever goes wrong in the node, whoever asked is answered."""
-        self._attempts.run(*site.key, self._guarded(site, work), begun=begun)
+        self._attempts.run(*site.key, site.pid, self._guarded(site, work), begun=begun)
 
     def _guarded(
         self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]]

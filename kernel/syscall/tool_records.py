@@ -12,12 +12,12 @@ from kernel.slices.turns import Call, Turn
 from kernel.values import cut_bytes, sha256_hex
 
 
-def follow_up(
-    intent: OpenIntent, pid: int, subject: str, kind: str, body: dict[str, Any], cause: int
-) -> Draft:
-    """An entry about a call that has an intent, whether or not its turn is still open."""
+def follow_up(intent: OpenIntent, subject: str, kind: str, body: dict[str, Any], cause: int) -> Draft:
+    """An entry about a call that has an intent, whether or not its turn is still open: of the incarnation whose intent
+    it is, which may be gone, and another have its address.
+    """
     head = {"turn": intent.turn, "ordinal": intent.call.ordinal, "tool": intent.call.name}
-    return Draft(kind, {**head, **body}, pid, subject, intent.trace, cause)
+    return Draft(kind, {**head, **body}, intent.call.pid, subject, intent.trace, cause)
 
 
 @dataclass(frozen=True, slots=True)

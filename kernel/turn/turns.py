@@ -58,14 +58,14 @@ class CellPort(Protocol):
 class TurnParts:
     """What turns ask of others.
 
-    ``bury(message id, why, records before)`` writes a dead letter; ``reply(unit, mail, status, reply)`` adds the
+    ``bury(message id, why, records before)`` writes a dead letter; ``reply(unit, mail, status, reply, pid)`` adds the
     records that hand over the answer to ``mail``; ``settle(turn)`` gives those that close the open intents of a turn
     that ends.
     ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
     """
 
     bury: Callable[[str, str, tuple[Draft, ...]], object]
-    reply: Callable[[Unit, Mail, str, str], None]
+    reply: Callable[[Unit, Mail, str, str, int], None]
     settle: Callable[[Turn], list[Draft]]
     left_to: Callable[[str], frozenset[str] | None]
 
@@ -262,7 +262,7 @@ class Turns:
         if end.remember:
             key = f"{turn.address}\n{turn.mail.session}"
             unit.add(StateChange(SESSION, key, remembered(end.remember)))
-        self._parts.reply(unit, turn.mail, status, reply)
+        self._parts.reply(unit, turn.mail, status, reply, end.pid)
         try:
             ticket = self._recorder.commit(unit)
         except LedgerUnavailable:

@@ -329,6 +329,36 @@ def test_a_turn_that_is_not_unwound_is_the_crash_of_its_process() -> None:
     assert case.host.killed == ["pid 1 still ran 1 s after its death"]
 
 
+def test_the_time_to_unwind_a_turn_is_not_that_of_its_next_delivery() -> None:
+    case = Case()
+    case.port.end_turn(1, "t1", "diverged")
+    case.port.receive(["ended", 1, "t1"])
+    case.host.pass_time(0.5)
+    case.port.deliver(1, "t1", message("hi"), [], [])
+    case.call(0)
+    case.host.pass_time(0.45)
+    case.port.end_turn(1, "t1", "diverged again")
+    case.host.pass_time(0.5)
+    assert case.notes.of("crashed") == []
+    case.host.pass_time(0.5)
+    assert case.notes.all[-1] == ("crashed", 1, None, "turn t1 went on for 1 s after it had been ended")
+
+
+def test_deliveries_of_a_turn_are_answered_in_their_order() -> None:
+    case = Case()
+    case.port.end_turn(1, "t1", "diverged")
+    case.port.deliver(1, "t1", message("hi"), [], [])
+    case.call(5)  # of the first, which still unwinds
+    case.port.end_turn(1, "t1", "cancelled")
+    for answer in (["done", 1, "t1", RESULT], ["ended", 1, "t1"]):
+        case.port.receive(answer)
+    case.port.deliver(1, "t1", message("hi"), [], [])
+    case.host.pass_time(5)
+    case.call(0)
+    case.port.receive(["done", 1, "t1", RESULT])
+    assert [note[0] for note in case.notes.all] == ["syscall", "turn_done"]
+
+
 def test_a_crash_while_an_ended_turn_unwinds_names_the_turn_that_is_open() -> None:
     case = Case(detail_chars=20)
     case.port.end_turn(1, "t1", "cancelled")

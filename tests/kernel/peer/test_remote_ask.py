@@ -218,6 +218,7 @@ def test_a_question_that_dies_there_is_answered_as_dead(tmp_path: Path) -> None:
         outcome = await a.twin.result()
         assert outcome["status"] == "error"
         assert outcome["text"] == "dead letter: /user/bob is stopped"
+        assert [r.entry.pid for r in await b.twin.entries("message.sent")] == [0]  # bob has said nothing
 
     on_pair(tmp_path, body)
 

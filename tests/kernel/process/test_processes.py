@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chain.disk import Disk
+from chain.entry.reader import StateRecord, read_records
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellLost, Placement
@@ -22,6 +24,7 @@ from kernel.errors import (
     Unavailable,
 )
 from kernel.message.mail import BURIED_AT_ONCE, Outgoing
+from kernel.model.pids import BLOCK
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import KILLED
 from kernel.process.effects import EFFECTS_AT_ONCE
@@ -720,6 +723,93 @@ def test_a_slot_whose_start_waits_for_its_round_is_not_removed() -> None:
         assert ada in tree.running()
 
     asyncio.run(body())
+
+
+def _late_start() -> tuple[Tree, str]:
+    """A process that was restarted, and waits for its PID, with a child that runs."""
+    tree = Tree()
+    team = tree.spawn("team", type="supervisor")
+    ada = tree.spawn("ada", team)
+    tree.spawn("kid", ada)
+    tree.use_up_pids()
+    tree.crash(ada)
+    assert tree.live.at(ada) is None and not tree.placed
+    return tree, ada
+
+
+def test_no_pid_is_given_out_before_it_is_on_the_disk_that_it_is_reserved() -> None:
+    tree, ada = _late_start()
+    given = 1 + BLOCK
+    assert tree.processes.pids.next() is None
+    tree.journal.sync()
+    assert tree.pid(ada) == given + 1
+    tree.up()
+    assert {ada, f"{ada}/kid"} <= set(tree.running())
+
+
+def test_a_start_that_waits_for_its_pid_is_given_up_when_it_is_stopped_and_can_be_begun_again() -> None:
+    tree, ada = _late_start()
+    waited = tree.processes
+    waited.stop(ada)
+    assert tree.live.at(f"{ada}/kid") is None
+    with pytest.raises(NotFound, match="has no process"):
+        waited.kill(ada, "kill")
+    assert waited.removal(ada, True) == [f"{ada}/kid", ada]
+    tree.journal.sync()
+    assert tree.live.at(ada) is None and not tree.placed
+    waited.start(ada)
+    tree.up()
+    assert ada in tree.running()
+
+
+def test_a_supervisor_ends_though_a_start_below_it_waits_for_its_pid() -> None:
+    tree, ada = _late_start()
+    tree.processes.stop("/user/team")
+    assert tree.running() == ["/", "/user"]
+    tree.journal.sync()
+    assert tree.running() == ["/", "/user"]
+    tree.remove("/user/team")
+    assert ada not in tree.state.slots
+
+
+def test_who_waits_for_a_start_that_waits_for_its_pid_is_told_when_that_is_given_up() -> None:
+    async def body() -> None:
+        tree, ada = _late_start()
+        waiting = tree.processes.when_started(ada)
+        tree.processes.stop(ada)
+        with pytest.raises(Refused, match="/user/team/ada"):
+            await waiting
+
+    asyncio.run(body())
+
+
+def test_a_start_that_was_given_up_and_begun_anew_while_it_waits_is_one_start() -> None:
+    tree, ada = _late_start()
+    for _ in range(2):
+        tree.processes.stop(ada)
+        tree.processes.start(ada)
+    tree.journal.sync()
+    assert [process.address for process in tree.placed if process.address == ada] == [ada]
+
+
+def test_pids_beyond_the_disk_are_not_given_out_while_it_refuses(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        pid = await twin.spawn("ada")
+        await twin.ledger.barrier()
+        disk.full = True
+        pids = twin.kernel.processes.pids
+        while (last := pids.next()) is not None:
+            pid = last
+            if pid % 64 == 0:
+                await asyncio.sleep(0)
+        reserved = [r for r in read_records(tmp_path / "journal", Disk()) if isinstance(r, StateRecord)]
+        assert pid == int(max((r.key for r in reserved if r.table == "pids"), key=int)) - 1
+        disk.full = False
+        assert await pids.wait() == pid + 1
+
+    on_twin(tmp_path, body, disk=disk)
 
 
 def test_a_supervisor_that_is_ended_gives_the_turns_below_it_their_time() -> None:

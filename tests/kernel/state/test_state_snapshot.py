@@ -280,13 +280,14 @@ def test_the_formats_are_these() -> None:
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
-        "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects",
+        "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
+        "pid",
         "DeadLetter": "mail why seq time_us",
         "Fact": "id owner scope bytes seq text_hash shown_hash",
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 3, "mail": 1, "turns": 3, "calls": 3,
+        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 3, "mail": 1, "turns": 3, "calls": 4,
         "crossings": 1, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
@@ -295,6 +296,21 @@ def test_every_slice_reads_what_it_wrote_and_has_a_migration_from_each_format_be
     for name, one in example().slices.items():
         assert set(range(1, one.FORMAT)) <= set(one.MIGRATIONS), name
     assert view(restored(example())) == view(example())
+
+
+def test_calls_of_format_3_are_read_and_lack_who_made_them() -> None:
+    intent = {**call("t4", "1.3"), "attempt": 1, "effects": "external", "replaces": "", "pid": 4096}
+    now = apply(example(), [("tool.intent", intent, 50, 1, b"")])
+    assert sorted(one.call.pid for one in restored(now).intents) == [0, 0, 0, 4096]
+    parts = msgpack.unpackb(encode_state(now))
+    turns, alone = parts["slices"]["calls"][1]
+    kept = [[turn, [each[:-1] for each in calls]] for turn, calls in turns]
+    rows = [kept, [[*one[:-1], one[-1][:-1]] for one in alone]]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "calls": [3, rows]}}))
+    assert [one.call.pid for one in old.intents] == [0, 0, 0, 0]
+    now.turns["t4"].calls["1.3"].pid = 0
+    assert view(old) == view(now)
 
 
 def test_the_snapshot_is_a_map_of_slices_each_with_its_format() -> None:

@@ -399,6 +399,64 @@ def test_a_worker_lost_after_the_turn_leaves_what_the_tool_says(
     on_twin(tmp_path, body)
 
 
+async def _another_ada(twin: Twin) -> int:
+    """The process at the address is removed, and another one begun there; its PID."""
+    twin.kernel.processes.stop("/user/ada")
+    await until(lambda: twin.kernel.live.at("/user/ada") is None)
+    await twin.kernel.processes.remove("/user/ada", True)
+    return await twin.spawn("ada")
+
+
+def test_what_comes_of_a_call_is_said_of_who_made_it_though_another_has_its_address(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.calls)
+        cut(twin, at)
+        assert await _another_ada(twin) > at.pid
+        twin.workers.answer = lost
+        twin.workers.hold.set()
+        await until(twin.kernel.state.doubts)
+        [doubt] = twin.kernel.state.doubts()
+        await twin.kernel.tool_calls.resolve(doubt.id, "lost", "operator:0")
+        found = await twin.entries("tool.intent", "tool.outcome", "tool.resolved")
+        kinds = ["tool.intent", "tool.outcome", "tool.resolved", "tool.outcome"]
+        assert [(r.entry.kind, r.entry.pid) for r in found] == [(kind, at.pid) for kind in kinds]
+
+    on_twin(tmp_path, body)
+
+
+def test_who_made_a_call_is_known_over_a_boot_and_whoever_made_the_next_attempt_after_it(
+    tmp_path: Path,
+) -> None:
+    first: list[Delivery] = []
+
+    async def before(twin: Twin) -> None:
+        first.append(await turn_of_ada(twin))
+        twin.workers.hold.clear()
+        twin.ask_tool(first[0], "pay", {"amount": 5})
+        await until(lambda: twin.workers.calls)
+
+    async def after(twin: Twin) -> None:
+        again = await twin.delivery()
+        [doubt] = twin.kernel.state.doubts()
+        twin.ask_tool(again, "pay", {"amount": 5})
+        await twin.kernel.tool_calls.resolve(doubt.id, "retry", "operator:0")
+        assert (await twin.result())["status"] == "ok"
+        found = await twin.entries("tool.intent", "tool.outcome", "tool.resolved")
+        assert [(r.entry.kind, r.entry.pid) for r in found] == [
+            ("tool.intent", first[0].pid),
+            ("tool.outcome", first[0].pid),
+            ("tool.resolved", first[0].pid),
+            ("tool.intent", again.pid),
+            ("tool.outcome", again.pid),
+        ]
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
 def test_a_doubt_outlives_the_cancelling_of_its_turn(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         at = await turn_of_ada(twin)

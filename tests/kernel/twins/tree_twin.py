@@ -49,16 +49,20 @@ class Row:
     entry: Written
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ticket:
     entries: tuple[Row, ...]
+    group: object
 
 
 class Journal:
-    """Numbers what it is given, and keeps it."""
+    """Numbers what it is given, and keeps it; durable at once, or when a ``slow`` one is told to :meth:`sync`."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
+        self.slow = False
+        self._late: list[Ticket] = []
+        self._calls: list[Callable[..., None]] = []
 
     @property
     def next_seq(self) -> int:
@@ -67,9 +71,18 @@ class Journal:
     refusal = read_only = None
 
     def on_group(self, call: Callable[..., None]) -> None:
-        """It never waits for a disk."""
+        self._calls.append(call)
 
-    on_fault = on_group
+    def on_fault(self, call: Callable[..., None]) -> None:
+        """It has none."""
+
+    def sync(self) -> None:
+        """All that it was given is durable."""
+        for ticket in self._late:
+            ticket.group = self
+        self._late.clear()
+        for call in self._calls:
+            call(self)
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
         rows = []
@@ -78,7 +91,10 @@ class Journal:
                 assert set(record.body) == set(KINDS[record.kind].fields), record
                 rows.append(Row(Written(record.kind, len(self.drafts), 0, record.trace)))
                 self.drafts.append(record)
-        return Ticket(tuple(rows))
+        ticket = Ticket(tuple(rows), None if self.slow else self)
+        if self.slow:
+            self._late.append(ticket)
+        return ticket
 
 
 @dataclass(eq=False)
@@ -245,6 +261,12 @@ class Tree:
 
     def crash(self, address: str, reason: str = CRASH) -> None:
         self.processes.exit(self.pid(address), reason, "the test said so", told=True)
+
+    def use_up_pids(self) -> None:
+        """All that are reserved are given out, and the disk is late with more."""
+        self.journal.slow = True
+        while self.processes.pids.next() is not None:
+            pass
 
     def cell_lost(self, addresses: Sequence[str]) -> None:
         pids = [self.pid(address) for address in addresses]
