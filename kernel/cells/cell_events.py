@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernel.abi import TurnResult
 from kernel.model.makers import OPERATOR, MadeBy
 from kernel.operations.spawning import Isolation
 from kernel.signals import Signal
@@ -89,11 +90,11 @@ class CellAsked(Signal):
 
 @dataclass(frozen=True, slots=True)
 class TurnDone(Signal):
-    """The behaviour returned. ``result``: reply (str), remember (list of dict), status (ok or error)."""
+    """The behaviour returned."""
 
     pid: int
     turn: str
-    result: dict[str, Any]
+    result: TurnResult
 
 
 @dataclass(frozen=True, slots=True)

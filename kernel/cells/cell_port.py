@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from kernel.abi import VALUES
+from kernel.abi import VALUES, TurnResult
 from kernel.cell.link.frames import FrameError
 from kernel.cells.cell_events import (
     CellAsked,
@@ -288,9 +288,9 @@ class CellPort:
             hosted.unwound(turn)
             return
         self._check_turn(hosted, turn)
-        check_result(result)
+        returned = read_result(result)
         self._close_turn(hosted)
-        self._signals.say(TurnDone(pid, turn, result))
+        self._signals.say(TurnDone(pid, turn, returned))
 
     def _ended(self, pid: int, turn: str) -> None:
         hosted = self._heard(pid, "running")
@@ -440,10 +440,12 @@ def _refers(rest: dict[str, Any]) -> bool:
     return not rest
 
 
-def check_result(result: dict[str, Any]) -> None:
-    """The shape of a turn's result; raises :class:`FrameError`."""
+def read_result(result: dict[str, Any]) -> TurnResult:
+    """A turn's result; raises :class:`FrameError` for another shape."""
     match result:
-        case {"reply": str(), "remember": remember, "status": "ok" | "error", **rest} if not rest:
+        case {"reply": str(reply), "remember": remember, "status": "ok" | "error" as status, **rest} if (
+            not rest
+        ):
             if _all(remember, dict):
-                return
+                return TurnResult(reply, tuple(remember), status)
     raise FrameError("turn result of the wrong shape")

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger.ledger import Draft, StateChange, Ticket
+from kernel.abi import TurnResult
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, KernelError
 from kernel.message.mail import BURIED_AT_ONCE
@@ -36,8 +37,6 @@ from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.turn_signals import SessionRead, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
-
-STATUSES = ("ok", "error")
 
 
 class CellPort(Protocol):
@@ -195,19 +194,17 @@ class Turns:
 
     # -- ending --------------------------------------------------------------------------------------------------
 
-    def done(self, pid: int, ident: str, result: dict[str, Any]) -> None:
-        """The behaviour returned. What it returned is checked here; rubbish ends the turn with status error."""
+    def done(self, pid: int, ident: str, result: TurnResult) -> None:
+        """The behaviour returned. What is too long, or no JSON, ends the turn with status error."""
         process = self._live.get(pid)
         turn = self._state.turns.get(ident)
         if process is None or turn is None or process.turn != ident:
             return
+        status: str = result.status
         remember: list[Any] = []
         try:
-            status = str(result.get("status", "ok"))
-            if status not in STATUSES:
-                raise Invalid(f"status {status[:20]!r} is none of {', '.join(STATUSES)}")
-            reply = text_of(result.get("reply", ""), "the reply", self._bounds.reply_bytes)
-            remember = self._checked_records(result.get("remember", []))
+            reply = text_of(result.reply, "the reply", self._bounds.reply_bytes)
+            remember = plain(list(result.remember), "remember", self._bounds.session_bytes)
         except KernelError as error:
             status, reply = "error", f"the behaviour's result was refused: {error}"
         self._end(process, turn, status, reply, remember)
@@ -224,12 +221,6 @@ class Turns:
             self._watch(process)
         else:
             self.cut_short(process, "error", f"the turn did not end within {self._bounds.turn_timeout_s:g} s")
-
-    def _checked_records(self, records: Any) -> list[Any]:
-        if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-            raise Invalid("remember is not a list of objects")
-        checked: list[Any] = plain(records, "remember", self._bounds.session_bytes)
-        return checked
 
     def has_ended(self, ident: str) -> bool:
         """Whether a turn that is open by the record has ended already: the disk has not taken that yet."""

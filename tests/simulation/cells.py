@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernel.abi import TurnResult
 from kernel.cell.conversation import Conversation
 from kernel.cells.cell_events import (
     CellAsked,
@@ -223,9 +224,7 @@ class SimulatedCells:
         turn, hosted.turn = hosted.turn, ""
         self._ended.add(turn)
         remember = [{"said": reply}] if hosted.plan.get("remember") else []
-        self._signals.say(
-            TurnDone(hosted.placement.pid, turn, {"reply": reply, "remember": remember, "status": "ok"})
-        )
+        self._signals.say(TurnDone(hosted.placement.pid, turn, TurnResult(reply, tuple(remember))))
 
     # -- what befalls them -----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from kernel.bounds import Bounds
 from kernel.cell.link.frames import FrameError
 from kernel.model.states import ProcessState
 from kernel.syscall import tool_calls
+from kernel.turn import turns
 from kernel.worker.workers import WorkerCall, WorkerResult
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin
@@ -130,7 +131,7 @@ def test_a_result_at_which_the_node_fails_ends_its_turn_with_an_error(
         await twin.spawn("ada")
         mail = await twin.send("ada")
         at = await twin.delivery()
-        monkeypatch.setattr(twin.kernel.turns, "_checked_records", fail)
+        monkeypatch.setattr(turns, "plain", fail)
         twin.finish(at)
         end = await twin.end_of(mail)
         assert (end["status"], "RuntimeError" in end["reply"]) == ("error", True)

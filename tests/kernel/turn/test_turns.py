@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
+from kernel.abi import TurnResult
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellAsked, CellCall, CellLost, TurnDone
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
@@ -385,10 +386,8 @@ def test_rubbish_from_a_behaviour_ends_the_turn_with_an_error(tmp_path: Path) ->
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")
         for result in (
-            {"reply": "x" * 300_000},
-            {"reply": "x", "remember": "no list"},
-            {"reply": "x", "remember": [{"a": float("nan")}]},
-            {"reply": "x", "status": "splendid"},
+            TurnResult("x" * 300_000),
+            TurnResult("x", ({"a": float("nan")},)),
         ):
             mail = await twin.send("ada")
             at = await twin.delivery()

@@ -28,6 +28,7 @@ from kernel.cells.cell_events import (
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.engines.engine_local import LocalEngine
+from kernel.shapes import told
 from kernel.signals import Signal, Signals
 from tests.patience import HANG_S
 from tests.places import ROOT
@@ -57,7 +58,9 @@ NAMES: dict[type[Signal], str] = {
 
 
 class Notes:
-    """Every event in order, as (name, *arguments); answers each syscall unless its tool is ``slow``."""
+    """Every event in order, as (name, *arguments); answers each syscall unless its tool is ``slow``. What came of a
+    turn is told as the map that crossed the link.
+    """
 
     def __init__(self) -> None:
         self.all: list[tuple[Any, ...]] = []
@@ -92,6 +95,8 @@ class Notes:
 
     def _heard(self, said: Any) -> None:
         values = [getattr(said, field.name) for field in fields(said)]
+        if isinstance(said, TurnDone):
+            values[-1] = {**told(said.result), "remember": list(said.result.remember)}
         self._note(NAMES[type(said)], *(values[:1] if isinstance(said, CellStarted) else values))
         if isinstance(said, CellAsked):
             call = said.call

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgpack
 
@@ -19,7 +19,7 @@ from chain.entry.reader import EntryRecord, StateRecord, read_records
 from chain.keys.keys import create_keys, load_keys
 from chain.ledger.ledger import Ledger, Reader, Ticket, Tuning
 from chain.vectors.document import may_read
-from kernel.abi import ToolDeclaration
+from kernel.abi import ToolDeclaration, TurnResult
 from kernel.bounds import Bounds
 from kernel.cell.conversation import Conversation
 from kernel.cells.cell_events import (
@@ -340,10 +340,13 @@ class Twin:
         return (await asyncio.wait_for(self.cells.wanted_whole.get(), LIMIT_S))[1]
 
     def finish(
-        self, at: Delivery, reply: str = "done", remember: list[Any] | None = None, status: str = "ok"
+        self,
+        at: Delivery,
+        reply: str = "done",
+        remember: list[Any] | None = None,
+        status: Literal["ok", "error"] = "ok",
     ) -> None:
-        result = {"reply": reply, "remember": remember or [], "status": status}
-        self.say(TurnDone(at.pid, at.turn, result))
+        self.say(TurnDone(at.pid, at.turn, TurnResult(reply, tuple(remember or ()), status)))
 
     def crash(self, at: Delivery) -> None:
         self.say(CellCrashed(at.pid, at.turn, "the test said so"))
