@@ -29,8 +29,8 @@ class Erase:
 class Erased(TypedDict):
     """``seq`` of the (first) erase entry, how many ``entries``, their ``ranges`` [[first, last]], ``sessions``
     [[address, session]] and ``documents`` that went with them; ``kept``: how many by kind; ``left`` [[seq, kind]],
-    the first of ``left_count``: entries of the same turns, and what else repeats them; ``logs`` [[file, lines of the processes
-    concerned, -1 for unknown]]."""
+    the first of ``left_count``: entries of the same turns, and what else repeats them; ``logs`` [[file, lines of the
+    processes concerned, -1 for unknown]]."""
 
     seq: int
     entries: int
