@@ -57,6 +57,8 @@ steps = st.one_of(
     st.tuples(st.just("up"), which),
     st.tuples(st.just("all up")),
     st.tuples(st.just("all up")),
+    st.tuples(st.just("no pids")),
+    st.tuples(st.just("pids")),
     st.tuples(st.just("wind"), st.sampled_from([0.0, 0.1, 0.5, 3.0, 6.0, 70.0])),
 )
 
@@ -116,6 +118,10 @@ def act(tree: Tree, step: Step) -> None:
             tree.up_one(number)
         case ("all up",):
             tree.up()
+        case ("no pids",):
+            tree.use_up_pids()
+        case ("pids",):
+            tree.sync()
         case ("wind", float(by_s)):
             tree.clock.wind(by_s)
 
@@ -145,12 +151,15 @@ def check(tree: Tree) -> None:
         supervisor = tree.processes.supervisor(address)
         for child in supervisor.children if supervisor is not None else ():
             at = f"{address}/{child.spec.id}" if address != ROOT else USER
+            if child.phase is Phase.STARTING and tree.journal.slow:
+                continue  # it may wait for a PID
             assert (child.phase in ALIVE) is (tree.live.at(at) is not None), f"{at} is {child.phase}"
 
 
 def settle(tree: Tree) -> None:
     """Let all turns end, all timers run out and all starts succeed."""
     tree.begin()
+    tree.sync()
     while tree.removing:
         tree.remove_more()
     for _ in range(30):
