@@ -27,6 +27,16 @@ class Placement:
     config: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process lives: the name of its cell, and the operating system's id of the process that this is. Empty and
+    0 without one.
+    """
+
+    cell: str = ""
+    os_pid: int = 0
+
+
 @dataclass(slots=True)
 class CellCall:
     """A syscall as the cell made it. ``op``: tool, model, now, random. Rounds and indexes rise within a turn.

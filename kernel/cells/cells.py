@@ -21,7 +21,7 @@ from kernel.cell.link.frames import FrameError, TamperedLink
 from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_door import Door, Visitor
 from kernel.cells.cell_entrance import Entrance
-from kernel.cells.cell_events import CellLost, CellStartFailed, CellView, EngineLost, Placement
+from kernel.cells.cell_events import CellLost, CellStartFailed, CellView, EngineLost, Place, Placement
 from kernel.cells.cell_starts import CellStarts
 from kernel.cells.cell_table import CellLimits, CellTable
 from kernel.cells.cell_watch import CellWatch
@@ -150,13 +150,10 @@ class Cells:
             views.append(CellView(name, cell.os_pid, tuple(seats.pids), seats.isolation, seats.domain))
         return views
 
-    def os_pid_of(self, pid: int) -> int:
-        """The operating system's id of the process that a process lives in, 0 when there is none."""
-        return self._where[pid].os_pid if pid in self._where else 0
-
-    def cell_of(self, pid: int) -> str:
-        """The name of its cell, empty when it has none."""
-        return self._where[pid].name if pid in self._where else ""
+    def place_of(self, pid: int) -> Place:
+        """Where a process lives; nowhere when it has no cell."""
+        cell = self._where.get(pid)
+        return Place() if cell is None else Place(cell.name, cell.os_pid)
 
     # Starting
 

@@ -86,7 +86,8 @@ class ProcessControl:
         """``row`` with where the process is."""
         cells, pid = self._kernel.cells, row["pid"]
         own = os.getpid() if row["type"] == "supervisor" else 0
-        return {**row, "cell": cells.cell_of(pid), "os_pid": cells.os_pid_of(pid) or own}
+        place = cells.place_of(pid)
+        return {**row, "cell": place.cell, "os_pid": place.os_pid or own}
 
     async def inspect(self, asked: Asked, request: OfTarget) -> Inspected:
         address = self._kernel.post.resolve(request.named, beginning=True)

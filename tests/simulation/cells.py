@@ -27,6 +27,7 @@ from kernel.cells.cell_events import (
     CellStarted,
     CellStartFailed,
     CellView,
+    Place,
     Placement,
     TurnDone,
 )
@@ -136,11 +137,8 @@ class SimulatedCells:
     def stop(self, pid: int, why: str) -> None:
         self.hosted.pop(pid, None)
 
-    def cell_of(self, pid: int) -> str:
-        return self.hosted[pid].cell if pid in self.hosted else ""
-
-    def os_pid_of(self, pid: int) -> int:
-        return 0
+    def place_of(self, pid: int) -> Place:
+        return Place(self.hosted[pid].cell) if pid in self.hosted else Place()
 
     def list(self) -> list[CellView]:
         return []

@@ -176,7 +176,7 @@ def test_a_cut_link_ends_the_cell_by_itself_and_the_node_never_hears_it_again() 
         await node.start(1, "Waits")
         node.deliver(1, "sleep")
         await node.notes.wait("log", 1)
-        handle = os.pidfd_open(node.cells.os_pid_of(1))
+        handle = os.pidfd_open(node.cells.place_of(1).os_pid)
         node.cells._engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # a far machine is out of reach
         node.proxy.cut()
         lost = await node.notes.wait("cell_lost")
@@ -193,7 +193,7 @@ def test_a_cut_link_ends_the_cell_by_itself_and_the_node_never_hears_it_again() 
 def test_a_cell_that_stood_still_for_its_lease_ends_when_it_goes_on() -> None:
     async def body(node: RemoteNode) -> None:
         await node.start(1, "Echo")
-        os_pid = node.cells.os_pid_of(1)
+        os_pid = node.cells.place_of(1).os_pid
         handle = os.pidfd_open(os_pid)
         node.cells._engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # as above
         os.kill(os_pid, signal.SIGSTOP)
@@ -219,7 +219,7 @@ def test_a_cell_whose_node_is_gone_ends() -> None:
     async def run() -> None:
         async with remote_node(lease_s=1.0, beat_s=0.2) as node:
             await node.start(1, "Echo")
-            handle = os.pidfd_open(node.cells.os_pid_of(1))
+            handle = os.pidfd_open(node.cells.place_of(1).os_pid)
             node.cells._engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # as above
             node.cells.lose(node.cells._where[1], "for the test")
             await ended(handle)

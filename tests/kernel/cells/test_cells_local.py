@@ -87,10 +87,10 @@ def test_shared_processes_of_one_domain_share_a_cell_and_others_do_not() -> None
     async def body(node: Node) -> None:
         for pid, changes in ((1, {}), (2, {}), (3, {"domain": "other"}), (4, {"isolation": "dedicated"})):
             await node.start(pid, "Echo", **changes)
-        cells = [node.cells.cell_of(pid) for pid in (1, 2, 3, 4)]
+        cells = [node.cells.place_of(pid).cell for pid in (1, 2, 3, 4)]
         assert cells[0] == cells[1]
         assert len(set(cells)) == 3
-        assert len({node.cells.os_pid_of(pid) for pid in (1, 2, 3, 4)}) == 3
+        assert len({node.cells.place_of(pid).os_pid for pid in (1, 2, 3, 4)}) == 3
         spare = [view for view in node.cells.list() if view.domain is None]
         assert len(spare) == 1
 
@@ -117,9 +117,9 @@ def test_a_start_that_fails_says_why_and_harms_nobody_else(behaviour: str, why: 
         assert why in failed[2]
         assert "\n" not in failed[2]
         await node.start(3, "Echo")
-        assert node.cells.cell_of(3) == node.cells.cell_of(1)
+        assert node.cells.place_of(3).cell == node.cells.place_of(1).cell
         assert (await node.turn(1, "hi"))["reply"] == "p1: hi"
-        assert node.cells.cell_of(2) == ""
+        assert node.cells.place_of(2).cell == ""
 
     with_node(body)
 
@@ -173,7 +173,7 @@ def test_an_exception_ends_its_process_and_the_cell_goes_on(text: str, detail: s
         assert detail in crashed[3]
         assert (await node.turn(1, "hi"))["reply"] == "p1: hi"
         await node.start(3, "Echo")
-        assert node.cells.os_pid_of(3) == node.cells.os_pid_of(1)
+        assert node.cells.place_of(3).os_pid == node.cells.place_of(1).os_pid
         with pytest.raises(StateError, match="pid 2 is in no cell"):
             node.deliver(2, "again", "t10")
 
@@ -229,9 +229,9 @@ def test_stopping_a_process_frees_its_place_and_says_nothing_more() -> None:
         node.cells.stop(2, "shutdown")
         heard = len(node.notes.all)
         await node.start(3, "Echo")
-        assert node.cells.os_pid_of(3) == node.cells.os_pid_of(1)
+        assert node.cells.place_of(3).os_pid == node.cells.place_of(1).os_pid
         assert [event[0] for event in node.notes.all[heard:]] == ["started"]
-        assert node.cells.os_pid_of(2) == 0
+        assert node.cells.place_of(2).os_pid == 0
 
     with_node(body)
 
@@ -241,7 +241,7 @@ def test_a_coroutine_that_survives_cancel_costs_its_cell_and_the_others_are_repo
         await node.start(1, "Echo")
         await node.start(2, "Stubborn")
         await node.start(3, "Echo")
-        os_pid = node.cells.os_pid_of(1)
+        os_pid = node.cells.place_of(1).os_pid
         node.deliver(2, "x")
         await node.notes.wait("log", 2)
         node.cells.stop(2, "killed")
@@ -262,7 +262,7 @@ def test_a_task_left_behind_by_a_turn_is_cancelled() -> None:
         assert (await node.turn(1, "x", "t1"))["reply"] == "left"
         node.cells.stop(1, "shutdown")
         async with asyncio.timeout(HANG_S):
-            while node.cells.cell_of(1):
+            while node.cells.place_of(1).cell:
                 await asyncio.sleep(0.005)
         assert not node.notes.of("cell_lost")
 
@@ -274,10 +274,10 @@ def test_a_cell_killed_in_the_middle_of_a_step_names_the_running_pid(text: str) 
     async def body(node: Node) -> None:
         for pid in (1, 2, 3):
             await node.start(pid, "Kills")
-        cell = node.cells.cell_of(2)
+        cell = node.cells.place_of(2).cell
         node.deliver(2, text)
         assert await node.notes.wait("cell_lost") == ("cell_lost", cell, 2, [1, 2, 3], "end of file")
-        assert node.cells.os_pid_of(1) == 0
+        assert node.cells.place_of(1).os_pid == 0
         await node.start(4, "Echo")
 
     with_node(body)
@@ -289,7 +289,7 @@ def test_an_idle_cell_killed_from_outside_blames_nobody() -> None:
         await node.start(2, "Echo")
         node.deliver(1, "call")
         await node.notes.wait("syscall", 1)
-        os.kill(node.cells.os_pid_of(1), signal.SIGKILL)
+        os.kill(node.cells.place_of(1).os_pid, signal.SIGKILL)
         assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1, 2])
 
     with_node(body)
@@ -375,7 +375,7 @@ def test_a_turn_too_large_for_the_link_is_refused_to_the_kernel() -> None:
 def test_a_dedicated_cell_ends_with_its_process() -> None:
     async def body(node: Node) -> None:
         await node.start(1, "Echo", isolation="dedicated")
-        os_pid = node.cells.os_pid_of(1)
+        os_pid = node.cells.place_of(1).os_pid
         node.cells.stop(1, "shutdown")
         await gone(os_pid)
         assert not node.notes.of("cell_lost")

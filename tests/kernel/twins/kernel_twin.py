@@ -29,6 +29,7 @@ from kernel.cells.cell_events import (
     CellStarted,
     CellStartFailed,
     CellView,
+    Place,
     Placement,
     TurnDone,
 )
@@ -111,11 +112,8 @@ class TwinCells:
     def stop(self, pid: int, why: str) -> None:
         self.stopped.append((pid, why))
 
-    def cell_of(self, pid: int) -> str:
-        return "c1"
-
-    def os_pid_of(self, pid: int) -> int:
-        return 0
+    def place_of(self, pid: int) -> Place:
+        return Place("c1")
 
     def list(self) -> list[CellView]:
         return []
