@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Any
 
 from kernel.model.address import ancestors
+from kernel.model.in_order import InOrder
 from kernel.model.makers import AGENT, OPERATOR, is_peer
 from kernel.model.rows import as_rows, made, row
 from kernel.model.spec import ProcessSpec
-from kernel.slices.in_order import InOrder
 from kernel.slices.slice import Handler, Keeper, Table, Told
 
 DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
