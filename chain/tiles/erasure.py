@@ -31,7 +31,9 @@ def erase_bodies(directory: Path, disk: Disk, ranges: Ranges) -> int:
     for bundle, wanted in _bundles(ranges).items():
         touched |= _clear(directory, disk, bundle)
         for path, first, end in _files(directory, disk, bundle):
-            here = [place - first for place in wanted if first <= place < end]
+            here = {
+                place - first for one, last in wanted for place in range(max(one, first), min(last + 1, end))
+            }
             if here:
                 count += _rewrite(directory, path, disk, here, end - first)
                 touched.add((directory / path).parent)  # even if another run, which was killed, has done it
@@ -40,12 +42,14 @@ def erase_bodies(directory: Path, disk: Disk, ranges: Ranges) -> int:
     return count
 
 
-def _bundles(ranges: Ranges) -> dict[int, set[int]]:
-    """For each bundle that holds any of ``ranges``: which of its entries."""
-    found: dict[int, set[int]] = {}
+def _bundles(ranges: Ranges) -> dict[int, list[tuple[int, int]]]:
+    """For each bundle that holds any of ``ranges``: which of its entries, first and last of each row."""
+    found: dict[int, list[tuple[int, int]]] = {}
     for first, last in ranges:
-        for seq in range(first, last + 1):
-            found.setdefault(seq // WIDTH, set()).add(seq % WIDTH)
+        for bundle in range(first // WIDTH, last // WIDTH + 1):
+            at = bundle * WIDTH
+            row = (max(first - at, 0), min(last - at, WIDTH - 1))
+            found.setdefault(bundle, []).append(row)
     return found
 
 
