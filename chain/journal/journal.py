@@ -94,7 +94,8 @@ class Journal:
     @property
     def at_rest(self) -> bool:
         """Whether the next frame can be written as it is, without repair and without a new segment."""
-        return not self._dirty and self._handle is not None and self._offset < self._segment_bytes
+        sound = self._placed and not self._dirty
+        return sound and self._handle is not None and self._offset < self._segment_bytes
 
     def append(self, payload: bytes, sign: Callable[[bytes], bytes]) -> int:
         """Write one frame and return its group number once it is on the disk. ``sign`` makes the Ed25519 signature of

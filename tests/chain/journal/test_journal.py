@@ -233,5 +233,7 @@ def test_a_name_that_is_not_on_the_disk_is_before_anything_is_written_behind_it(
     disk.refuses = True
     with pytest.raises(OSError, match="Input/output"):
         journal.append(payload(1), KEYS.sign_ed25519)
+    assert not journal.at_rest
     assert journal.append(payload(1), KEYS.sign_ed25519) == 1
+    assert journal.at_rest
     journal.close()
