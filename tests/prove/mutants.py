@@ -36,7 +36,7 @@ MODULES = (
     "chain.state.snapshot",
     "chain.tiles.erasure",
     "chain.state.recovery",
-    "chain.ledger.ledger",
+    "chain.ledger.opening",
 )
 KEY_MODULES = ("chain.keys.keys", "chain.keys.key_change")
 SYNCS = ("sync", "sync_directory")
