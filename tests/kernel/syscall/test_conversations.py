@@ -15,7 +15,7 @@ from kernel.bounds import Bounds
 from kernel.cell.conversation import Conversation, digest_of
 from kernel.helper.helper import HelperLost
 from kernel.syscall import conversations
-from kernel.syscall.model_request import Messages
+from kernel.syscall.conversations import Messages
 from kernel.values import call_hash, canonical
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of
