@@ -100,7 +100,8 @@ class ModelCalls:
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
         """A cell asks a model. Everything in ``args`` is hostile. Raises LedgerUnavailable."""
         process.prepared.discard(ordinal)
-        reading = read_question(args, self._base(turn), self._bounds.model_messages)
+        bounds = self._bounds
+        reading = read_question(args, self._base(turn), bounds.model_messages, bounds.model_request_bytes)
         try:
             next(reading)
         except StopIteration as done:
@@ -287,10 +288,11 @@ class ModelCalls:
         self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], whole: Said | None
     ) -> None:
         """``whole``: all of its messages, when they are here."""
+        task = asyncio.current_task()
         try:
             await self._answered(pid, turn, ordinal, request, whole)
         finally:
-            self._over(f"{turn.id}:{ordinal}", asyncio.current_task())
+            self._over(f"{turn.id}:{ordinal}", task)
 
     async def _answered(
         self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], whole: Said | None

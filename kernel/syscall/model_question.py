@@ -102,9 +102,9 @@ class Base:
         return known, [] if known is None else self.session.history()
 
 
-def read_question(args: dict[str, Any], base: Base, most_messages: int) -> Reading:
+def read_question(args: dict[str, Any], base: Base, most_messages: int, most_bytes: int) -> Reading:
     """The question, slice by slice. Everything in ``args`` is hostile. None: it is told in terms of what is not known
-    here. Raises :class:`Invalid`.
+    here. One over ``most_bytes`` is not read further than is needed to know that. Raises :class:`Invalid`.
     """
     _check_form(args, most_messages)
     rest = canonical({name: args[name] for name in ("provider", "model", "tools")})
@@ -120,7 +120,7 @@ def read_question(args: dict[str, Any], base: Base, most_messages: int) -> Readi
     yield from read.read(said)
     messages, places = known.put_together(pieces, read.known), list(new_places(pieces))
     here, texts = dict(zip(places, said, strict=True)), dict(zip(places, read.texts, strict=True))
-    if records:
+    if records and request_bytes(messages, rest) <= most_bytes:
         here = dict(enumerate(message for part in parts(pieces, records, said) for message in part))
         yield from _say(texts, here, base.recorded, messages)
     return _question(args, rest, messages, here, texts)
