@@ -1,22 +1,98 @@
-"""What each session asked last: in terms of what its next question can be told, by its cell and in the ledger.
+"""Messages as the node knows them, and what each session asked last.
 
-Only digests and sizes are kept, within a bound; the sessions that asked longest ago are forgotten, and say all of it
-again. So does one of which something was erased.
+A request may have megabytes, and the loop has other things to do: :class:`ReadMessages` stops after each slice of work,
+so that its caller can let the rest of the loop go first.
+
+In terms of what a session asked last its next question can be told, by its cell and in the ledger. Only digests and
+sizes are kept, within a bound; the sessions that asked longest ago are forgotten, and say all of it again. So does one
+of which something was erased.
 """
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kernel.syscall.model_request import NO_MESSAGES, Messages
+from kernel.cell.conversation import DIGEST_BYTES, Pieces, list_hash, parts
+from kernel.values import canonical
 
+SLICE_BYTES = 64 * 1024
+_MESSAGE_COST_BYTES = (
+    256  # what a message costs beside its bytes, so that a thousand empty ones are several slices
+)
 REMEMBERED_SESSIONS = 5_000
 REMEMBERED_BYTES = 16 * 2**20
 MOST_LINKS = 256
 """So many entries at most tell a request; the next one says all of it, so that nobody has to read further back."""
 Key = tuple[str, str]
+
+
+class Messages:
+    """What is known of a list of messages: ``digests``, one after the other, and ``sizes``, bytes of their canonical
+    text.
+    """
+
+    __slots__ = ("digests", "sizes")
+
+    def __init__(self, digests: bytes = b"", sizes: array[int] | None = None) -> None:
+        self.digests = digests
+        self.sizes = array("I") if sizes is None else sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def hash(self) -> str:
+        return list_hash(self.digests)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What it takes to keep this."""
+        return len(self.digests) + self.sizes.itemsize * len(self.sizes)
+
+    def beginning(self, count: int, named: str) -> Messages | None:
+        """Its first ``count`` messages, when they are those of that hash."""
+        digests = self.digests[: count * DIGEST_BYTES]
+        if not 0 < count <= len(self) or list_hash(digests) != named:
+            return None
+        return self if count == len(self) else Messages(digests, self.sizes[:count])
+
+    def put_together(self, pieces: Pieces, said: Messages) -> Messages:
+        """The list that the pieces make of this one and of what is said."""
+        sizes = array("I")
+        for part in parts(pieces, self.sizes, said.sizes):
+            sizes += part
+        return Messages(b"".join(parts(pieces, self.digests, said.digests, DIGEST_BYTES)), sizes)
+
+
+NO_MESSAGES = Messages()
+
+
+class ReadMessages:
+    """``texts``: the canonical text of each; ``known`` is made when all are read."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.known = NO_MESSAGES
+
+    def read(self, messages: Sequence[Any]) -> Iterator[None]:
+        """Do the work; a stop after each slice. Raises :class:`Invalid` for what is no JSON."""
+        digests, sizes, done = bytearray(), array("I"), 0
+        for message in messages:
+            text = canonical(message)
+            data = text.encode()
+            self.texts.append(text)
+            digests += hashlib.sha256(data).digest()
+            sizes.append(len(data))
+            done += len(data) + _MESSAGE_COST_BYTES
+            if done >= SLICE_BYTES:
+                done = 0
+                yield
+        self.known = Messages(bytes(digests), sizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,13 @@ from kernel.process.live import LiveProcess
 from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.conversations import Asked, Conversations
+from kernel.syscall.model_answer import answered_draft, checked_answer, error_answer
 from kernel.syscall.model_question import (
     Base,
     Question,
     Reading,
     Resolved,
+    Said,
     asked_names,
     read_question,
     refused_question,
@@ -44,7 +46,7 @@ from kernel.syscall.model_question import (
 from kernel.toolbox.registry import Registry
 from kernel.turn.divergence import shown
 from kernel.turn.turns import Turns
-from kernel.values import canonical, clean, cut_bytes
+from kernel.values import canonical, cut_bytes
 
 log = logging.getLogger(__name__)
 ATTEMPTS = 5
@@ -93,12 +95,13 @@ class ModelCalls:
         self._preparing: set[asyncio.Task[None]] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._messages: dict[str, str] = {}
-        self._wanted: dict[str, asyncio.Future[Question]] = {}
+        self._wanted: dict[str, asyncio.Future[Said]] = {}
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
         """A cell asks a model. Everything in ``args`` is hostile. Raises LedgerUnavailable."""
         process.prepared.discard(ordinal)
-        reading = read_question(args, self._base(turn), self._bounds.model_messages)
+        bounds = self._bounds
+        reading = read_question(args, self._base(turn), bounds.model_messages, bounds.model_request_bytes)
         try:
             next(reading)
         except StopIteration as done:
@@ -179,7 +182,9 @@ class ModelCalls:
         """A refusal is an answer like any other: recorded, so that a resumed turn gets it again."""
         asked = self._asked_draft(process, turn, ordinal, question, self._resolve(process, question))
         asked.body |= {"new": "[]", "truncated": True}
-        self._recorder.commit([asked, _answered_draft(process.pid, turn, ordinal, _error(why), PREVIOUS)])
+        self._recorder.commit(
+            [asked, answered_draft(process.pid, turn, ordinal, error_answer(why), PREVIOUS)]
+        )
         self._answer(turn, turn.calls[ordinal])
 
     def _put(
@@ -211,7 +216,7 @@ class ModelCalls:
             "provider": provider,
             "model": model,
         }
-        work = self._ask(process.pid, turn, ordinal, question, request)
+        work = self._ask(process.pid, turn, ordinal, request, question.said if question.whole else None)
         task = asyncio.get_running_loop().create_task(work)
         self._running[stream] = task
         self._messages[stream] = turn.mail.id
@@ -222,7 +227,7 @@ class ModelCalls:
         if wanted is None or wanted.done():
             return
         if question.whole:
-            wanted.set_result(question)
+            wanted.set_result(question.said)
         else:
             self._turns.want_whole(turn, ordinal)
 
@@ -280,15 +285,17 @@ class ModelCalls:
         return Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
 
     async def _ask(
-        self, pid: int, turn: Turn, ordinal: str, asked: Question, request: dict[str, Any]
+        self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], whole: Said | None
     ) -> None:
+        """``whole``: all of its messages, when they are here."""
+        task = asyncio.current_task()
         try:
-            await self._answered(pid, turn, ordinal, asked, request)
+            await self._answered(pid, turn, ordinal, request, whole)
         finally:
-            self._over(f"{turn.id}:{ordinal}", asyncio.current_task())
+            self._over(f"{turn.id}:{ordinal}", task)
 
     async def _answered(
-        self, pid: int, turn: Turn, ordinal: str, asked: Question, request: dict[str, Any]
+        self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], whole: Said | None
     ) -> None:
         schemas = []
         for name in request["tools"]:
@@ -298,18 +305,18 @@ class ModelCalls:
             )
         question = {**request, "tools": schemas, "stream_id": f"{turn.id}:{ordinal}"}
         try:
-            answer = await self._ask_gateway(turn, ordinal, asked, question)
+            answer = await self._ask_gateway(turn, ordinal, question, whole)
         except Exception as error:  # the boundary: whoever asked is answered, whatever it was
             log.error("a question of %s to a model failed: %s", turn.id, fault_of(error))
-            answer = _error(f"the node failed at this question ({type(error).__name__})")
+            answer = error_answer(f"the node failed at this question ({type(error).__name__})")
         call = turn.calls[ordinal]
-        draft = _answered_draft(pid, turn, ordinal, answer, call.seq)
+        draft = answered_draft(pid, turn, ordinal, answer, call.seq)
         await self._recorder.committed([draft])
         if call.outcome is not None:  # else the turn has ended meanwhile, and nobody waits
             self._answer(turn, call)
 
     async def _ask_gateway(
-        self, turn: Turn, ordinal: str, asked: Question, question: dict[str, Any]
+        self, turn: Turn, ordinal: str, question: dict[str, Any], whole: Said | None
     ) -> dict[str, Any]:
         """Ask until it answers. A question lost with the gateway is asked again: it changes nothing but the bill."""
         why = ""
@@ -318,11 +325,11 @@ class ModelCalls:
                 async with asyncio.timeout(self._bounds.model_timeout_s):
                     answer = await self._gateway.ask(question)
                 if answer == {"status": LOST}:
-                    said = (await self._whole(turn, ordinal, asked)).said
-                    question = {**question, "said": [[place, said[place]] for place in range(len(said))]}
+                    whole = await self._whole(turn, ordinal) if whole is None else whole
+                    question = {**question, "said": [list(one) for one in whole.items()]}
                     async with asyncio.timeout(self._bounds.model_timeout_s):
                         answer = await self._gateway.ask(question)
-                return self._checked_answer(answer)
+                return checked_answer(answer, self._bounds)
             except HelperLost as error:
                 why = str(error)
                 await asyncio.sleep(0.2 * 2**attempt)
@@ -333,51 +340,18 @@ class ModelCalls:
                 self._gateway.cancel(question["stream_id"])
                 why = f"no answer within {self._bounds.model_timeout_s:g} s"
                 break
-        return {
-            "status": "error",
-            "text": f"the model could not be asked: {cut_bytes(why, 2000)[0]}",
-            "tool_calls": [],
-            "input_tokens": 0,
-            "output_tokens": 0,
-        }
+        return error_answer(f"the model could not be asked: {cut_bytes(why, 2000)[0]}")
 
-    async def _whole(self, turn: Turn, ordinal: str, asked: Question) -> Question:
-        """The question with all of its messages, from whoever runs the turn."""
-        if asked.whole:
-            return asked
+    async def _whole(self, turn: Turn, ordinal: str) -> Said:
+        """All messages of a question, from whoever runs the turn."""
         stream = f"{turn.id}:{ordinal}"
-        wanted: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
+        wanted: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
         self._wanted[stream] = wanted
         try:
             self._turns.want_whole(turn, ordinal)
             return await wanted
         finally:
             del self._wanted[stream]
-
-    def _checked_answer(self, answer: Any) -> dict[str, Any]:
-        """A gateway's answer within bounds: what a provider says is hostile, and the gateway only carries it."""
-        try:
-            calls = [
-                {
-                    "id": clean(str(item["id"]))[:128],
-                    "name": clean(str(item["name"]))[:128],
-                    "arguments": clean(str(item["arguments"])),
-                }
-                for item in answer["tool_calls"][: self._bounds.calls_per_round]
-            ]
-            checked = {
-                "status": "ok" if answer["status"] == "ok" else "error",
-                "text": clean(str(answer["text"])),
-                "tool_calls": calls,
-                "input_tokens": max(0, min(int(answer["input_tokens"]), 2**53)),
-                "output_tokens": max(0, min(int(answer["output_tokens"]), 2**53)),
-            }
-        except (KeyError, TypeError, ValueError) as error:
-            raise Invalid(f"the gateway's answer is malformed: {type(error).__name__}") from error
-        size = len(canonical(checked).encode())
-        if size > self._bounds.model_answer_bytes:
-            raise Invalid(f"the model's answer has {size} bytes, limit {self._bounds.model_answer_bytes}")
-        return checked
 
     def _answer(self, turn: Turn, call: Call) -> None:
         assert call.outcome is not None
@@ -442,19 +416,3 @@ def _same(call: Call, question: Question) -> bool:
     if call.call_hash == question.call_hash:
         return True
     return not question.fault and call.call_hash == question.former_call_hash
-
-
-def _answered_draft(pid: int, turn: Turn, ordinal: str, answer: dict[str, Any], cause: int) -> Draft:
-    body = {
-        "turn": turn.id,
-        "ordinal": ordinal,
-        "status": answer["status"],
-        "answer": canonical({"text": answer["text"], "tool_calls": answer["tool_calls"]}),
-        "input_tokens": answer["input_tokens"],
-        "output_tokens": answer["output_tokens"],
-    }
-    return Draft("model.answered", body, pid, turn.id, turn.mail.trace, cause)
-
-
-def _error(text: str) -> dict[str, Any]:
-    return {"status": "error", "text": text, "tool_calls": [], "input_tokens": 0, "output_tokens": 0}

@@ -8,7 +8,7 @@ What the question was resolved to is recorded beside it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Generator, Iterator, Mapping
+from collections.abc import Container, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,19 +16,14 @@ from kernel.cell.conversation import Pieces, count_of, new_places, parts, pieces
 from kernel.errors import Invalid
 from kernel.slices.calls import resolved_name
 from kernel.slices.sessions import Session
-from kernel.syscall.model_request import (
-    NO_MESSAGES,
-    Messages,
-    ReadMessages,
-    former_call_hash,
-    request_bytes,
-    request_text,
-)
+from kernel.syscall.conversations import NO_MESSAGES, Messages, ReadMessages
 from kernel.turn.divergence import shown_question
 from kernel.values import call_hash, canonical, clean, sha256_hex
 
 PROVIDER_CHARS = 64
 MODEL_CHARS = 128
+Said = Mapping[int, dict[str, Any]]
+"""Messages by their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class Question:
     request_hash: str
     rest: str = ""
     messages: Messages = NO_MESSAGES
-    said: Mapping[int, dict[str, Any]] = field(default_factory=dict)
+    said: Said = field(default_factory=dict)
     texts: Mapping[int, str] = field(default_factory=dict)
     bytes: int = 0
     told: str = ""
@@ -56,7 +51,7 @@ class Question:
 
     @property
     def former_call_hash(self) -> str:
-        """Of one that is whole. See :func:`kernel.syscall.model_request.former_call_hash`."""
+        """Of one that is whole. See :func:`former_call_hash`."""
         return former_call_hash([self.text(place) for place in range(len(self.messages))], self.rest)
 
     def text(self, place: int) -> str:
@@ -107,9 +102,9 @@ class Base:
         return known, [] if known is None else self.session.history()
 
 
-def read_question(args: dict[str, Any], base: Base, most_messages: int) -> Reading:
+def read_question(args: dict[str, Any], base: Base, most_messages: int, most_bytes: int) -> Reading:
     """The question, slice by slice. Everything in ``args`` is hostile. None: it is told in terms of what is not known
-    here. Raises :class:`Invalid`.
+    here. One over ``most_bytes`` is not read further than is needed to know that. Raises :class:`Invalid`.
     """
     _check_form(args, most_messages)
     rest = canonical({name: args[name] for name in ("provider", "model", "tools")})
@@ -125,7 +120,7 @@ def read_question(args: dict[str, Any], base: Base, most_messages: int) -> Readi
     yield from read.read(said)
     messages, places = known.put_together(pieces, read.known), list(new_places(pieces))
     here, texts = dict(zip(places, said, strict=True)), dict(zip(places, read.texts, strict=True))
-    if records:
+    if records and request_bytes(messages, rest) <= most_bytes:
         here = dict(enumerate(message for part in parts(pieces, records, said) for message in part))
         yield from _say(texts, here, base.recorded, messages)
     return _question(args, rest, messages, here, texts)
@@ -147,7 +142,7 @@ def _question(
     args: dict[str, Any],
     rest: str,
     messages: Messages,
-    said: Mapping[int, dict[str, Any]],
+    said: Said,
     texts: Mapping[int, str],
 ) -> Question:
     text, told = request_text(messages, rest), shown_question(args, len(messages), texts)
@@ -199,3 +194,19 @@ def asked_names(question: Question) -> tuple[str, str]:
     """Provider and model as they were asked for, bounded."""
     args = question.args
     return clean(args["provider"])[:PROVIDER_CHARS], clean(args["model"])[:MODEL_CHARS]
+
+
+def request_text(messages: Messages, rest: str) -> str:
+    """The canonical text of a request, in which a hash stands for its messages. ``rest``: that of all but them."""
+    return f'{{"messages":"{messages.hash}",{rest[1:]}'
+
+
+def request_bytes(messages: Messages, rest: str) -> int:
+    """Bytes of the canonical text of a whole request."""
+    between = max(0, len(messages) - 1)
+    return len('{"messages":[') + sum(messages.sizes) + between + len("],") + len(rest.encode()) - 1
+
+
+def former_call_hash(texts: Sequence[str], rest: str) -> str:
+    """The hash by which builds before conversations by reference knew the call: that of the text of all messages."""
+    return call_hash("model", '{"messages":[' + ",".join(texts) + "]," + rest[1:])

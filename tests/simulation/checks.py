@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import msgpack
-
+from chain.entry.entry import encode_body
 from chain.entry.record import EntryRecord
 from kernel.model.address import ROOT
 from kernel.model.address import parent as parent_of
@@ -119,7 +118,7 @@ class Record:
                     self.accepted[body["id"]] = body
                 case "model.asked" if not body["truncated"]:
                     try:
-                        questions.read(EntryRecord(entry, b"", b"", b"", msgpack.packb(body), 0, "", 0))
+                        questions.read(EntryRecord(entry, b"", b"", b"", encode_body(body), 0, "", 0))
                     except Unreadable as error:
                         self.unproved.append(str(error))
                 case "message.dead":

@@ -15,6 +15,7 @@ from chain.entry.reader import EntryRecord
 from kernel.cell.conversation import Pieces, canonical_json, count_of, digest_of, list_hash, parts
 from kernel.values import sha256_hex
 
+MOST_MESSAGES = 100_000
 _ASKED = ("provider", "model", "tools")
 Told = list[tuple[bytes, Any]]
 
@@ -56,7 +57,8 @@ class Questions:
             new = [(digest_of(canonical_json(message)), message) for message in json.loads(body["new"])]
             known = self._told[body["prefix_of"]] if body["prefix_of"] >= 0 else []
             pieces = _pieces(body, len(new))
-            count_of(pieces, len(known), len(new))
+            if (count := count_of(pieces, len(known), len(new))) > MOST_MESSAGES:
+                raise ValueError(f"{count} messages are more than any node takes")
         except ValueError as error:
             raise Unreadable(f"entry {seq} does not say what was asked: {error}") from error
         told = [one for part in parts(pieces, known, new) for one in part]

@@ -21,7 +21,7 @@ from kernel.message.watch import Watchers
 from kernel.process.asked import Asked
 from kernel.slices.sessions import Sessions
 from kernel.state.state import State
-from kernel.syscall.model_request import SLICE_BYTES
+from kernel.syscall.conversations import SLICE_BYTES
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from kernel.bounds import Bounds
 from kernel.cell.conversation import Conversation, digest_of
 from kernel.helper.helper import HelperLost
 from kernel.syscall import conversations
-from kernel.syscall.model_request import Messages
+from kernel.syscall.conversations import Messages, ReadMessages
 from kernel.values import call_hash, canonical
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of
@@ -441,6 +441,36 @@ def test_the_bound_on_bytes_is_on_the_whole_request(tmp_path: Path) -> None:
         assert f"model request of {len(whole)} bytes, limit 1000" in (await twin.result())["text"]
 
     on_twin(tmp_path, body, bounds=Bounds(model_request_bytes=1000))
+
+
+def test_a_record_that_is_named_again_and_again_is_not_read_as_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Any] = []
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.finish(at, remember=[user("x" * 500_000)])
+        await twin.send("ada")
+        at = await twin.delivery()
+        named = Conversation(at.history).told([*at.history, user("?")])["prefix"]
+
+        class Greedy(Conversation):
+            def told(self, messages: list[Any]) -> dict[str, Any]:
+                return {"messages": [], "prefix": named, "pieces": [[0, 1]] * 1000}
+
+        before = ReadMessages.read
+
+        def counted(self: ReadMessages, messages: Sequence[Any]) -> Iterator[None]:
+            read.extend(messages)
+            return before(self, messages)
+
+        monkeypatch.setattr(ReadMessages, "read", counted)
+        twin.tell_model(at, Greedy([]), [])
+        assert "bytes, limit 8388608" in (await twin.result())["text"]
+
+    on_twin(tmp_path, body)
+    assert len(read) == 1
 
 
 def test_what_is_known_of_a_session_is_its_newest_question() -> None:

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from kernel.cell.conversation import list_hash, new_places, pieces_of
 from kernel.errors import Invalid
-from kernel.syscall.model_request import (
-    SLICE_BYTES,
-    ReadMessages,
-    former_call_hash,
-    request_bytes,
-    request_text,
-)
+from kernel.syscall.conversations import SLICE_BYTES, ReadMessages
+from kernel.syscall.model_question import former_call_hash, request_bytes, request_text
 from kernel.values import call_hash, canonical
 
 JSON = st.recursive(

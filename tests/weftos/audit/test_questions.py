@@ -1,0 +1,98 @@
+"""Requests put together from ledgers that are whole, erased, cut, of older builds, or lie."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from chain.entry.entry import Entry, encode_body
+from chain.entry.record import EntryRecord
+from kernel.cell.conversation import digest_of, list_hash
+from kernel.values import canonical, sha256_hex
+from weftos.audit import questions
+from weftos.audit.questions import Questions, Unreadable
+
+ASKED = {"provider": "", "model": "m", "tools": ["pay"]}
+ONE, TWO, THREE = ({"role": "user", "content": text} for text in ("one", "two", "three"))
+
+
+def record(seq: int, body: dict[str, Any] | None, kind: str = "model.asked") -> EntryRecord:
+    entry = Entry(seq, 0, "n", 1, 0, kind, "t1", bytes(16), -1, bytes(32), bytes(32))
+    return EntryRecord(entry, b"", b"", b"", None if body is None else encode_body(body), 0, "", 0)
+
+
+def asked(
+    messages: list[Any], new: list[Any], base: int = -1, pieces: Any = None, **more: Any
+) -> dict[str, Any]:
+    """A body as this build writes it."""
+    hashed = list_hash(b"".join(digest_of(canonical(message)) for message in messages))
+    return {
+        "asked": canonical({**ASKED, "messages": len(messages)}),
+        "request_hash": sha256_hex(canonical({"messages": hashed, **ASKED})),
+        "messages_hash": hashed,
+        "prefix_of": base,
+        "prefix_count": len(messages) - len(new),
+        "pieces": json.dumps([len(new)] if pieces is None else pieces),
+        "new": canonical(new),
+        "truncated": False,
+        **more,
+    }
+
+
+def former(messages: list[Any], new: list[Any], base: int = -1, **more: Any) -> dict[str, Any]:
+    """One as builds before conversations by reference wrote it."""
+    body = asked(messages, new, base) | {
+        "request_hash": sha256_hex(canonical({"messages": messages, **ASKED}))
+    }
+    del body["pieces"], body["messages_hash"]
+    return body | more
+
+
+def test_a_request_is_found_by_following_its_entries_back() -> None:
+    ledger = {
+        1: record(1, former([ONE], [ONE])),
+        4: record(4, former([ONE, TWO], [TWO], 1)),
+        9: record(9, asked([TWO, THREE, ONE], [THREE], 4, [[1, 2], 1, [0, 1]])),
+    }
+    assert Questions(ledger.__getitem__).read(ledger[9]) == [TWO, THREE, ONE]
+    reader = Questions()
+    assert [reader.read(one) for one in ledger.values()] == [[ONE], [ONE, TWO], [TWO, THREE, ONE]]
+
+
+@pytest.mark.parametrize(
+    ("body", "base", "words"),
+    [
+        (None, None, "entry 9 is erased"),
+        (asked([ONE, TWO], [TWO], 4, [[0, 1], 1]), None, "entry 4 is erased"),
+        (asked([ONE, TWO], [TWO], 9, [[0, 1], 1]), None, "entry 9, in terms of which entry 9 is told"),
+        (asked([ONE], [ONE], truncated=True), None, "does not hold all that it says"),
+        (asked([ONE, TWO], [TWO], 4, [[0, 2], 1]), asked([ONE], [ONE]), "is no part of 1 messages"),
+        (asked([ONE, TWO], [TWO], 4, [[0, 1]]), asked([ONE], [ONE]), "take 0 new messages of 1"),
+        (asked([ONE, TWO], [THREE], 4, [[0, 1], 1]), asked([ONE], [ONE]), "its messages are not those that were"),
+        (asked([ONE], [ONE], request_hash="00"), None, "its request is not the one that was hashed"),
+        (former([ONE], [TWO]), None, "its request is not the one that was hashed"),
+        (former([ONE], [ONE], asked="cut"), None, "does not hold what its hash is of"),
+        ({**asked([ONE], [ONE]), "new": "[nonsense"}, None, "does not say what was asked"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shown_is_said_with_its_reason(body: Any, base: Any, words: str) -> None:
+    with pytest.raises(Unreadable, match=words):
+        Questions(lambda seq: record(seq, base)).read(record(9, body))
+
+
+def test_a_request_with_too_many_tools_to_be_held_is_known_by_its_messages() -> None:
+    assert Questions().read(record(9, asked([ONE], [ONE], asked='{"model":"m'))) == [ONE]
+
+
+def test_another_entry_is_no_question() -> None:
+    with pytest.raises(Unreadable, match="entry 9 is no question"):
+        Questions().read(record(9, {}, "turn.ended"))
+
+
+def test_more_messages_than_any_node_takes_are_not_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "MOST_MESSAGES", 3)
+    body = asked([ONE] * 4, [], 4, [[0, 1]] * 4)
+    with pytest.raises(Unreadable, match="4 messages are more than any node takes"):
+        Questions(lambda seq: record(seq, asked([ONE], [ONE]))).read(record(9, body))
