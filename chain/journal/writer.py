@@ -110,11 +110,13 @@ class Writer(Generic[_Waiting]):
         """There is something in ``pending`` to be written now. Any thread."""
         self._commands.put(True)
 
-    def write_now(self) -> tuple[Group, list[_Waiting]] | None:
+    def write_now(self, *, alone: bool) -> tuple[Group, list[_Waiting]] | None:
         """Write what is pending, on the loop's thread: the group, and who waits for it. None when that is left to the
-        writer's thread, which is woken for it. Raises nothing.
+        writer's thread, which is woken for it; it is unless it is little, nothing is on its way to the disk, and one
+        caller alone waits for it (``alone``). Raises nothing.
         """
-        if not self._at_work.acquire(blocking=False):
+        self._pace.comes(alone=alone)
+        if not alone or not self._at_work.acquire(blocking=False):
             self.wake()
             return None
         try:

@@ -77,6 +77,7 @@ class Ledger:
         self._calls = calls = opened.calls
         self._unwritten = Unwritten(lambda: self._fault)
         self._waking = Waking(self._unwritten.pending, self._write)
+        self._wanted = 0  # commits of this round that go to the disk at once
         self._random, self._random_at = b"", 0
         self._closed: str | None = None
         self._stopped: str | None = None
@@ -278,17 +279,17 @@ class Ledger:
         self._waking.comes()
         self._unwritten.add(ticket)
         if durable:
+            self._wanted += 1
             self._waking.soon()
         else:
             self._waking.lazily()
         return ticket
 
     def _write(self) -> None:
-        """Write what has gathered here and now, unless something else is on its way to the disk or it is much."""
-        if not self._unwritten.at_rest or self._unwritten.bytes > WRITE_NOW_BYTES:
-            self._writer.wake()
-            return
-        written = self._writer.write_now()
+        """Write what has gathered, here and now for a lone caller."""
+        little = self._unwritten.at_rest and self._unwritten.bytes <= WRITE_NOW_BYTES
+        written = self._writer.write_now(alone=little and self._wanted <= 1)
+        self._wanted = 0
         if written is not None:
             self._hand_on(*written)
             self._written(*written)

@@ -25,6 +25,7 @@ from pathlib import Path
 import msgpack
 from rich.console import Console
 
+import chain.journal.pace
 from chain.entry.entry import decode_body
 from chain.entry.reader import EntryRecord, JournalReader, Record, StateRecord
 from chain.errors import ChainError, LedgerUnavailable
@@ -52,6 +53,7 @@ SEGMENT_BYTES = 6_000
 TABLE = "commits"
 PARTS = 64  # of the walk
 GOES_ON = 10
+chain.journal.pace.LONE_GROUPS = 0  # so that the loop writes as often as the thread
 
 
 @dataclass

@@ -5,8 +5,8 @@ node's present boot; a frame from another one is refused, so that nothing of an 
 pickle.
 
 :class:`FrameDecoder` is the pure part (bytes in, values out). :class:`FrameLink` is the asyncio shell around
-it. A frame after a pause leaves at once; those that follow it closely are collected, those of one loop iteration in
-one write.
+it. Where question and answer take turns a frame leaves at once; where many speak on one link those of one loop
+iteration are collected into one write.
 
 What a link may cost its receiver is bounded: bytes a frame, values a frame (counted before one is built, see
 :mod:`mesh.bounded`), frames and bytes heard at a time, and bytes that wait because the peer does not read. Of a frame
@@ -30,7 +30,8 @@ FRAMES_PER_STEP = 64
 SPEAKER_BYTES = 64
 STEP_BYTES = 64 * 2**10
 STEP_S = 0.002
-PAUSE_S = 0.0005
+CALM_WRITES = 8
+"""After so many writes in a row that found one frame alone, frames leave at once again."""
 VALUE_BYTES = 144
 """What a value takes in memory beside its bytes: an empty map 72, one in another and its key 290 for the two."""
 _HEADER = struct.Struct(">IQ")
@@ -206,7 +207,8 @@ class FrameLink(asyncio.Protocol):
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._granted_bytes = 0
-        self._written_s = float("-inf")
+        self._calm = CALM_WRITES
+        self._spoken = False  # since something was heard
         self._frames: Iterator[Any] = iter(())
         self._fault: Exception | None = None
         self.transport: asyncio.Transport | None = None
@@ -219,6 +221,7 @@ class FrameLink(asyncio.Protocol):
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
+        self._spoken = False
         self._frames = self._decoder.feed(data)
         self._hear()
 
@@ -278,10 +281,9 @@ class FrameLink(asyncio.Protocol):
         return written + self._pending_bytes
 
     def send(self, value: Any, *, granted: bool = False) -> None:
-        """Send one frame: at once when none was written of late, else with all that follow in this loop iteration; so
-        who asks for one thing after the other need not wait for the next iteration each time. Silently dropped once
-        closed. A peer that leaves too much unread loses its link; ``granted``: what this side began by itself is not
-        held against it.
+        """Send one frame: at once where this side and the other speak by turns, so that nobody waits for the next loop
+        iteration; else with all that follow in this one. Silently dropped once closed. A peer that leaves too much
+        unread loses its link; ``granted``: what this side began by itself is not held against it.
         """
         if self.closed:
             return
@@ -289,9 +291,8 @@ class FrameLink(asyncio.Protocol):
         if not self._has_room(len(frame), granted):
             return
         if not self._pending:
-            now = self._loop.time()
-            if now - self._written_s >= PAUSE_S and self.transport is not None:
-                self._written_s = now
+            if self._calm >= CALM_WRITES and not self._spoken and self.transport is not None:
+                self._spoken = True
                 self.transport.write(frame)
                 return
             self._loop.call_soon(self._flush)
@@ -313,7 +314,9 @@ class FrameLink(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._pending and self.transport is not None and not self.transport.is_closing():
-            self._written_s = self._loop.time()
+            alone = len(self._pending) == 1 and not self._spoken
+            self._calm = self._calm + 1 if alone else 0
+            self._spoken = True
             self.transport.write(b"".join(self._pending))
         self._pending.clear()
         self._pending_bytes = 0

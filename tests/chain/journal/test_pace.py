@@ -1,10 +1,28 @@
 from __future__ import annotations
 
-from chain.journal.pace import SHARE, WAIT_S, Pace
+from chain.journal.pace import LONE_GROUPS, SHARE, WAIT_S, Pace
+
+
+def made() -> Pace:
+    """One caller, nothing known of the disk."""
+    pace = Pace()
+    pace.comes(alone=True)
+    return pace
+
+
+def test_where_many_call_the_loop_does_not_wait_until_one_has_been_alone_for_a_while() -> None:
+    pace = made()
+    assert pace.wait_s(0.0) == WAIT_S
+    pace.comes(alone=False)
+    waits = []
+    for _ in range(LONE_GROUPS + 2):
+        waits.append(pace.wait_s(0.0))
+        pace.comes(alone=True)
+    assert waits == [0.0] * (LONE_GROUPS + 1) + [WAIT_S]
 
 
 def test_a_disk_is_waited_for_until_it_is_slow_and_again_once_it_is_quick() -> None:
-    pace = Pace()
+    pace = made()
     assert pace.wait_s(0.0) == WAIT_S
     for _ in range(100):
         pace.took(WAIT_S)
@@ -16,7 +34,7 @@ def test_a_disk_is_waited_for_until_it_is_slow_and_again_once_it_is_quick() -> N
 
 
 def test_one_stall_keeps_the_loop_away_for_a_while_and_not_for_ever() -> None:
-    pace = Pace()
+    pace = made()
     pace.took(30.0)
     syncs = 0
     while not pace.wait_s(0.0):
@@ -26,7 +44,7 @@ def test_one_stall_keeps_the_loop_away_for_a_while_and_not_for_ever() -> None:
 
 
 def test_the_loop_does_not_wait_more_than_its_share() -> None:
-    pace, now_s, waited_s = Pace(), 0.0, 0.0
+    pace, now_s, waited_s = made(), 0.0, 0.0
     while now_s < 1.0:
         if pace.wait_s(now_s):
             now_s += 0.0003

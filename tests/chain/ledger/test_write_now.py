@@ -19,6 +19,7 @@ from tests.chain.twins.memory_disk import MemoryDisk
 def all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop may wait as often as it likes."""
     monkeypatch.setattr(chain.journal.pace, "SHARE", 1)
+    monkeypatch.setattr(chain.journal.pace, "LONE_GROUPS", 0)
 
 
 LOOP = threading.main_thread().name

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kernel.cell.link.frames
 from kernel.cell.link.frames import (
+    CALM_WRITES,
     FOREIGN,
     FRAMES_PER_STEP,
     HEADER_BYTES,
@@ -160,27 +160,42 @@ async def pair(**options: Any) -> tuple[End, socket.socket]:
     return end, theirs
 
 
-def test_a_frame_after_a_pause_leaves_at_once_and_those_of_one_iteration_in_one_write(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(kernel.cell.link.frames, "PAUSE_S", 0.02)
-
+def test_who_speaks_by_turns_need_not_wait_and_what_many_say_leaves_in_one_write() -> None:
     async def run() -> None:
         end, peer = await pair()
-        for first in (0, 1000):
-            await asyncio.sleep(0.03)
-            end.link.send(first)
-            assert list(FrameDecoder(BOOT).feed(peer.recv(2**16))) == [first]
-            for number in range(1, 100):
-                end.link.send(first + number)
-            with pytest.raises(BlockingIOError):
-                peer.recv(1)
+        heard = FrameDecoder(BOOT)
+
+        async def asked() -> None:
+            before = len(end.heard)
+            peer.send(encode_frame(BOOT, "question"))
+            while len(end.heard) == before:
+                await asyncio.sleep(0)
+
+        def waiting() -> list[Any]:
+            try:
+                return list(heard.feed(peer.recv(2**16)))
+            except BlockingIOError:
+                return []
+
+        for number in range(20):
+            await asked()
+            end.link.send(number)
+            assert waiting() == [number]
+        await asked()
+        for number in range(100):
+            end.link.send(number)
+        assert waiting() == [0]
+        await asyncio.sleep(0)
+        assert waiting() == list(range(1, 100))
+        for number in range(CALM_WRITES):  # many spoke: it takes a while to believe that they do no more
+            await asked()
+            end.link.send(number)
+            assert waiting() == []
             await asyncio.sleep(0)
-            end.link.send("more")
-            received = peer.recv(2**16)
-            assert list(FrameDecoder(BOOT).feed(received)) == list(range(first + 1, first + 100))
-            await asyncio.sleep(0)
-            assert list(FrameDecoder(BOOT).feed(peer.recv(2**16))) == ["more"]
+            assert waiting() == [number]
+        await asked()
+        end.link.send("at once")
+        assert waiting() == ["at once"]
         end.link.close()
         peer.close()
         await end.ended()
