@@ -12,7 +12,7 @@ from typing import Any
 from kernel.model.address import ROOT
 from kernel.pace import give_way
 from kernel.process.live import LiveTable
-from kernel.slices.slots import Slot
+from kernel.slices.tree.slots import Slot
 from kernel.state.state import State
 
 SLICE_ROWS = 64

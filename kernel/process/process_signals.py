@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernel.process.live import LiveProcess
 from kernel.signals import Signal
-from kernel.slices.slots import Slot
+from kernel.slices.tree.slots import Slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from kernel.process.process_signals import (
 )
 from kernel.process.starts import Starts
 from kernel.signals import Signals
-from kernel.slices.slots import Slot
+from kernel.slices.tree.slots import Slot
 from kernel.state.recorder import Recorder
 from kernel.supervision.reducer import (
     INFINITY,

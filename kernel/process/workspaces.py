@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernel.model.spec import ProcessSpec
 from kernel.process.process_signals import SlotGone
-from kernel.slices.slots import Slots
+from kernel.slices.tree.slots import Slots
 
 
 class Workspaces:

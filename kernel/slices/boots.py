@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.model.rows import as_bytes, as_list, as_number, as_rows, as_text
-from kernel.slices.slice import Handler, Keeper, Slice, Told
+from kernel.slice import Handler, Keeper, Slice, Told
 
 CONFIGURED = ("configuration", "peers")  # digests in node.booted
 

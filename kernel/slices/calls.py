@@ -16,8 +16,8 @@ from kernel.model.call_states import CALL_EVENTS, CALL_TABLE, CallEvent, CallSta
 from kernel.model.machine import event_of
 from kernel.model.rows import as_bytes, as_flag, as_list, as_number, as_rows, as_text, made, row
 from kernel.model.turn_states import TURN_EVENTS, TurnEvent
+from kernel.slice import Handler, Slice, Told
 from kernel.slices.mailboxes import turn_id
-from kernel.slices.slice import Handler, Slice, Told
 from kernel.slices.turns import Call, Turn, Turns, rank
 from kernel.values import cut_bytes
 

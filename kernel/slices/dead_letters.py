@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernel.model.rows import as_rows, made, row
+from kernel.slice import Handler, Table, Told
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mailboxes import Mail, Mailboxes
-from kernel.slices.slice import Handler, Table, Told
 
 
 @dataclass(frozen=True, slots=True)

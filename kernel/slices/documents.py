@@ -19,7 +19,7 @@ from chain.vectors.document import EXCERPT_CHARACTERS, may_read, shown_hash
 from kernel.errors import NotFound
 from kernel.model.rows import as_rows, made, row
 from kernel.operations.memory import Owner
-from kernel.slices.slice import Handler, Slice, Told
+from kernel.slice import Handler, Slice, Told
 from kernel.values import sha256_hex
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from kernel.model.call_states import CallState
 from kernel.model.rows import as_list, as_number, as_rows, as_text, made, row
+from kernel.slice import Handler, Keeper, Slice, Told
 from kernel.slices.calls import Calls, call_id
 from kernel.slices.mailboxes import Mail, Mailboxes, mail_of
-from kernel.slices.slice import Handler, Keeper, Slice, Told
 from kernel.slices.turns import Turn, Turns
 
 MAX_QUESTIONS = 10_000

@@ -10,7 +10,7 @@ from typing import Any
 from kernel.model.machine import event_of
 from kernel.model.rows import as_rows, made, row
 from kernel.model.turn_states import TURN_EVENTS, TurnEvent
-from kernel.slices.slice import Handler, Table, Told
+from kernel.slice import Handler, Table, Told
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 import msgpack
 
 from kernel.model.rows import as_bytes, as_list, as_number, as_rows, as_text
-from kernel.slices.slice import Handler, Keeper, Table, Told
+from kernel.slice import Handler, Keeper, Table, Told
 
 Key = tuple[str, str]
 """An address and the name of a session."""

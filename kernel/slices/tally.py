@@ -8,10 +8,10 @@ from typing import Any
 from kernel.model.machine import event_of
 from kernel.model.rows import as_list, as_number
 from kernel.model.turn_states import TURN_EVENTS, TurnEvent
+from kernel.slice import Handler, Slice, Told
 from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mailboxes import Mailboxes, message_id
-from kernel.slices.slice import Handler, Slice, Told
 
 
 class Tally(Slice):

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernel.model.makers import AGENT
 from kernel.model.rows import as_bytes, as_number, as_rows
-from kernel.slices.slice import Handler, Slice, Told
+from kernel.slice import Handler, Slice, Told
 
 REMEMBERED_TRACES = 10_000
 

@@ -15,8 +15,8 @@ from kernel.model.call_states import CALL_TABLE, CallEvent, CallState
 from kernel.model.machine import event_of, names
 from kernel.model.rows import as_rows, as_text, made, row
 from kernel.model.turn_states import TURN_EVENTS, TURN_TABLE, TurnEvent, TurnState
+from kernel.slice import Handler, Table, Told
 from kernel.slices.mailboxes import Mail, Mailboxes, turn_id
-from kernel.slices.slice import Handler, Table, Told
 from kernel.values import canonical
 
 CRASHES = names(TURN_EVENTS, "process.exited")

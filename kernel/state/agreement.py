@@ -19,7 +19,7 @@ from kernel.errors import Invalid
 from kernel.model.makers import OPERATOR
 from kernel.model.spec import ProcessSpec
 from kernel.slices.mailboxes import Mail
-from kernel.slices.slots import Slot
+from kernel.slices.tree.slots import Slot
 from kernel.state.state import State
 from kernel.values import sha256_hex
 

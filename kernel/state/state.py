@@ -6,7 +6,7 @@ Theory of operation. Everything here is a function of the journal: :meth:`State.
 nothing; what one must be like says :mod:`kernel.state.record_forms`, which is asked before a record is written. What is
 *not* here (which cell runs a process, who waits for an answer) is lost with the node, and may be.
 
-A slice (:mod:`kernel.slices.slice`) may read those that stand before it. One that reads what an entry takes away from
+A slice (:mod:`kernel.slice`) may read those that stand before it. One that reads what an entry takes away from
 another stands before that other in the row.
 """
 
@@ -16,18 +16,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.bounds import MOST_SESSIONS, MOST_SESSIONS_BYTES
+from kernel.slice import Handler, Slice, Told
 from kernel.slices.boots import Boots
 from kernel.slices.calls import Calls, OpenIntent, OpenIntents
 from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.documents import Documents
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mailboxes import Mail, Mailboxes
-from kernel.slices.pids import PidTable
 from kernel.slices.sessions import Sessions
-from kernel.slices.slice import Handler, Slice, Told
-from kernel.slices.slots import Slots
 from kernel.slices.tally import Tally
 from kernel.slices.traces import Traces
+from kernel.slices.tree.pids import PidTable
+from kernel.slices.tree.slots import Slots
 from kernel.slices.turns import Turn, Turns
 from kernel.state.record_forms import Change, check_entry, read_change
 

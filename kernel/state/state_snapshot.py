@@ -1,7 +1,7 @@
 """The node's durable state as bytes, and back: what a snapshot keeps in place of the journal before it.
 
 The bytes are msgpack: the number of their own format, and of each slice by its name the pair of the format of its rows
-and the rows (:mod:`kernel.slices.slice`). A changed slice gets another number and a migration, a new one a migration
+and the rows (:mod:`kernel.slice`). A changed slice gets another number and a migration, a new one a migration
 from 0; the format here stays.
 """
 
@@ -15,7 +15,7 @@ import msgpack
 from chain.errors import DamageError, ForeignDataError
 from kernel.errors import Invalid
 from kernel.model.rows import as_list, as_number
-from kernel.slices.slice import Slice
+from kernel.slice import Slice
 from kernel.state.former_snapshots import FORMER, slices_of
 from kernel.state.state import State
 

@@ -13,7 +13,7 @@ from kernel.model.address import parent as parent_of
 from kernel.model.states import ProcessState
 from kernel.slices.calls import call_id
 from kernel.slices.mailboxes import turn_id
-from kernel.slices.slots import DOWN
+from kernel.slices.tree.slots import DOWN
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state
 from kernel.supervision.supervisor import Phase

@@ -12,7 +12,7 @@ from kernel.errors import Busy
 from kernel.model.address import ancestors
 from kernel.model.makers import AGENT, OPERATOR, MadeBy, is_peer
 from kernel.policy.proposal import Facts, Proposal, SpawnProcess, Verdict, deny
-from kernel.slices.slots import Slots
+from kernel.slices.tree.slots import Slots
 
 
 def processes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:

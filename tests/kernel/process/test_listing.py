@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernel.model.spec import ProcessSpec
 from kernel.process.listing import SLICE_ROWS, Listing
 from kernel.process.live import LiveTable
-from kernel.slices.slots import Slot
+from kernel.slices.tree.slots import Slot
 from kernel.state.state import State
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Twin

@@ -12,7 +12,7 @@ from kernel.errors import KernelError
 from kernel.model.address import ROOT, ancestors, is_below
 from kernel.model.states import CELL_LOST, CRASH
 from kernel.process.processes import USER
-from kernel.slices.slots import DOWN
+from kernel.slices.tree.slots import DOWN
 from kernel.supervision.reducer import Phase
 from tests.kernel.twins.tree_twin import Tree
 

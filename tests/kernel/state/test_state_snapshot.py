@@ -24,7 +24,7 @@ from kernel.model.spec import ProcessSpec
 from kernel.slices.dead_letters import DeadLetter
 from kernel.slices.documents import Fact
 from kernel.slices.mailboxes import Mail
-from kernel.slices.slots import Slot
+from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Call, Turn
 from kernel.state.record_forms import ERASING, TABLES
 from kernel.state.recorder import replay_into

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.model.rows import as_list, as_number, as_rows, as_text
-from kernel.slices.slice import Handler, Keeper, Table, Told
+from kernel.slice import Handler, Keeper, Table, Told
 
 REMEMBERED_PIDS = 100_000
 

@@ -13,7 +13,7 @@ from kernel.model.in_order import InOrder
 from kernel.model.makers import AGENT, OPERATOR, is_peer
 from kernel.model.rows import as_rows, made, row
 from kernel.model.spec import ProcessSpec
-from kernel.slices.slice import Handler, Keeper, Table, Told
+from kernel.slice import Handler, Keeper, Table, Told
 
 DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
 
