@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from benchmarks.plugins.timing import act, context
-from cognition.providers.http import HttpServer
-from cognition.providers.http_connection import HttpBounds
-from cognition.providers.sse import SseDecoder
+from cognition.providers.http.connection import HttpBounds
+from cognition.providers.http.server import HttpServer
+from cognition.providers.http.sse import SseDecoder
 
 PATH = "/chat/completions"
 HEADERS = {

@@ -23,16 +23,16 @@ from cognition.errors import ConfigurationError, ProviderError, TransientProvide
 from cognition.providers.answer import AnswerBuilder, error_words, excerpt, load_object
 from cognition.providers.base import ProviderBounds, Question, Source, Watcher
 from cognition.providers.embeddings import Vectors, embeddings_body, embeddings_bytes, parse_embeddings
-from cognition.providers.http import CERTIFICATE_VARIABLES, HttpServer, Response, tls_context
-from cognition.providers.http_connection import (
+from cognition.providers.http.connection import (
     BrokenError,
     CertificateError,
     ConnectError,
     HttpBounds,
     SilenceError,
 )
+from cognition.providers.http.server import CERTIFICATE_VARIABLES, HttpServer, Response, tls_context
+from cognition.providers.http.sse import SseDecoder
 from cognition.providers.retry import Failure, RetryPolicy, retry_delay_s
-from cognition.providers.sse import SseDecoder
 from cognition.providers.wire import request_body
 from kernel.abi import ModelAnswer
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from cognition.providers.http import AddressInfo, HttpServer, dial, tls_context
-from cognition.providers.http_connection import (
+from cognition.providers.http.connection import (
     EVENTS_AT_ONCE,
     BrokenError,
     CertificateError,
@@ -27,6 +26,7 @@ from cognition.providers.http_connection import (
     HttpError,
     SilenceError,
 )
+from cognition.providers.http.server import AddressInfo, HttpServer, dial, tls_context
 from tests.patience import HANG_S
 from tests.servers.certificates import certificates
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cognition.errors import ProviderError
-from cognition.providers.sse import SseDecoder
+from cognition.providers.http.sse import SseDecoder
 
 STREAM = (
     b": hi\n\ndata: one\n\nevent: x\r\ndata: two\r\ndata:three\r\n\r\nid: 4\n\ndata: \xc3\xa9\n\ndata: open"

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import certifi
 import h11
 
-from cognition.providers.http_connection import CertificateError, ConnectError, Connection, HttpBounds
+from cognition.providers.http.connection import CertificateError, ConnectError, Connection, HttpBounds
 
 AddressInfo = tuple[int, int, int, str, Any]
 """As ``socket.getaddrinfo`` gives them."""
