@@ -5,23 +5,29 @@ asking, are stopped.
 from __future__ import annotations
 
 from kernel.model.makers import AGENT
+from kernel.policy.asker import Asker
 from kernel.policy.proposal import Facts, Proposal, SendMessage, SpawnProcess, Verdict, deny
 
 
 def causes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     """So many messages, so many processes, whoever sends and makes them."""
-    asker, traces, bounds = proposal.asker, facts.state.traces, facts.bounds
     match proposal.operation:
-        case SendMessage() if (
-            asker.rights is not None and traces.messages(asker.trace) >= bounds.messages_per_trace
-        ):
-            limit = bounds.messages_per_trace
-            return deny(f"more than {limit} messages came of one message from outside; nobody asked for more")
-        case SpawnProcess() if (
-            asker.maker == AGENT and traces.processes(asker.trace) >= bounds.agent_spawns_per_trace
-        ):
-            limit = bounds.agent_spawns_per_trace
-            return deny(
-                f"{limit} processes came of one message from outside, the limit; nobody asked for more"
-            )
+        case SendMessage():
+            return _messages(proposal.asker, facts)
+        case SpawnProcess():
+            return _processes(proposal.asker, facts)
     return None
+
+
+def _messages(asker: Asker, facts: Facts) -> Verdict | None:
+    limit = facts.bounds.messages_per_trace
+    if asker.rights is None or facts.state.traces.messages(asker.trace) < limit:
+        return None
+    return deny(f"more than {limit} messages came of one message from outside; nobody asked for more")
+
+
+def _processes(asker: Asker, facts: Facts) -> Verdict | None:
+    limit = facts.bounds.agent_spawns_per_trace
+    if asker.maker != AGENT or facts.state.traces.processes(asker.trace) < limit:
+        return None
+    return deny(f"{limit} processes came of one message from outside, the limit; nobody asked for more")
