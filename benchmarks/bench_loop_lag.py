@@ -40,7 +40,9 @@ async def fill(data: Path, count: int) -> None:
             await twin.spawn(parent.rpartition("/")[2], type="supervisor", tools=())
         for number in range(count - GROUPS):
             spec = ProcessSpec(f"s{number}", type="supervisor", tools=())
-            twin.kernel.recorder.commit([processes.draft_spawn(spec, parents[number % GROUPS], 0, b"", -1)])
+            twin.kernel.recorder.commit(
+                [processes.admission.draft_spawn(spec, parents[number % GROUPS], 0, b"", -1)]
+            )
             if number % 500 == 0:
                 await twin.ledger.barrier()
         await twin.ledger.barrier()

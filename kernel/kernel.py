@@ -217,7 +217,7 @@ class Kernel:
                 lambda said: self.post.bury_all(
                     said.slot.address, f"{said.slot.address} was removed: {said.why}"
                 ),
-                processes.going,
+                processes.slots.going,
             ),
             PidsReserved: (self._forget_counters,),
             MessageArrived: (lambda said: turns.pump(said.address),),

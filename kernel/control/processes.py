@@ -93,7 +93,7 @@ class ProcessControl:
         address = self._kernel.post.resolve(request.named, beginning=True)
         slot = self._state.slots[address]
         turn = self._state.turn_of(address)
-        supervisor = self._kernel.processes.supervisor(address)
+        supervisor = self._kernel.processes.supervisors.get(address)
         found = {
             **self._placed(self._kernel.processes.listing.row(slot)),
             "spec": json.loads(slot.spec.to_json()),
@@ -126,7 +126,7 @@ class ProcessControl:
 
     async def remove(self, asked: Asked, request: Removal) -> Removed:
         address = self._kernel.post.resolve(request.named)
-        self._kernel.processes.removal(address, request.recursive)
+        self._kernel.processes.admission.removal(address, request.recursive)
         asked.record(target=request.named, address=address, recursive=request.recursive)
         with ledger_errors():
             removed = await self._kernel.processes.remove(address, request.recursive)

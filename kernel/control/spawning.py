@@ -52,7 +52,7 @@ class SpawnControl:
         """Make a child of this node, and wait until it runs. ``record`` says who asked for it."""
         parent = self._address(request.under)
         spec = self._spec(request, parent)
-        self._kernel.processes.check_spawn(spec, parent, asker)
+        self._kernel.processes.admission.check_spawn(spec, parent, asker)
         self._workspaces.make(spec)
         config = {
             key: value if key != "system_prompt" else measured(value) for key, value in spec.config.items()
@@ -61,7 +61,7 @@ class SpawnControl:
         seq, trace = record(name=spec.name, under=parent, spec=told)
         processes = self._kernel.processes
         with ledger_errors():
-            draft = processes.draft_spawn(spec, parent, 0, trace, seq, asker)
+            draft = processes.admission.draft_spawn(spec, parent, 0, trace, seq, asker)
             ticket = self._kernel.recorder.commit([draft])
         address = draft.body["address"]
         started = processes.when_started(address)

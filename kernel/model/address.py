@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from kernel.errors import AddressError
 
 ROOT = "/"
+USER = "/user"
 MAX_NAME = 64
 MAX_DEPTH = 16
 MAX_PID = 2**63 - 1

@@ -1,4 +1,4 @@
-"""The processes that exist right now. Lost with the node, and rebuilt by its supervisors."""
+"""The processes that exist right now, and the supervisors of their children. Lost with the node, and rebuilt by it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 
 from kernel.errors import StateError
+from kernel.model.address import name_of
+from kernel.model.address import parent as parent_of
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 from kernel.policy.asker import Asker, channel_of
 from kernel.process.asked import Asked
 from kernel.slices.turns import Turn
+from kernel.supervision.reducer import Child, Phase, Supervisor
 
 
 @dataclass(slots=True)
@@ -93,3 +96,32 @@ class LiveTable:
 
     def all(self) -> list[LiveProcess]:
         return list(self._by_pid.values())
+
+
+class Supervisors(dict[str, Supervisor]):
+    """By the address whose children they have. Whoever changes one puts the new one in the place of the old."""
+
+    def __init__(self, live: LiveTable) -> None:
+        super().__init__()
+        self._live = live
+
+    def child(self, address: str) -> Child | None:
+        """What the supervisor of ``address`` knows of it."""
+        supervisor = self.get(parent_of(address))
+        return supervisor.table.get(name_of(address)) if supervisor is not None else None
+
+    def is_ending(self, address: str) -> bool:
+        """Whether what runs at ``address`` was told to end, it or what is below it."""
+        process, supervisor = self._live.at(address), self.get(address)
+        closing = supervisor is not None and supervisor.closing is not None
+        return closing or (process is not None and process.draining)
+
+    def is_up(self, address: str) -> bool:
+        """Whether something runs at ``address``, or is to: its start may wait for the next round of the loop."""
+        child = self.child(address)
+        return self._live.at(address) is not None or (child is not None and child.phase is not Phase.NONE)
+
+    def comes_back(self, address: str) -> bool:
+        """Whether the supervisor of ``address`` is about to start it."""
+        child = self.child(address)
+        return child is not None and child.phase in (Phase.STARTING, Phase.WAITING)

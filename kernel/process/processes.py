@@ -13,34 +13,31 @@ children have ended is not gone before what is below those is; what it ends with
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import Protocol
 
 from chain.ledger.ledger import Draft
 from kernel.clock import Clock, LoopClock
-from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, StateError, Unavailable
-from kernel.model.address import ROOT, ancestors, is_below, join, name_of
+from kernel.errors import NotFound, Refused, StateError
+from kernel.model.address import ROOT, USER, ancestors, join, name_of
 from kernel.model.address import parent as parent_of
 from kernel.model.makers import OPERATOR
 from kernel.model.pids import ROOT_PID
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
-from kernel.policy.asker import PERSON, Asker
 from kernel.policy.pipeline import Policy
-from kernel.policy.proposal import SpawnProcess
+from kernel.process.admission import Admission
 from kernel.process.effects import Effects
 from kernel.process.listing import Listing
-from kernel.process.live import LiveProcess, LiveTable
+from kernel.process.live import LiveProcess, LiveTable, Supervisors
 from kernel.process.pid_blocks import PidBlocks
 from kernel.process.process_signals import (
     AddressDown,
     ProcessExited,
     ProcessRunning,
-    SlotGoing,
-    SlotGone,
 )
+from kernel.process.slot_writer import SlotWriter
 from kernel.process.starts import Starts
 from kernel.signals import Signals
 from kernel.slices.tree.slots import Slot
@@ -55,7 +52,6 @@ from kernel.supervision.reducer import (
     Exited,
     Flags,
     GiveUp,
-    Phase,
     Remove,
     RestartDue,
     Shutdown,
@@ -68,12 +64,10 @@ from kernel.supervision.reducer import (
     StartFailed,
     Stop,
     StopChild,
-    Supervisor,
     begin,
     step,
 )
 
-USER = "/user"
 REMOVED_AT_ONCE = 20  # between two rounds of the event loop
 TERM_S = 5.0  # what a process that is ended may take for the turn it is in
 
@@ -100,6 +94,10 @@ class Ending:
 class Processes:
     """The tree. It says what :mod:`kernel.process.process_signals` has, and hears of its own exits last: what else
     follows from one has been done before a supervisor acts on it.
+
+    Starting and ending are one state machine over supervisors, endings and what is held, so they are one class of more
+    than 25 methods: a cut between them would hand all of these to both sides. Who may make, start or remove what is
+    ``admission``; what is written of slots is the slot writer's.
     """
 
     def __init__(
@@ -119,23 +117,19 @@ class Processes:
         self._live = live
         self.pids = pids
         self._launcher = launcher
-        self._policy = policy
         self._clock = clock or LoopClock()
         self._chance = chance or SystemRandom()
         self.listing = Listing(recorder.state, live, self._clock.now_s)
-        self._supervisors: dict[str, Supervisor] = {}
+        self.supervisors = Supervisors(live)
         self.effects = Effects(self._perform, self._clock)
         self.removed_at_once = REMOVED_AT_ONCE
         self._starts = Starts()
+        self.slots = SlotWriter(recorder, self.effects, self._starts, signals)
+        self.admission = Admission(self._state, live, self.supervisors, self.effects, policy)
         self._unnumbered: set[str] = set()  # addresses whose start waits for a PID
         self._endings: dict[str, Ending] = {}
         self._held: dict[str, str] = {}  # reasons of supervisors that wait for what is below their children
-        self._removing: set[str] = set()
         self._dropping: dict[str, str] = {}  # why; of slots that go once nothing is left below them
-        self._leaving: set[int] = (
-            set()
-        )  # by the entry that made them: slots that go once all that is of them is gone
-        self._meant: dict[int, SlotState] = {}  # by that entry too: states of slots that wait for the disk
 
     # -- boot ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +145,7 @@ class Processes:
             body = {"address": USER, "parent": ROOT, "spec": spec.to_json(), "made_by": OPERATOR}
             self._recorder.commit([Draft("process.spawned", body, ROOT_PID)])
         user = self._child_spec(self._state.slots[USER])
-        self._supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
+        self.supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
         self.effects.carry_out(ROOT, effects)
 
     def _bury_what_is_down(self) -> None:
@@ -169,73 +163,21 @@ class Processes:
         """Give ``address`` its supervisor, with the children its slots say, but for the one that is to be added, and
         for those that are about to go.
         """
-        if address in self._supervisors:
+        if address in self.supervisors:
             raise StateError(f"{address} has a supervisor already: a fault in weftos, please report it")
         slot = self._state.slots[address]
         shared = slot.spec.type == "worker" or address == USER
         restarts, period_s = slot.spec.intensity
         flags = Flags(restarts, period_s, "park" if shared else "shutdown")
         below = [
-            (self._child_spec(child), self._meant.get(child.spawned_seq) or SlotState(child.state))
+            (self._child_spec(child), self.slots.meant(child))
             for child in self._state.slots.children(address)
-            if child.address != without and child.spawned_seq not in self._leaving
+            if child.address != without and not self.slots.is_leaving(child)
         ]
-        self._supervisors[address], effects = begin(flags, below)
+        self.supervisors[address], effects = begin(flags, below)
         self.effects.carry_out(address, effects)
 
     # -- asked for -----------------------------------------------------------------------------------------------
-
-    def check_spawn(self, spec: ProcessSpec, parent: str, asker: Asker = PERSON) -> str:
-        """The address a new child would have. Raises Invalid, Refused, NotFound, Conflict, Busy, Unavailable, and what
-        policy has against it.
-        """
-        faults = spec.check()
-        if faults:
-            raise Invalid("; ".join(faults))
-        if not (parent == USER or is_below(parent, USER)):
-            raise Refused(f"children can be spawned under {USER}, not under {parent}")
-        if parent not in self._state.slots:
-            raise NotFound(f"no process at {parent} to spawn under; weftos tree shows the addresses")
-        address = join(parent, spec.name)
-        self._check_not_removed(address)
-        present = self._state.slots.get(address)
-        if present is not None:
-            stays = present.state in (SlotState.STOPPED, SlotState.PARKED)
-            way = (
-                f"weftos start {address} starts it again, weftos rm {address} frees it; or " if stays else ""
-            )
-            raise Conflict(f"{address} exists and is {present.state}; {way}choose another name")
-        self._check_up(parent)
-        self._policy.require(asker, SpawnProcess(spec, parent))
-        return address
-
-    def _check_up(self, parent: str) -> None:
-        """A child begins below what runs, up to the root."""
-        if self.effects.closed:
-            raise Unavailable("the node is stopping")
-        down = self._state.slots.down(parent)
-        if down is not None:
-            raise Refused(f"{down.address} is {down.state}; start it first")
-        for address in (parent, *ancestors(parent)):
-            self._check_not_removed(address)
-            if self._live.at(address) is None:
-                raise Busy(f"{address} is being restarted; try again when weftos ps shows it running")
-            if self._is_ending(address):
-                raise Busy(f"{address} is ending; try again when weftos ps shows it running")
-
-    def _is_ending(self, address: str) -> bool:
-        """Whether what runs at ``address`` was told to end, it or what is below it."""
-        process, supervisor = self._live.at(address), self._supervisors.get(address)
-        closing = supervisor is not None and supervisor.closing is not None
-        return closing or (process is not None and process.draining)
-
-    def draft_spawn(
-        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker = PERSON
-    ) -> Draft:
-        """The entry that makes a slot. Raises what :meth:`check_spawn` raises."""
-        address = self.check_spawn(spec, parent, asker)
-        body = {"address": address, "parent": parent, "spec": spec.to_json(), "made_by": asker.maker}
-        return Draft("process.spawned", body, pid, "", trace, cause)
 
     def begin(self, address: str) -> None:
         """Start a slot that was just written. One whose parent does not run just now starts with it."""
@@ -243,13 +185,13 @@ class Processes:
         if slot is None:
             return
         parent = slot.parent
-        begun = parent in self._supervisors  # also while a worker waits for its restart
-        if self._is_ending(parent) or not (begun or self._live.at(parent)):
+        begun = parent in self.supervisors  # also while a worker waits for its restart
+        if self.supervisors.is_ending(parent) or not (begun or self._live.at(parent)):
             self._starts.failed(address, f"{parent} does not run just now: it starts when that does")
             return
         if not begun:
             self._begin_children(parent, without=address)
-        if name_of(address) not in self._supervisors[parent].table:
+        if name_of(address) not in self.supervisors[parent].table:
             self._event(parent, Add(self._child_spec(slot)))
 
     def when_started(self, address: str) -> asyncio.Future[int]:
@@ -261,8 +203,8 @@ class Processes:
 
     def stop(self, address: str) -> None:
         """Stop a slot: it ends orderly and stays down until it is started by hand."""
-        slot = self._slot(address)
-        if slot.parent not in self._supervisors:
+        slot = self.admission.slot(address)
+        if slot.parent not in self.supervisors:
             raise Refused(
                 f"{slot.parent}, which supervises {address}, does not run: what is below it is down with it"
             )
@@ -270,72 +212,25 @@ class Processes:
 
     def start(self, address: str) -> None:
         """Start a stopped or parked slot."""
-        slot = self._slot(address)
-        self._check_nothing_removed(address)
-        self._check_up(slot.parent)
-        if self._state.slots.down(address) is not None:
-            self._check_buried(self._tree_below(address))
+        slot = self.admission.check_start(address)
         self._event(slot.parent, Start(name_of(address)))
 
-    def removal(self, address: str, recursive: bool) -> list[str]:
-        """What goes when the slot at ``address`` is removed, leaves first: it, and with ``recursive`` all below it.
-        Raises NotFound, Refused when it is not stopped, Busy when something of it has not ended yet.
-        """
-        slot = self._slot(address)
-        self._check_nothing_removed(address)
-        if self._state.slots.down(address) is None:
-            raise Refused(
-                f"{address} is {slot.state}; weftos stop {address} stops it, then it can be removed"
-            )
-        gone = list(reversed(list(self._tree_below(address))))
-        if len(gone) > 1 and not recursive:
-            raise Refused(f"{len(gone) - 1} are below {address}; weftos rm -r {address} removes them too")
-        running = next((one for one in gone if self._is_up(one)), None)
-        if running is not None:
-            raise Busy(f"{running} has not ended yet; try again in a moment")
-        self._check_buried(gone)
-        return gone
-
-    def _check_buried(self, down: Iterable[str]) -> None:
-        """What waited for something that is down is dead, though all of it may not be recorded yet."""
-        late = next((one for one in down if self._state.mail.get(one)), None)
-        if late is not None:
-            raise Busy(f"the messages for {late} are being made dead letters; try again in a moment")
-
-    def _is_up(self, address: str) -> bool:
-        """Whether something runs at ``address``, or is to: its start may wait for the next round of the loop."""
-        supervisor = self._supervisors.get(parent_of(address))
-        child = supervisor.table.get(name_of(address)) if supervisor is not None else None
-        return self._live.at(address) is not None or (child is not None and child.phase is not Phase.NONE)
-
     async def remove(self, address: str, recursive: bool) -> int:
-        """Remove what :meth:`removal` says, a few at a time; how many they were. Its mail is dead already."""
-        gone = self.removal(address, recursive)
-        self._removing.add(address)
+        """Remove what :meth:`Admission.removal` says, a few at a time; how many they were. Its mail is dead already."""
+        gone = self.admission.removal(address, recursive)
+        self.admission.removing.add(address)
         try:
             for at in range(0, len(gone), self.removed_at_once):
                 for one in gone[at : at + self.removed_at_once]:
-                    self._forget(one, "removed by an operator")
+                    self.slots.forget(one, "removed by an operator")
                 await asyncio.sleep(0)
         finally:
-            self._removing.discard(address)
+            self.admission.removing.discard(address)
         parent, name = parent_of(address), name_of(address)
-        supervisor = self._supervisors.get(parent)
+        supervisor = self.supervisors.get(parent)
         if supervisor is not None and supervisor.closing is None and name in supervisor.table:
             self._event(parent, Remove(name))
         return len(gone)
-
-    def _check_not_removed(self, address: str) -> None:
-        if address in self._removing:
-            raise Busy(f"{address} is being removed")
-
-    def _check_nothing_removed(self, address: str) -> None:
-        """Neither ``address``, nor what is above it, nor anything below: a removal lets the loop go on in between."""
-        for at in (address, *ancestors(address)):
-            self._check_not_removed(at)
-        below = next((one for one in self._removing if is_below(one, address)), None)
-        if below is not None:
-            raise Busy(f"{below} is being removed; try again in a moment")
 
     def kill(self, address: str, signal: str) -> None:
         """Send an exit signal to a process and all below it: ``term`` lets open turns end, ``kill`` does not. The
@@ -348,11 +243,6 @@ class Processes:
             self._end(process, KILLED, 0.0, "killed by an operator")
         else:
             self._end(process, SHUTDOWN, TERM_S)
-
-    def _slot(self, address: str) -> Slot:
-        if address == USER or address not in self._state.slots:
-            raise NotFound(f"{address} is not a slot that can be stopped, started or removed")
-        return self._state.slots[address]
 
     # -- reports from below --------------------------------------------------------------------------------------
 
@@ -374,12 +264,6 @@ class Processes:
         process = self._live.get(pid)
         if process is not None:
             self._gone(ProcessExited(process, reason, detail, False, None))
-
-    def _comes_back(self, address: str) -> bool:
-        """Whether the supervisor of ``address`` is about to start it."""
-        supervisor = self._supervisors.get(parent_of(address))
-        child = supervisor.table.get(name_of(address)) if supervisor is not None else None
-        return child is not None and child.phase in (Phase.STARTING, Phase.WAITING)
 
     def exit(
         self, pid: int, reason: str, detail: str = "", batch: str | None = None, told: bool = False
@@ -408,7 +292,7 @@ class Processes:
         if not is_blameless(reason):
             self._starts.failed(address, why)
         self._event(parent_of(address), StartFailed(name_of(address), reason, batch))
-        if not self._comes_back(address):
+        if not self.supervisors.comes_back(address):
             self._starts.failed(address, why)
 
     def _leave_if_down(self, address: str) -> None:
@@ -438,18 +322,14 @@ class Processes:
 
     # -- supervision ---------------------------------------------------------------------------------------------
 
-    def supervisor(self, address: str) -> Supervisor | None:
-        """The supervision state below an address, to look at."""
-        return self._supervisors.get(address)
-
     def _event(self, address: str, event: Event) -> None:
-        supervisor = self._supervisors.get(address)
+        supervisor = self.supervisors.get(address)
         if supervisor is None:
             return
         after, effects = step(supervisor, event, self._clock.now_s(), self._chance.random())
-        self._supervisors[address] = after
+        self.supervisors[address] = after
         if supervisor.closing is None and after.closing is not None:
-            for below in self._tree_below(address):
+            for below in self._state.slots.tree(address):
                 if below != address:
                     self._drain(below)
         self.effects.carry_out(address, effects)
@@ -482,7 +362,7 @@ class Processes:
             self.pids.when_reserved(lambda: self._start_numbered(address))
             return
         process = LiveProcess(pid, address, slot.spec, self._clock.now_s())
-        process.draining = any(self._is_ending(above) for above in ancestors(address))
+        process.draining = any(self.supervisors.is_ending(above) for above in ancestors(address))
         self._live.add(process)
         if slot.spec.type == "supervisor":
             self._begin_children(address)
@@ -499,7 +379,7 @@ class Processes:
 
     def _resume_children(self, address: str) -> None:
         """Start again what is below a worker, unless it runs, or has not ended yet."""
-        if address not in self._supervisors and self._state.slots.children(address):
+        if address not in self.supervisors and self._state.slots.children(address):
             self._begin_children(address)
 
     # -- ending --------------------------------------------------------------------------------------------------
@@ -556,12 +436,12 @@ class Processes:
     def _late(self, address: str) -> list[str]:
         """Children, the last first, below which something has not ended yet."""
         below = reversed(self._state.slots.children(address))
-        return [child.address for child in below if child.address in self._supervisors]
+        return [child.address for child in below if child.address in self.supervisors]
 
     def _finish(self, address: str) -> None:
         """Exit a worker that is ending, when nothing is below it any more and its turn has ended."""
         ending, process = self._endings.get(address), self._live.at(address)
-        if ending is None or process is None or address in self._supervisors:
+        if ending is None or process is None or address in self.supervisors:
             return
         if ending.hard or not process.turn or process.state is ProcessState.STARTING:
             self.exit(process.pid, ending.reason, ending.detail)
@@ -580,12 +460,12 @@ class Processes:
             for below in late:
                 self._shut(below, reason)
             return
-        self._supervisors.pop(address, None)
+        self.supervisors.pop(address, None)
         for waited in self._starts.below(address):
             self._starts.failed(waited, f"{address} has ended: {waited} starts when that does")
         process = self._live.at(address)
         if address in self._dropping:
-            self._forget_tree(address, self._dropping.pop(address))
+            self.slots.forget_tree(address, self._dropping.pop(address))
         elif process is not None and process.spec.type == "supervisor":
             self.exit(process.pid, reason)
         elif address in self._endings:
@@ -600,9 +480,7 @@ class Processes:
         slot = self._state.slots.get(address)
         if slot is None:
             return
-        body = {"address": address, "state": str(state), "why": why[:200]}
-        self._recorder.must([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
-        self._mean(slot, state)
+        self.slots.change(slot, state, why)
         if state not in (SlotState.STOPPED, SlotState.PARKED):
             return
         if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile
@@ -610,20 +488,6 @@ class Processes:
         if self._live.at(address) is None:
             self._starts.failed(address, f"{address} is {state}: {why}")
             self._leave(slot)
-
-    def _mean(self, slot: Slot, state: SlotState) -> None:
-        """What the slot is meant to be counts at once, though the disk may have yet to take it: its supervisor may end
-        and begin anew meanwhile.
-        """
-        if slot.state == state:
-            self._meant.pop(slot.spawned_seq, None)
-            return
-        self._meant[slot.spawned_seq] = state
-        self._recorder.when_writable(("meant", slot.spawned_seq), lambda: self._recorded(slot))
-
-    def _recorded(self, slot: Slot) -> None:
-        """The disk has what the slot is meant to be."""
-        self._meant.pop(slot.spawned_seq, None)
 
     def _left(self, address: str) -> None:
         """A slot that is down has been recorded so: its process may have ended before."""
@@ -635,67 +499,19 @@ class Processes:
 
         What is below and still runs has its mail buried when it has ended.
         """
-        for address in self._tree_below(slot.address):
+        for address in self._state.slots.tree(slot.address):
             if self._live.at(address) is None:
                 self._signals.say(AddressDown(address, f"{slot.address} is {slot.state}"))
         if slot.spec.type == "worker":
             self._shut(slot.address, SHUTDOWN)
 
-    def _tree_below(self, address: str) -> Iterator[str]:
-        """``address`` and every one below it."""
-        yield address
-        for child in self._state.slots.children(address):
-            yield from self._tree_below(child.address)
-
     def _drop(self, address: str, why: str) -> None:
         """A slot that is no more, and all below it; what runs there is killed."""
         self._dropping[address] = why
-        if address in self._supervisors:
+        if address in self.supervisors:
             self._shut(address, KILLED)
         else:
-            self._forget_tree(address, self._dropping.pop(address))
-
-    def _forget_tree(self, address: str, why: str) -> None:
-        """Leaves first, so that what is kept is a tree at any moment."""
-        for below in reversed(list(self._tree_below(address))):
-            self._forget(below, why if below == address else f"{address} was removed")
-
-    def _forget(self, address: str, why: str) -> None:
-        """Remove a slot after all that is of it, its mail and what is below it: while that takes time, or the disk
-        takes none of it, the slot waits, and so nothing is ever left of an address that is no more.
-        """
-        slot = self._state.slots.get(address)
-        if slot is None:
-            return
-        self._leaving.add(slot.spawned_seq)
-        self._starts.failed(address, f"{address} was removed: {why}")
-        self._signals.say(SlotGoing(slot, why))
-
-    def going(self, going: SlotGoing) -> None:
-        """What a slot that is to go had in its mailbox is dying: it goes when all that is of it has gone."""
-        slot, address, why = going.slot, going.slot.address, going.why
-        if self._state.slots.get(address) is not slot:
-            return
-        if self._state.mail.get(address) or self._state.slots.child_count(address):
-            if self._recorder.waiting:
-                self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))
-            else:
-                self.effects.later(0.0, lambda: self._forget_later(slot, why))
-            return
-        body = {"address": address, "state": "removed", "why": why[:200]}
-        self._recorder.must([Draft("process.slot", body, 0, "", b"", slot.spawned_seq)])
-        if address in self._state.slots:  # the disk has yet to take it
-            self._recorder.when_writable(("forget", address), lambda: self._forgotten(slot))
-        else:
-            self._forgotten(slot)
-
-    def _forgotten(self, slot: Slot) -> None:
-        self._leaving.discard(slot.spawned_seq)
-        self._signals.say(SlotGone(slot))
-
-    def _forget_later(self, slot: Slot, why: str) -> None:
-        if self._state.slots.get(slot.address) is slot:  # else it has gone meanwhile, and this is another
-            self._forget(slot.address, why)
+            self.slots.forget_tree(address, self._dropping.pop(address))
 
     # -- losses --------------------------------------------------------------------------------------------------
 

@@ -170,7 +170,11 @@ class NodeTools:
         address = join(process.address, spec.name)
         cause = unit.next_seq - 1
         asker = process.asker(turn)
-        unit.add(self._processes.draft_spawn(spec, process.address, process.pid, asker.trace, cause, asker))
+        unit.add(
+            self._processes.admission.draft_spawn(
+                spec, process.address, process.pid, asker.trace, cause, asker
+            )
+        )
         unit.say(SlotWritten(address))
         return Done("ok", f"spawned {address}")
 

@@ -75,7 +75,7 @@ def unrest(node: Node) -> list[str]:
 def _unsteady(node: Node, address: str) -> list[str]:
     """Slot, process, and what its supervisor takes for it, agree."""
     slot, process = node.state.slots[address], node.kernel.live.at(address)
-    supervisor = node.kernel.processes.supervisor(parent_of(address))
+    supervisor = node.kernel.processes.supervisors.get(parent_of(address))
     name = address.rpartition("/")[2]
     child = supervisor.table.get(name) if supervisor is not None else None
     if node.state.slots.down(address) is not None:

@@ -39,7 +39,7 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "slot-before-mail", "a slot goes before its mail and what is below it", "aac32f6",
-        (Edit("kernel.process.processes",
+        (Edit("kernel.process.slot_writer",
               "if self._state.mail.get(address) or self._state.slots.child_count(address):\n"
               "            if self._recorder",
               "if False:\n            if self._recorder"),),
@@ -59,11 +59,12 @@ MUTANTS = (
     ),
     Mutant(
         "twice-below-back-off", "what is below a supervisor that waits for its restart runs twice", "83f21d4",
-        (Edit("kernel.process.processes", "            if self._live.at(address) is None:\n                raise Busy",
+        (Edit("kernel.process.admission", "            if self._live.at(address) is None:\n                raise Busy",
               "            if False:\n                raise Busy"),
-         Edit("kernel.process.processes", "if self._is_ending(parent) or not (begun or self._live.at(parent)):",
-              "if self._is_ending(parent):"),
-         Edit("kernel.process.processes", "        if address in self._supervisors:\n            raise StateError",
+         Edit("kernel.process.processes",
+              "if self.supervisors.is_ending(parent) or not (begun or self._live.at(parent)):",
+              "if self.supervisors.is_ending(parent):"),
+         Edit("kernel.process.processes", "        if address in self.supervisors:\n            raise StateError",
               "        if False:\n            raise StateError"),
          Edit("kernel.process.live", "        if present is not None:\n            raise StateError",
               "        if False:\n            raise StateError")),

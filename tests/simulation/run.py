@@ -171,7 +171,7 @@ class Run:
                 spec.name, "supervisor", restart=spec.restart, tools=(), intensity=spec.intensity
             )
         kernel = self.node.kernel
-        draft = kernel.processes.draft_spawn(spec, parent, 0, choose.randbytes(16), -1)
+        draft = kernel.processes.admission.draft_spawn(spec, parent, 0, choose.randbytes(16), -1)
         kernel.recorder.commit([draft])
         kernel.processes.begin(draft.body["address"])
         return f"{draft.body['address']} ({spec.type}, {spec.restart})"
@@ -240,7 +240,7 @@ class Run:
         down = self._are_down()
         address = self._choose.choice(down) if down else self._address()
         processes = self.node.kernel.processes
-        gone = processes.removal(address, True)
+        gone = processes.admission.removal(address, True)
         self._task(processes.remove(address, True))
         self._gone = address
         return f"{address} ({len(gone)})"

@@ -11,6 +11,7 @@ from chain.ledger.ledger import Draft
 from kernel.control.asked import Record
 from kernel.errors import Invalid, Refused
 from kernel.kernel import Kernel
+from kernel.model.address import USER
 from kernel.model.makers import peer_maker
 from kernel.model.spec import DEFAULT_TOOLS
 from kernel.operations.spawning import (
@@ -25,7 +26,6 @@ from kernel.operations.spawning import (
 from kernel.peer.askers import asker_of
 from kernel.peer.remote_calls import PeerAsked
 from kernel.policy.asker import Asker
-from kernel.process.processes import USER
 from kernel.state.recorder import ledger_errors
 from kernel.values import canonical, clean
 from mesh.identity.peers import Peer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -156,6 +156,12 @@ class Slots(Table[str, Slot]):
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
         return list(self._children.get(address, {}).values())
+
+    def tree(self, address: str) -> Iterator[str]:
+        """``address`` and every one below it, in the order they were spawned."""
+        yield address
+        for child in self.children(address):
+            yield from self.tree(child.address)
 
     def child_count(self, address: str) -> int:
         """How many slots there are directly below ``address``."""

@@ -125,7 +125,7 @@ def test_what_is_about_to_go_is_not_begun_again_with_its_supervisor(tmp_path: Pa
         await twin.spawn("ada")
         await twin.spawn("team", type="supervisor", tools=())
         processes, live = twin.kernel.processes, twin.kernel.live
-        draft = processes.draft_spawn(ProcessSpec("kid"), "/user/team", 0, b"", -1)
+        draft = processes.admission.draft_spawn(ProcessSpec("kid"), "/user/team", 0, b"", -1)
         twin.kernel.recorder.commit([draft])
         await twin.ledger.barrier()
         disk.full = True
@@ -161,7 +161,7 @@ def test_a_full_mailbox_is_buried_a_few_messages_at_a_time_and_its_address_waits
         processes.stop("/user/ada")
         twin.finish(at)
         assert len(mail["/user/ada"]) == BURIED_AT_ONCE
-        for words in (processes.start, lambda address: processes.removal(address, True)):
+        for words in (processes.start, lambda address: processes.admission.removal(address, True)):
             with pytest.raises(Busy, match="dead letters"):
                 words("/user/ada")
         await until(lambda: not mail)
@@ -754,7 +754,7 @@ def test_a_start_that_waits_for_its_pid_is_given_up_when_it_is_stopped_and_can_b
     assert tree.live.at(f"{ada}/kid") is None
     with pytest.raises(NotFound, match="has no process"):
         waited.kill(ada, "kill")
-    assert waited.removal(ada, True) == [f"{ada}/kid", ada]
+    assert waited.admission.removal(ada, True) == [f"{ada}/kid", ada]
     tree.journal.sync()
     assert tree.live.at(ada) is None and not tree.placed
     waited.start(ada)

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.errors import KernelError
-from kernel.model.address import ROOT, ancestors, is_below
+from kernel.model.address import ROOT, USER, ancestors, is_below
 from kernel.model.states import CELL_LOST, CRASH
-from kernel.process.processes import USER
 from kernel.slices.tree.slots import DOWN
 from kernel.supervision.reducer import Phase
 from tests.kernel.twins.tree_twin import Tree
@@ -148,7 +147,7 @@ def check(tree: Tree) -> None:
             f"{process.address} goes on, though {down.address} is {down.state}"
         )
     for address in (ROOT, *tree.state.slots):
-        supervisor = tree.processes.supervisor(address)
+        supervisor = tree.processes.supervisors.get(address)
         for child in supervisor.children if supervisor is not None else ():
             at = f"{address}/{child.spec.id}" if address != ROOT else USER
             if child.phase is Phase.STARTING and tree.journal.slow:

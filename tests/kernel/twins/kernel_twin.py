@@ -282,7 +282,7 @@ class Twin:
         fields.setdefault("tools", ALL)
         spec = ProcessSpec(name, **fields)
         processes = self.kernel.processes
-        draft = processes.draft_spawn(spec, parent, 0, b"", -1)
+        draft = processes.admission.draft_spawn(spec, parent, 0, b"", -1)
         self.kernel.recorder.commit([draft])
         started = processes.when_started(draft.body["address"])
         processes.begin(draft.body["address"])

@@ -176,7 +176,7 @@ class Tree:
                 ProcessRunning: (),
                 ProcessExited: (self._exited, self.processes.exited),
                 AddressDown: (),
-                SlotGoing: (self.processes.going,),
+                SlotGoing: (self.processes.slots.going,),
                 SlotGone: (),
                 PidsReserved: (),
             }
@@ -211,7 +211,7 @@ class Tree:
         """Without ``begin`` the slot is written, and started by :meth:`begin`: in between a tool call waits for the
         disk.
         """
-        draft = self.processes.draft_spawn(ProcessSpec(name, **fields), parent, 0, b"", -1)
+        draft = self.processes.admission.draft_spawn(ProcessSpec(name, **fields), parent, 0, b"", -1)
         self.write(draft)
         self.written.append(draft.body["address"])
         if begin:
@@ -230,7 +230,7 @@ class Tree:
 
     def remove(self, address: str) -> None:
         """Begin to remove a slot with all below it; :meth:`remove_more` goes on."""
-        self.processes.removal(address, True)
+        self.processes.admission.removal(address, True)
         self.removing.append(self.processes.remove(address, True))
         self.remove_more()
 

@@ -1,0 +1,134 @@
+"""Which children may be made, and what may be started or removed now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chain.ledger.ledger import Draft
+from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, Unavailable
+from kernel.model.address import USER, ancestors, is_below, join
+from kernel.model.spec import ProcessSpec
+from kernel.policy.asker import PERSON, Asker
+from kernel.policy.pipeline import Policy
+from kernel.policy.proposal import SpawnProcess
+from kernel.process.effects import Effects
+from kernel.process.live import LiveTable, Supervisors
+from kernel.slices.tree.slots import Slot
+from kernel.state.state import State
+from kernel.supervision.reducer import SlotState
+
+
+class Admission:
+    """Raises Invalid, Refused, NotFound, Conflict, Busy, Unavailable, and what policy has against it; changes nothing.
+    ``removing`` are the addresses that are being removed, each with all below it.
+    """
+
+    def __init__(
+        self, state: State, live: LiveTable, supervisors: Supervisors, effects: Effects, policy: Policy
+    ) -> None:
+        self._state = state
+        self._live = live
+        self._supervisors = supervisors
+        self._effects = effects
+        self._policy = policy
+        self.removing: set[str] = set()
+
+    # -- made ----------------------------------------------------------------------------------------------------
+
+    def check_spawn(self, spec: ProcessSpec, parent: str, asker: Asker = PERSON) -> str:
+        """The address a new child would have."""
+        faults = spec.check()
+        if faults:
+            raise Invalid("; ".join(faults))
+        if not (parent == USER or is_below(parent, USER)):
+            raise Refused(f"children can be spawned under {USER}, not under {parent}")
+        if parent not in self._state.slots:
+            raise NotFound(f"no process at {parent} to spawn under; weftos tree shows the addresses")
+        address = join(parent, spec.name)
+        self._check_not_removed(address)
+        present = self._state.slots.get(address)
+        if present is not None:
+            stays = present.state in (SlotState.STOPPED, SlotState.PARKED)
+            way = (
+                f"weftos start {address} starts it again, weftos rm {address} frees it; or " if stays else ""
+            )
+            raise Conflict(f"{address} exists and is {present.state}; {way}choose another name")
+        self._check_up(parent)
+        self._policy.require(asker, SpawnProcess(spec, parent))
+        return address
+
+    def draft_spawn(
+        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker = PERSON
+    ) -> Draft:
+        """The entry that makes a slot."""
+        address = self.check_spawn(spec, parent, asker)
+        body = {"address": address, "parent": parent, "spec": spec.to_json(), "made_by": asker.maker}
+        return Draft("process.spawned", body, pid, "", trace, cause)
+
+    def _check_up(self, parent: str) -> None:
+        """A child begins below what runs, up to the root."""
+        if self._effects.closed:
+            raise Unavailable("the node is stopping")
+        down = self._state.slots.down(parent)
+        if down is not None:
+            raise Refused(f"{down.address} is {down.state}; start it first")
+        for address in (parent, *ancestors(parent)):
+            self._check_not_removed(address)
+            if self._live.at(address) is None:
+                raise Busy(f"{address} is being restarted; try again when weftos ps shows it running")
+            if self._supervisors.is_ending(address):
+                raise Busy(f"{address} is ending; try again when weftos ps shows it running")
+
+    # -- started, stopped, removed -------------------------------------------------------------------------------
+
+    def slot(self, address: str) -> Slot:
+        """A slot that somebody may stop, start or remove."""
+        if address == USER or address not in self._state.slots:
+            raise NotFound(f"{address} is not a slot that can be stopped, started or removed")
+        return self._state.slots[address]
+
+    def check_start(self, address: str) -> Slot:
+        """A slot that may be started now."""
+        slot = self.slot(address)
+        self._check_nothing_removed(address)
+        self._check_up(slot.parent)
+        if self._state.slots.down(address) is not None:
+            self._check_buried(self._state.slots.tree(address))
+        return slot
+
+    def removal(self, address: str, recursive: bool) -> list[str]:
+        """What goes when the slot at ``address`` is removed, leaves first: it, and with ``recursive`` all below it.
+        Refused when it is not stopped, Busy when something of it has not ended yet.
+        """
+        slot = self.slot(address)
+        self._check_nothing_removed(address)
+        if self._state.slots.down(address) is None:
+            raise Refused(
+                f"{address} is {slot.state}; weftos stop {address} stops it, then it can be removed"
+            )
+        gone = list(self._state.slots.tree(address))[::-1]
+        if len(gone) > 1 and not recursive:
+            raise Refused(f"{len(gone) - 1} are below {address}; weftos rm -r {address} removes them too")
+        running = next((one for one in gone if self._supervisors.is_up(one)), None)
+        if running is not None:
+            raise Busy(f"{running} has not ended yet; try again in a moment")
+        self._check_buried(gone)
+        return gone
+
+    def _check_buried(self, down: Iterable[str]) -> None:
+        """What waited for something that is down is dead, though all of it may not be recorded yet."""
+        late = next((one for one in down if self._state.mail.get(one)), None)
+        if late is not None:
+            raise Busy(f"the messages for {late} are being made dead letters; try again in a moment")
+
+    def _check_not_removed(self, address: str) -> None:
+        if address in self.removing:
+            raise Busy(f"{address} is being removed")
+
+    def _check_nothing_removed(self, address: str) -> None:
+        """Neither ``address``, nor what is above it, nor anything below: a removal lets the loop go on in between."""
+        for at in (address, *ancestors(address)):
+            self._check_not_removed(at)
+        below = next((one for one in self.removing if is_below(one, address)), None)
+        if below is not None:
+            raise Busy(f"{below} is being removed; try again in a moment")
