@@ -132,7 +132,7 @@ def load_keys(directory: Path) -> Keys:
     except VerifierKeyError:
         before = ()  # the comparison says it better
     keys = Keys(*seeds, before, _read_succession(directory / SUCCESSION_FILE) if before else ())
-    if _read(directory / VKEYS_FILE) != vkeys_text(keys.pairs):
+    if _read(directory / VKEYS_FILE, MAX_VKEYS_BYTES) != vkeys_text(keys.pairs):
         raise KeyFileError(
             f"{directory / VKEYS_FILE} does not hold the verifier keys of the secret keys beside it "
             f"(of {keys.origin}): files of two nodes are mixed, or one is damaged; "

@@ -27,7 +27,7 @@ from chain.keys.keys import (
     load_pairs,
     load_vkeys,
 )
-from chain.keys.rotation import KIND, KeyHistory, rotation_body
+from chain.keys.rotation import KIND, MAX_ROTATIONS, KeyHistory, rotation_body
 from chain.ledger.ledger import Ticket
 from chain.merkle.head import parse_head
 from chain.notes.note import verify
@@ -88,6 +88,15 @@ def test_a_node_keeps_its_name_and_gets_other_keys(data: Path) -> None:
     assert load_pairs(data / "keys") == loaded.pairs
     assert load_vkeys(data / "keys") == new.pair.both
     assert {first.ed25519, first.mldsa}.isdisjoint(new.pair.both)
+
+
+def test_keys_that_were_changed_as_often_as_they_can_be_are_read_again(data: Path) -> None:
+    for number in range(1, MAX_ROTATIONS + 1):
+        new = prepare_keys(data, load_keys(data / "keys"), DISK)
+        assert [keys.pairs for keys in load_candidates(data)][1:] == [new.pairs], number
+        adopt_keys(data, new, DISK)
+    with pytest.raises(KeyFileError, match="changed 100 times, limit 100"):
+        prepare_keys(data, load_keys(data / "keys"), DISK)
 
 
 def test_the_old_seeds_are_gone_and_everything_else_is_private_and_kept(data: Path) -> None:
