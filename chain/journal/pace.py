@@ -5,7 +5,7 @@ from __future__ import annotations
 WAIT_S = 0.002
 SHARE = 4
 """The loop waits for the disk for at most one part of its time in so many."""
-LONE_GROUPS = 8
+LONE_GROUPS = 32
 """After so many groups in a row that one caller alone waited for, there is one caller. While a thread writes for many
 they gather; while the loop waits they do not.
 """

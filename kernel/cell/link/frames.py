@@ -30,7 +30,7 @@ FRAMES_PER_STEP = 64
 SPEAKER_BYTES = 64
 STEP_BYTES = 64 * 2**10
 STEP_S = 0.002
-CALM_WRITES = 8
+CALM_WRITES = 32
 """After so many writes in a row that found one frame alone, frames leave at once again."""
 VALUE_BYTES = 144
 """What a value takes in memory beside its bytes: an empty map 72, one in another and its key 290 for the two."""
