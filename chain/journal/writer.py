@@ -110,10 +110,12 @@ class Writer(Generic[_Waiting]):
         """There is something in ``pending`` to be written now. Any thread."""
         self._commands.put(True)
 
-    def write_now(self, *, alone: bool) -> tuple[Group, list[_Waiting]] | None:
-        """Write what is pending, on the loop's thread: the group, and who waits for it. None when that is left to the
-        writer's thread, which is woken for it; it is unless it is little, nothing is on its way to the disk, and one
-        caller alone waits for it (``alone``). Raises nothing.
+    def write_now(
+        self, hand_on: Callable[[Group, list[_Waiting]], None], *, alone: bool
+    ) -> tuple[Group, list[_Waiting]] | None:
+        """Write what is pending, on the loop's thread: the group, and who waits for it; ``hand_on`` has them before the
+        writer's thread may write another. None when that is left to the thread, which is woken for it: unless it is
+        little, nothing is on its way to the disk, and one caller alone waits for it (``alone``). Raises nothing.
         """
         self._pace.comes(alone=alone)
         if not alone or not self._at_work.acquire(blocking=False):
@@ -122,6 +124,8 @@ class Writer(Generic[_Waiting]):
         try:
             wait_s = self._pace.wait_s(time.monotonic()) if self._may_write_now() else 0.0
             written = self._write_within(wait_s) if wait_s else None
+            if written is not None:
+                hand_on(*written)
         finally:
             self._at_work.release()
         if written is None or self._pending:

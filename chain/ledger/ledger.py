@@ -288,10 +288,9 @@ class Ledger:
     def _write(self) -> None:
         """Write what has gathered, here and now for a lone caller."""
         little = self._unwritten.at_rest and self._unwritten.bytes <= WRITE_NOW_BYTES
-        written = self._writer.write_now(alone=little and self._wanted <= 1)
+        written = self._writer.write_now(self._hand_on, alone=little and self._wanted <= 1)
         self._wanted = 0
         if written is not None:
-            self._hand_on(*written)
             self._written(*written)
 
     async def _wait_for(self, ticket: Ticket) -> Group:

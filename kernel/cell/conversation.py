@@ -28,6 +28,21 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def has_text_keys(value: Any) -> bool:
+    """Whether every key in ``value`` is text, as JSON's are: others have another order when they are read back."""
+    if isinstance(value, dict):
+        return all(type(key) is str and has_text_keys(item) for key, item in value.items())
+    return all(map(has_text_keys, value)) if isinstance(value, list | tuple) else True
+
+
+def as_json(message: Any) -> Any:
+    """``message`` as it is when it is read back. What JSON cannot say stays as it is, for others to refuse."""
+    try:
+        return message if has_text_keys(message) else json.loads(canonical_json(message))
+    except (TypeError, ValueError, RecursionError):
+        return message
+
+
 def digest_of(text: str) -> bytes:
     """The digest of a message, of its canonical text."""
     return hashlib.sha256(text.encode()).digest()

@@ -22,7 +22,7 @@ from typing import Any
 import msgpack
 
 from kernel.abi import OPEN_CALLS, ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
-from kernel.cell.conversation import Conversation, canonical_json
+from kernel.cell.conversation import Conversation, as_json, canonical_json
 from kernel.cell.link.frames import FrameError
 
 Send = Callable[[list[Any]], None]
@@ -84,7 +84,7 @@ class CellSyscalls:
     async def ask_model(self, request: ModelRequest) -> ModelAnswer:
         _check_text("ModelRequest", provider=request.provider, model=request.model)
         round_ = self._next_round()
-        told = self._conversation.told(list(request.messages))
+        told = self._conversation.told([as_json(message) for message in request.messages])
         rest = {"tools": list(request.tools), "provider": request.provider, "model": request.model}
         self._whole[round_, 0] = (self._conversation.packed, rest) if "prefix" in told else None
         try:

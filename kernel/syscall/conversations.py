@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.cell.conversation import DIGEST_BYTES, Pieces, list_hash, parts
+from kernel.cell.conversation import DIGEST_BYTES, Pieces, has_text_keys, list_hash, parts
+from kernel.errors import Invalid
 from kernel.values import canonical
 
 SLICE_BYTES = 64 * 1024
@@ -84,6 +85,8 @@ class ReadMessages:
         digests, sizes, done = bytearray(), array("I"), 0
         for message in messages:
             text = canonical(message)
+            if not has_text_keys(message):
+                raise Invalid("a key in a message is no text")
             data = text.encode()
             self.texts.append(text)
             digests += hashlib.sha256(data).digest()

@@ -48,6 +48,19 @@ def test_a_question_goes_on_from_the_one_before_and_can_be_said_whole() -> None:
     asyncio.run(body())
 
 
+def test_keys_that_are_no_text_are_told_as_they_are_read_back() -> None:
+    async def body() -> None:
+        sent: list[Any] = []
+        calls = CellSyscalls(7, "t1", [], [], sent.append)
+        asked = asyncio.ensure_future(calls.ask_model(request({**user("one"), "extra": [{9: "a", 10: "b"}]})))
+        await asyncio.sleep(0)
+        calls.resolve(0, 0, ANSWER)
+        await asked
+        assert sent[0][6]["messages"] == [{**user("one"), "extra": [{"9": "a", "10": "b"}]}]
+
+    asyncio.run(body())
+
+
 def test_a_question_that_cannot_be_made_leaves_nothing() -> None:
     async def body() -> None:
         calls = CellSyscalls(7, "t1", [], [], lambda frame: None)

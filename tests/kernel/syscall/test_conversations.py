@@ -167,6 +167,18 @@ def test_pieces_that_are_none_are_refused_and_so_are_too_many_messages(tmp_path:
     on_twin(tmp_path, body)
 
 
+def test_a_message_with_keys_that_are_no_text_is_refused(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        twin.ask_model(at, [{"role": "user", "content": "hi", "extra": {9: "a", 10: "b"}}])
+        answer = await twin.result()
+        assert answer["status"] == "error" and "a key in a message is no text" in answer["text"]
+
+    on_twin(tmp_path, body)
+
+
 def test_a_gateway_that_lost_it_is_told_all_of_it(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         at, cell = await turn_of_ada(twin), Conversation([])
