@@ -49,6 +49,7 @@ from kernel.process.process_signals import (
     ProcessExited,
     ProcessRunning,
     SlotGoing,
+    SlotGone,
     SlotWritten,
 )
 from kernel.process.processes import Processes
@@ -139,6 +140,7 @@ class Kernel:
                 settlement.replied,
                 self.watchers.ended,
                 env.name,
+                env.boot,
             ),
             env.mesh,
         )
@@ -219,6 +221,7 @@ class Kernel:
                 ),
                 processes.slots.going,
             ),
+            SlotGone: (lambda said: self.model_calls.conversations.forget_all(said.slot.address),),
             PidsReserved: (self._forget_counters,),
             MessageArrived: (lambda said: turns.pump(said.address),),
             MessageDied: (self._replies.died,),

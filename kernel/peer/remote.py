@@ -53,7 +53,8 @@ class RemoteParts:
     """What the node's own parts are to :class:`Remote`.
 
     ``effects`` says of each tool there is which it has; ``replied(unit, question, status, text)`` ends an ask of this
-    node; ``ended(message, end)`` tells whoever watches a message; ``name`` is the node's own petname.
+    node; ``ended(message, end)`` tells whoever watches a message; ``name`` is the node's own petname, ``boot`` the
+    number of this run.
     """
 
     recorder: Recorder
@@ -68,6 +69,7 @@ class RemoteParts:
     replied: Replied
     ended: Callable[[str, dict[str, Any]], None]
     name: str
+    boot: int
 
 
 class Remote:
@@ -81,7 +83,7 @@ class Remote:
         way = Way(parts.recorder, parts.post, parts.bounds, parts.clock, after, mesh, parts.policy)
         self.outboxes = Outboxes(way)
         self._inboxes = Inboxes(way, Local(parts.effects, parts.replied, self.outboxes.settled, parts.ended))
-        self.calls = RemoteCalls(mesh, parts.policy, parts.signals)
+        self.calls = RemoteCalls(mesh, parts.policy, parts.signals, parts.boot)
         self.monitors = Monitors(parts.live, parts.post, mesh, parts.policy)
         self._lost = LostQuestions(parts.recorder, self.outboxes, parts.replied)
         self._records = PeerRecords(parts.recorder, parts.clock)

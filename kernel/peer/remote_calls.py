@@ -41,6 +41,7 @@ from mesh.identity.peers import Peer
 NOCONNECTION = "noconnection"
 CALL_S = 80.0
 MAX_REF = 2**53
+_BOOTS = 2**20
 MAX_TEXT_CHARS = 1_200
 _ERRORS: Mapping[str, type[KernelError]] = {
     error.code: error for error in (NotFound, Refused, Busy, TimedOut, Unavailable, Invalid, Conflict)
@@ -62,13 +63,16 @@ class PeerAsked(Signal):
 
 
 class RemoteCalls:
-    """Calls of this node that wait for an answer, and calls of peers that are being served."""
+    """Calls of this node that wait for an answer, and calls of peers that are being served.
 
-    def __init__(self, mesh: MeshPort, policy: Policy, signals: Signals) -> None:
+    References begin at another number in each ``boot``: a peer may still answer what an earlier one has asked.
+    """
+
+    def __init__(self, mesh: MeshPort, policy: Policy, signals: Signals, boot: int) -> None:
         self._signals = signals
         self._mesh = mesh
         self._policy = policy
-        self._ref = 0
+        self._ref = boot % _BOOTS * (MAX_REF // _BOOTS)
         self._waiting: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._serving: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()

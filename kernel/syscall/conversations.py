@@ -122,6 +122,7 @@ class Conversations:
 
     def __init__(self) -> None:
         self._asked: OrderedDict[Key, Asked] = OrderedDict()
+        self._sessions: dict[str, set[str]] = {}
         self.bytes = 0
 
     def __iter__(self) -> Iterator[Key]:
@@ -133,6 +134,7 @@ class Conversations:
     def remember(self, key: Key, asked: Asked) -> None:
         self.forget(key)
         self._asked[key] = asked
+        self._sessions.setdefault(key[0], set()).add(key[1])
         self.bytes += asked.messages.kept_bytes
         while len(self._asked) > REMEMBERED_SESSIONS or self.bytes > REMEMBERED_BYTES:
             self.forget(next(iter(self._asked)))
@@ -143,4 +145,16 @@ class Conversations:
             self.remember(key, Asked(messages))
 
     def forget(self, key: Key) -> None:
-        self.bytes -= self._asked.pop(key, NOTHING).messages.kept_bytes
+        asked = self._asked.pop(key, None)
+        if asked is None:
+            return
+        self.bytes -= asked.messages.kept_bytes
+        sessions = self._sessions[key[0]]
+        sessions.discard(key[1])
+        if not sessions:
+            del self._sessions[key[0]]
+
+    def forget_all(self, address: str) -> None:
+        """The process there was removed: another one of its name begins anew."""
+        for session in list(self._sessions.get(address, ())):
+            self.forget((address, session))

@@ -400,6 +400,8 @@ async def waited_for(put: Callable[[Callable[[Came], None]], Callable[[], None]]
     future: asyncio.Future[WorkerResult] = asyncio.get_running_loop().create_future()
 
     def ended(came: Came) -> None:
+        if future.done():  # cancelled in this very round of the loop
+            return
         if isinstance(came, WorkerResult):
             future.set_result(came)
         else:

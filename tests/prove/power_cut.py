@@ -21,6 +21,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import chain as chain_of
 from pathlib import Path
+from unittest.mock import patch
 
 import msgpack
 from rich.console import Console
@@ -53,7 +54,6 @@ SEGMENT_BYTES = 6_000
 TABLE = "commits"
 PARTS = 64  # of the walk
 GOES_ON = 10
-chain.journal.pace.LONE_GROUPS = 0  # so that the loop writes as often as the thread
 
 
 @dataclass
@@ -233,6 +233,10 @@ def snapshot_before(disk: WatchedDisk, group: int) -> Snapshot:
     )  # fmt: skip
 
 
+LOOP_WRITES_AS_OFTEN_AS_THE_THREAD = patch.object(chain.journal.pace, "LONE_GROUPS", 0)
+
+
+@LOOP_WRITES_AS_OFTEN_AS_THE_THREAD
 async def work_through(disk: WatchedDisk, expected: Expected) -> None:
     work = Work(disk, expected, "a")
     work.ledger.start(asyncio.get_running_loop())
@@ -256,6 +260,7 @@ async def work_through(disk: WatchedDisk, expected: Expected) -> None:
     await work.close()
 
 
+@LOOP_WRITES_AS_OFTEN_AS_THE_THREAD
 async def _again(disk: WatchedDisk, expected: Expected) -> None:
     work = Work(disk, expected, "b")
     work.ledger.start(asyncio.get_running_loop())

@@ -490,9 +490,10 @@ def test_an_answer_to_a_call_of_another_peer_is_ignored(tmp_path: Path) -> None:
             assert isinstance(peer, Peer)
             call = asyncio.ensure_future(a.twin.kernel.remote.calls.call(peer, "spawn", {"request": {}}))
             await until(lambda: any(op["op"] == "spawn" for op in a.mesh.said))
-            a.op(eve, {"op": "result", "ref": 1, "ok": {"address": "/user/x", "pid": 4}})
-            a.op(b, {"op": "result", "ref": [1], "ok": {}})
-            a.op(b, {"op": "result", "ref": 1, "code": "busy", "why": "no room"})
+            [ref] = [op["ref"] for op in a.mesh.said if op["op"] == "spawn"]
+            a.op(eve, {"op": "result", "ref": ref, "ok": {"address": "/user/x", "pid": 4}})
+            a.op(b, {"op": "result", "ref": [ref], "ok": {}})
+            a.op(b, {"op": "result", "ref": ref, "code": "busy", "why": "no room"})
             with pytest.raises(Exception, match="b says: no room"):
                 await call
 

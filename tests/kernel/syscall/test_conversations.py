@@ -485,6 +485,28 @@ def test_a_record_that_is_named_again_and_again_is_not_read_as_often(
     assert len(read) == 1
 
 
+def test_another_process_of_a_removed_ones_name_goes_on_from_nothing(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        for _ in range(2):
+            await twin.spawn("ada")
+            mail = await twin.send("ada")
+            at = await twin.delivery()
+            twin.ask_model(at, [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}])
+            await twin.result()
+            twin.finish(at)
+            await twin.end_of(mail)
+            twin.kernel.processes.stop("/user/ada")
+            while twin.kernel.live.at("/user/ada") is not None:
+                await asyncio.sleep(0)
+            await twin.kernel.processes.remove("/user/ada", True)
+            assert not list(twin.kernel.model_calls.conversations)
+            assert not twin.kernel.model_calls.conversations.bytes
+        asked = [record.body for record in await twin.entries("model.asked")]
+        assert [(body["prefix_of"], body["pieces"]) for body in asked] == [(-1, "[2]")] * 2
+
+    on_twin(tmp_path, body)
+
+
 def test_what_is_known_of_a_session_is_its_newest_question() -> None:
     kept, digests = conversations.Conversations(), sha256(b"a").digest() + digest_of("b")
     known = Messages(digests)
