@@ -96,16 +96,8 @@ def test_long_work_stops_after_each_slice(messages: list[Any]) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), b"bytes", {1: 2}, "\ud800"])
 def test_what_is_no_json_is_refused_in_whatever_place(value: Any) -> None:
-    message = {"content": value}
-    try:
-        canonical(message)
-    except Invalid:
-        with pytest.raises(Invalid):
-            made([message])
-    else:
-        texts: list[str] = []
-        made([message], texts)
-        assert texts == [canonical(message)]
+    with pytest.raises(Invalid):
+        made([{"content": value}])
 
 
 @given(MESSAGES, st.integers(0, 200))
