@@ -16,11 +16,11 @@ from cognition.providers.wire import EncodedMessage
 DIGEST_BYTES = 32
 KEPT_BYTES = 64 * 2**20
 _EACH_BYTES = 1024
-"""What a message takes beside its text, about: its parts as Python has them."""
+"""What a message takes beside its bytes, about."""
 
 
 class KeptMessages:
-    """``bytes``: what they take in memory, about. A message is counted as itself and as its encoding."""
+    """``bytes``: what they take in memory, about."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -65,4 +65,4 @@ class KeptMessages:
 
 
 def _size(message: EncodedMessage) -> int:
-    return 2 * len(message.encoded) + _EACH_BYTES
+    return message.size + _EACH_BYTES

@@ -28,7 +28,7 @@ class Question:
     ``truncated``.
     """
 
-    messages: tuple[dict[str, Any], ...]
+    messages: tuple[Mapping[str, Any], ...]
     tools: tuple[OfferedTool, ...] = ()
     model: str = ""
 

@@ -11,7 +11,7 @@ What it understands is written down in ``docs/offline-planner.md`` and in :data:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cognition.providers.steps import HELP, Call, Memory, Result, Say, read_step
@@ -21,7 +21,7 @@ MAX_STEPS = 24
 _THEN = re.compile(r'\\.|"|\bthen\b', re.IGNORECASE | re.DOTALL)
 
 
-def plan(messages: Sequence[dict[str, Any]], tools: Collection[str]) -> Call | Say:
+def plan(messages: Sequence[Mapping[str, Any]], tools: Collection[str]) -> Call | Say:
     """The next call of this turn, or its final answer."""
     request, results = newest_request(messages)
     steps = split_steps(request)
@@ -54,7 +54,7 @@ def plan(messages: Sequence[dict[str, Any]], tools: Collection[str]) -> Call | S
     return Say("\n".join(said) or HELP)
 
 
-def newest_request(messages: Sequence[dict[str, Any]]) -> tuple[str, list[Result]]:
+def newest_request(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Result]]:
     """The newest user message and the tool results behind it, without what the agent recalled by itself."""
     request = ""
     results: list[Result] = []

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import msgpack
 
 from cognition.providers.base import Question
 
 _KEYS = ("role", "content", "name", "tool_call_id")
+_READ = (*_KEYS, "status", "truncated")
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -36,17 +40,42 @@ def request_body(question: Question, default_model: str, stream: bool) -> bytes:
     return b'{"model":%b,"messages":[%b],%b' % (model, messages, _encoded(body)[1:])
 
 
-class EncodedMessage(dict[str, Any]):
-    """A message that may be asked again and again, with its encoding. Not to be changed."""
+class EncodedMessage(Mapping[str, Any]):
+    """A message that may be asked again and again: its encoding, and what providers read of it. Both are bytes, so that
+    ``size`` is what it takes, whatever it is made of; what nobody reads is not held.
+    """
 
-    __slots__ = ("encoded",)
+    __slots__ = ("_packed", "encoded")
 
-    def __init__(self, message: dict[str, Any]) -> None:
-        super().__init__(message)
-        self.encoded = _encoded(wire_message(message))
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        wire = wire_message(message)
+        self.encoded = _encoded(wire)
+        read = {key: message[key] for key in _READ if key in message}
+        calls = {"tool_calls": wire["tool_calls"]} if "tool_calls" in wire else {}
+        self._packed: bytes = msgpack.packb({**read, **calls}, unicode_errors="surrogatepass")
+
+    @property
+    def size(self) -> int:
+        """Bytes of its encoding and of what is read of it."""
+        return len(self.encoded) + len(self._packed)
+
+    def _read(self) -> dict[str, Any]:
+        found: dict[str, Any] = msgpack.unpackb(
+            self._packed, strict_map_key=False, unicode_errors="surrogatepass"
+        )
+        return found
+
+    def __getitem__(self, key: str) -> Any:
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
 
 
-def encoded_message(message: dict[str, Any]) -> bytes:
+def encoded_message(message: Mapping[str, Any]) -> bytes:
     return message.encoded if isinstance(message, EncodedMessage) else _encoded(wire_message(message))
 
 
@@ -54,7 +83,7 @@ def _encoded(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 
 
-def wire_message(message: dict[str, Any]) -> dict[str, Any]:
+def wire_message(message: Mapping[str, Any]) -> dict[str, Any]:
     """``message`` with known keys only; a tool result's status and truncation become words the model can
     read.
     """

@@ -25,6 +25,17 @@ class Asked:
         """Bytes of one call; 0 when it is not counted."""
         return self._turns.get(turn, {}).get(ordinal, 0)
 
+    def too_much(self, turn: str, ordinal: str, size: int, most_of_turn: int, most: int) -> str:
+        """Why a call of that size is not to be counted, in bytes; empty when it may be."""
+        more = size - self.size(turn, ordinal)
+        held = self.of(turn) + more
+        if held > most_of_turn:
+            return f"the calls of this turn without an answer have {held} bytes, limit {most_of_turn}"
+        held = self.bytes + more
+        if held > most:
+            return f"the calls of all turns without an answer have {held} bytes, limit {most}"
+        return ""
+
     def hold(self, turn: str, ordinal: str, size: int) -> None:
         """Count a call, in the place of the same one asked before."""
         self._add(turn, size - self.size(turn, ordinal))

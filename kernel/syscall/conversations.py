@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,9 @@ class Messages:
         """What it takes to keep this."""
         return len(self.digests) + self.sizes.itemsize * len(self.sizes)
 
+    def digest(self, place: int) -> bytes:
+        return self.digests[place * DIGEST_BYTES : (place + 1) * DIGEST_BYTES]
+
     def beginning(self, count: int, named: str) -> Messages | None:
         """Its first ``count`` messages, when they are those of that hash."""
         digests = self.digests[: count * DIGEST_BYTES]
@@ -74,10 +77,10 @@ NO_MESSAGES = Messages()
 
 
 class ReadMessages:
-    """``texts``: the canonical text of each; ``known`` is made when all are read."""
+    """``known`` is made when all are read. ``take`` is given the canonical text of each, which is not kept here."""
 
-    def __init__(self) -> None:
-        self.texts: list[str] = []
+    def __init__(self, take: Callable[[str], None] = lambda text: None) -> None:
+        self._take = take
         self.known = NO_MESSAGES
 
     def read(self, messages: Sequence[Any]) -> Iterator[None]:
@@ -88,7 +91,7 @@ class ReadMessages:
             if not has_text_keys(message):
                 raise Invalid("a key in a message is no text")
             data = text.encode()
-            self.texts.append(text)
+            self._take(text)
             digests += hashlib.sha256(data).digest()
             sizes.append(len(data))
             done += len(data) + _MESSAGE_COST_BYTES

@@ -118,8 +118,7 @@ class ModelCalls:
 
     def _base(self, turn: Turn) -> Base:
         key = (turn.address, turn.mail.session)
-        last = self.conversations.last(key)
-        return Base(last.messages, last.on_record, self._recorder.state.sessions.get(key))
+        return Base(self.conversations.last(key).messages, self._recorder.state.sessions.get(key))
 
     async def _prepare(
         self,
@@ -193,30 +192,32 @@ class ModelCalls:
         """Ask, unless the question is under way. It may be resolved to something else than it was in another boot; then
         that is recorded.
         """
+        if not self._turns.hold(process, turn, ordinal, question.cost_bytes):
+            return
         stream = f"{turn.id}:{ordinal}"
         if stream in self._running:
             self._put_again(turn, ordinal, question)
             return
-        key, call = (turn.address, turn.mail.session), turn.calls.get(ordinal)
+        key, call, once = (turn.address, turn.mail.session), turn.calls.get(ordinal), question.once
         if call is None or call.name != resolved.name:
             pieces = pieces_of(self.conversations.last(key).on_record.digests, question.messages.digests)
-            said = list(new_places(pieces))
-            if any(place not in question.said for place in said):
+            said = [place for place in new_places(pieces) if place in once]
+            if any(place not in question.said for place in new_places(pieces)):
                 self._turns.want_whole(turn, ordinal)
                 return
             self._record_question(process, turn, ordinal, question, resolved, pieces)
         else:
             self.conversations.heard(key, question.messages)
-            said = list(question.said)
+            said = list(once)
         provider, model = asked_names(question)
         request = {
             "digests": question.messages.digests,
-            "said": [[place, question.said[place]] for place in said],
+            "said": [[place, once[place]] for place in said],
             "tools": resolved.tools,
             "provider": provider,
             "model": model,
         }
-        work = self._ask(process.pid, turn, ordinal, request, question.said if question.whole else None)
+        work = self._ask(process.pid, turn, ordinal, request, once if question.whole else None)
         task = asyncio.get_running_loop().create_task(work)
         self._running[stream] = task
         self._messages[stream] = turn.mail.id
@@ -227,7 +228,7 @@ class ModelCalls:
         if wanted is None or wanted.done():
             return
         if question.whole:
-            wanted.set_result(question.said)
+            wanted.set_result(question.once)
         else:
             self._turns.want_whole(turn, ordinal)
 
@@ -251,9 +252,9 @@ class ModelCalls:
     ) -> None:
         """``pieces``: how it is told in terms of the newest question of its session."""
         key = (turn.address, turn.mail.session)
-        last, texts = self.conversations.last(key), [question.text(place) for place in new_places(pieces)]
-        new, cut = cut_bytes("[" + ",".join(texts) + "]", self._bounds.body_bytes // 2)
-        count = len(question.messages) - len(texts)
+        last, places = self.conversations.last(key), list(new_places(pieces))
+        new, cut = question.new_text(places, self._bounds.body_bytes // 2)
+        count = len(question.messages) - len(places)
         draft = self._asked_draft(process, turn, ordinal, question, resolved)
         draft.body |= {
             "prefix_of": last.seq if count else -1,
@@ -287,7 +288,7 @@ class ModelCalls:
     async def _ask(
         self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], whole: Said | None
     ) -> None:
-        """``whole``: all of its messages, when they are here."""
+        """``whole``: all of its messages, each once, when they are here."""
         task = asyncio.current_task()
         try:
             await self._answered(pid, turn, ordinal, request, whole)

@@ -7,18 +7,20 @@ What the question was resolved to is recorded beside it.
 
 from __future__ import annotations
 
+import hashlib
 from array import array
-from collections.abc import Container, Generator, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel.cell.conversation import Pieces, count_of, new_places, parts, pieces_of
+from kernel.cell.conversation import Pieces, count_of, new_places, parts
+from kernel.cell.link.frames import VALUE_BYTES
 from kernel.errors import Invalid
 from kernel.slices.calls import resolved_name
 from kernel.slices.sessions import Session
 from kernel.syscall.conversations import NO_MESSAGES, Messages, ReadMessages
 from kernel.turn.divergence import shown_question
-from kernel.values import call_hash, canonical, clean, sha256_hex
+from kernel.values import call_hash, canonical, clean, cut_bytes, sha256_hex
 
 PROVIDER_CHARS = 64
 MODEL_CHARS = 128
@@ -28,9 +30,11 @@ Said = Mapping[int, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``messages``: what is known of all of them; ``said`` those that are here, by their place, ``texts`` their
-    canonical JSON. ``rest``: the canonical JSON of all else that was asked. ``bytes``: size of the whole as UTF-8.
-    ``told``: the question in few words. ``fault``: why nobody can be asked this, empty when nothing is wrong.
+    """``messages``: what is known of all of them; ``said`` those that are here, by their place, ``texts`` the canonical
+    JSON of those that the cell said with it. That of the others is made where it is needed, and not kept: a few bytes
+    name a record many times, in many questions at once. ``rest``: the canonical JSON of all else that was asked.
+    ``bytes``: size of the whole as UTF-8. ``told``: the question in few words. ``fault``: why nobody can be asked this,
+    empty when nothing is wrong.
     """
 
     args: dict[str, Any]
@@ -52,7 +56,34 @@ class Question:
     @property
     def former_call_hash(self) -> str:
         """Of one that is whole. See :func:`former_call_hash`."""
-        return former_call_hash([self.text(place) for place in range(len(self.messages))], self.rest)
+        digests = map(self.messages.digest, range(len(self.messages)))
+        texts = {self.messages.digest(place): self.text(place) for place in self.once}
+        return former_call_hash((texts[digest] for digest in digests), self.rest)
+
+    @property
+    def once(self) -> Said:
+        """Those that are here, each once, at the first of its places."""
+        first: dict[bytes, int] = {}
+        for place in self.said:
+            first.setdefault(self.messages.digest(place), place)
+        return {place: self.said[place] for place in first.values()}
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it costs whoever works on it, in whatever terms it was told."""
+        return self.bytes + VALUE_BYTES * len(self.messages)
+
+    def new_text(self, places: Iterable[int], most_bytes: int) -> tuple[str, bool]:
+        """The JSON of some that are here, cut to ``most_bytes``, and whether it was. No more of it is made than that
+        takes.
+        """
+        texts, size = [], 0
+        for place in places:
+            texts.append(self.text(place))
+            size += self.messages.sizes[place]
+            if size > most_bytes:
+                break
+        return cut_bytes("[" + ",".join(texts) + "]", most_bytes)
 
     def text(self, place: int) -> str:
         """The canonical JSON of a message that is here."""
@@ -78,11 +109,10 @@ class Resolved:
 @dataclass(frozen=True, slots=True)
 class Base:
     """What a question may be told in terms of: ``last``, the newest of its session, or the records of the ``session``,
-    which its turn was handed. ``recorded``: what the ledger can tell it in terms of.
+    which its turn was handed.
     """
 
     last: Messages = NO_MESSAGES
-    recorded: Messages = NO_MESSAGES
     session: Session | None = None
 
     def find(self, count: int, named: str) -> Generator[None, None, tuple[Messages | None, list[Any]]]:
@@ -104,14 +134,15 @@ class Base:
 
 def read_question(args: dict[str, Any], base: Base, most_messages: int, most_bytes: int) -> Reading:
     """The question, slice by slice. Everything in ``args`` is hostile. None: it is told in terms of what is not known
-    here. One over ``most_bytes`` is not read further than is needed to know that. Raises :class:`Invalid`.
+    here. Of one over ``most_bytes`` nothing is here but what was said with it. Raises :class:`Invalid`.
     """
     _check_form(args, most_messages)
     rest = canonical({name: args[name] for name in ("provider", "model", "tools")})
-    read, said = ReadMessages(), args["messages"]
+    read_texts: list[str] = []
+    read, said = ReadMessages(read_texts.append), args["messages"]
     if "prefix" not in args:
         yield from read.read(said)
-        return _question(args, rest, read.known, dict(enumerate(said)), dict(enumerate(read.texts)))
+        return _question(args, rest, read.known, dict(enumerate(said)), dict(enumerate(read_texts)))
     count, named = args["prefix"]
     known, records = yield from base.find(count, named)
     if known is None:
@@ -119,23 +150,10 @@ def read_question(args: dict[str, Any], base: Base, most_messages: int, most_byt
     pieces = _checked_pieces(args, most_messages)
     yield from read.read(said)
     messages, places = known.put_together(pieces, read.known), list(new_places(pieces))
-    here, texts = dict(zip(places, said, strict=True)), dict(zip(places, read.texts, strict=True))
+    here, texts = dict(zip(places, said, strict=True)), dict(zip(places, read_texts, strict=True))
     if records and request_bytes(messages, rest) <= most_bytes:
         here = dict(enumerate(message for part in parts(pieces, records, said) for message in part))
-        yield from _say(texts, here, base.recorded, messages)
     return _question(args, rest, messages, here, texts)
-
-
-def _say(
-    texts: dict[int, str], here: dict[int, dict[str, Any]], recorded: Messages, messages: Messages
-) -> Iterator[None]:
-    """Add the texts that the ledger will want."""
-    silent = [
-        place for place in new_places(pieces_of(recorded.digests, messages.digests)) if place not in texts
-    ]
-    read = ReadMessages()
-    yield from read.read([here[place] for place in silent])
-    texts.update(zip(silent, read.texts, strict=True))
 
 
 def _question(
@@ -207,6 +225,13 @@ def request_bytes(messages: Messages, rest: str) -> int:
     return len('{"messages":[') + sum(messages.sizes) + between + len("],") + len(rest.encode()) - 1
 
 
-def former_call_hash(texts: Sequence[str], rest: str) -> str:
-    """The hash by which builds before conversations by reference knew the call: that of the text of all messages."""
-    return call_hash("model", '{"messages":[' + ",".join(texts) + "]," + rest[1:])
+def former_call_hash(texts: Iterable[str], rest: str) -> str:
+    """The hash by which builds before conversations by reference knew the call: that of the text of all messages, which
+    is nowhere put together.
+    """
+    hashed = hashlib.sha256(b'model\0{"messages":[')
+    for place, text in enumerate(texts):
+        hashed.update(b"," if place else b"")
+        hashed.update(text.encode())
+    hashed.update(("]," + rest[1:]).encode())
+    return hashed.hexdigest()

@@ -78,12 +78,12 @@ class Syscalls:
         try:
             ordinal = ordinal_of(call.round, call.index)
             why = "" if ordinal in turn.calls else self._too_much(turn)
-            why = why or self._too_much_asked(turn.id, ordinal, call.cost_bytes)
             if why:
                 self._parts.turns.cut_short(process, "error", why)
                 return
+            if not self._parts.turns.hold(process, turn, ordinal, call.cost_bytes):
+                return
             process.asked.add(ordinal)
-            self._live.asked.hold(turn.id, ordinal, call.cost_bytes)
             self._dispatch(process, turn, ordinal, call)
         except LedgerUnavailable:
             process.asked.discard(ordinal)  # what is not compared with the record is not answered from it
@@ -121,20 +121,6 @@ class Syscalls:
             return f"the calls of this turn hold {state.calls.kept[turn.id]} bytes, limit {bounds.turn_bytes}"
         if state.kept_bytes >= bounds.turns_bytes:
             return f"the calls of all open turns hold {state.kept_bytes} bytes, limit {bounds.turns_bytes}"
-        return ""
-
-    def _too_much_asked(self, turn: str, ordinal: str, more: int) -> str:
-        """The same for calls without an answer, each of which the node holds whole, and whoever works on it as well."""
-        bounds, asked = self._bounds, self._live.asked
-        more -= asked.size(turn, ordinal)
-        held = asked.of(turn) + more
-        if held > bounds.asked_bytes:
-            return f"the calls of this turn without an answer have {held} bytes, limit {bounds.asked_bytes}"
-        held = asked.bytes + more
-        if held > bounds.all_asked_bytes:
-            return (
-                f"the calls of all turns without an answer have {held} bytes, limit {bounds.all_asked_bytes}"
-            )
         return ""
 
     def _dispatch(self, process: LiveProcess, turn: Turn, ordinal: str, call: CellCall) -> None:

@@ -176,6 +176,19 @@ class Turns:
         asked = ordinal in process.asked or ordinal in process.prepared
         return self._live.at(turn.address) is process and asked
 
+    def hold(self, process: LiveProcess, turn: Turn, ordinal: str, size: int) -> bool:
+        """Count what a call costs until it has its outcome, or more than was thought. False: with it the calls without
+        an outcome cost too much, and the turn is cut short. Raises LedgerUnavailable.
+        """
+        asked, bounds = self._live.asked, self._bounds
+        size = max(size, asked.size(turn.id, ordinal))
+        why = asked.too_much(turn.id, ordinal, size, bounds.asked_bytes, bounds.all_asked_bytes)
+        if why:
+            self.cut_short(process, "error", why)
+            return False
+        asked.hold(turn.id, ordinal, size)
+        return True
+
     def want_whole(self, turn: Turn, ordinal: str) -> None:
         """Have whoever runs the turn now, and waits for this call, make it once more and say all of it."""
         process = self._live.at(turn.address)

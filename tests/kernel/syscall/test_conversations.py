@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kernel.bounds import Bounds
-from kernel.cell.conversation import Conversation, digest_of
+from kernel.cell.conversation import Conversation, digest_of, list_hash
 from kernel.helper.helper import HelperLost
 from kernel.syscall import conversations
 from kernel.syscall.conversations import Messages, ReadMessages
@@ -505,6 +505,61 @@ def test_another_process_of_a_removed_ones_name_goes_on_from_nothing(tmp_path: P
         assert [(body["prefix_of"], body["pieces"]) for body in asked] == [(-1, "[2]")] * 2
 
     on_twin(tmp_path, body)
+
+
+class Naming(Conversation):
+    """Of a cell that puts its questions together of records alone."""
+
+    def __init__(self, history: list[Any], pieces: list[Any]) -> None:
+        super().__init__(history)
+        self._args = {"prefix": [len(history), list_hash(self._read(history, []))], "pieces": pieces}
+
+    def told(self, messages: list[Any]) -> dict[str, Any]:
+        return {"messages": messages, **self._args}
+
+
+async def turn_with(twin: Twin, history: list[Any]) -> Delivery:
+    at = await turn_of_ada(twin)
+    twin.finish(at, remember=history)
+    await twin.send("ada")
+    return await twin.delivery()
+
+
+def test_the_gateway_is_told_a_record_once_however_often_it_is_named(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_with(twin, [user("one"), user("two")])
+        cell, whole = Naming(at.history, [[1, 2], [0, 1]] * 3), [user("two"), user("one")] * 3
+        twin.tell_model(at, cell, [])
+        assert (await twin.result())["status"] == "ok"
+        twin.gateway.forget()
+        twin.tell_model(at, cell, [], 1)
+        assert (await twin.result())["status"] == "ok"
+        assert twin.gateway.told == [[0, 1], [], [0, 1]]
+        assert [asked["messages"] for asked in twin.gateway.asked] == [whole] * 2
+        assert await requests(twin) == [whole] * 2
+
+    on_twin(tmp_path, body)
+
+
+def test_a_question_costs_what_it_comes_to_in_whatever_terms_it_was_told(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_with(twin, [user("x" * 1000)])
+
+        async def never() -> dict[str, Any]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        twin.gateway.answer = lambda request: never()
+        cell = Naming(at.history, [[0, 1]] * 8)
+        for round_ in range(3):
+            twin.tell_model(at, cell, [], round_)
+            await asyncio.sleep(0.01)
+        (_, end) = await twin.entries("turn.ended")
+        assert "the calls of this turn without an answer have" in end.body["reply"]
+        assert len(await twin.entries("model.asked")) == 2
+        assert twin.kernel.live.asked.bytes == 0
+
+    on_twin(tmp_path, body, bounds=Bounds(asked_bytes=25_000, model_request_bytes=10_000))
 
 
 def test_what_is_known_of_a_session_is_its_newest_question() -> None:
