@@ -304,6 +304,7 @@ class Audit:
         )
         for piece in json.loads(body["pieces"]):
             new_ones = type(piece) is int
+            demand(new_ones or shape(piece) == [int, int], "pieces that are none")
             digests += b"".join(new[at : at + piece]) if new_ones else known[32 * piece[0] : 32 * piece[1]]
             at += piece if new_ones else 0
             demand(len(digests) <= MAX_BODY, "too many messages")

@@ -59,7 +59,7 @@ class Questions:
             pieces = _pieces(body, len(new))
             if (count := count_of(pieces, len(known), len(new))) > MOST_MESSAGES:
                 raise ValueError(f"{count} messages are more than any node takes")
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise Unreadable(f"entry {seq} does not say what was asked: {error}") from error
         told = [one for part in parts(pieces, known, new) for one in part]
         _check(body, told, seq)

@@ -165,6 +165,18 @@ def test_what_a_node_must_not_sign_is_refused_although_it_did(
     assert not verified(tmp_path / "bundle", FIRST.vkeys)
 
 
+@pytest.mark.parametrize("pieces", ["[[]]", "[[0]]", '[["0","1"]]', "[null]", "[1.0]", "1", "[" * 100_000])
+def test_a_request_whose_pieces_are_none_is_named_in_a_ledger_that_is_sound(
+    verified: Verified, sceptic: Sceptic, tmp_path: Path, pieces: str
+) -> None:
+    made = published.Published([FIRST])
+    told = {"prefix_of": -1, "prefix_count": 0, "new": "[{}]", "truncated": False}
+    made.add("model.asked", {**told, "pieces": pieces, "messages_hash": ""})
+    folder = made.write_tiles(tmp_path / "ledger")
+    assert verified(folder, FIRST.vkeys)
+    assert "put together: 0 of 1; not as they were hashed: [0]" in sceptic.ask(folder, FIRST.vkeys).output
+
+
 @pytest.mark.parametrize("name", FULL)
 def test_a_damaged_full_bundle_is_refused(verified: Verified, tmp_path: Path, name: str) -> None:
     (tmp_path / "bundle").write_bytes(FULL[name])

@@ -75,6 +75,9 @@ def test_a_request_is_found_by_following_its_entries_back() -> None:
         (former([ONE], [TWO]), None, "its request is not the one that was hashed"),
         (former([ONE], [ONE], asked="cut"), None, "does not hold what its hash is of"),
         ({**asked([ONE], [ONE]), "new": "[nonsense"}, None, "does not say what was asked"),
+        ({**asked([ONE], [ONE]), "new": "1"}, None, "does not say what was asked"),
+        ({**asked([ONE], [ONE]), "new": "[" * 100_000}, None, "does not say what was asked"),
+        ({**asked([ONE], [ONE]), "pieces": "[" * 100_000}, None, "does not say what was asked"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_shown_is_said_with_its_reason(body: Any, base: Any, words: str) -> None:
