@@ -42,6 +42,7 @@ FOLLOW_S = 0.02
 RETRY_S = 1.0
 CATCH_UP_S = 3.0
 SQL_ROWS = 100
+SQL_ASKED = 8
 END_S = 0.2  # for the last answer to reach the node
 STUCK_STATUS = 3
 
@@ -63,6 +64,8 @@ class ArchiveService:
         self._indexing: asyncio.Task[None] | None = None
         self._to_index = False
         self._fault: str | None = None
+        self._one_query = asyncio.Lock()  # the time of each counts from when it begins
+        self._asked = 0
 
     async def open(self) -> None:
         """Open the archive. Raises ChainError, OSError."""
@@ -125,10 +128,21 @@ class ArchiveService:
         sql, limit = args.get("sql"), _integer(args, "limit")
         if not isinstance(sql, str):
             raise ValueError("sql must be text")
+        if self._asked >= SQL_ASKED:
+            return _error("busy", f"{SQL_ASKED} queries are under way or wait, the limit: ask again later")
+        self._asked += 1
+        try:
+            async with self._one_query:
+                return await self._query(
+                    partial(self._archive.query, sql, SQL_ROWS if limit is None else limit)
+                )
+        finally:
+            self._asked -= 1
+
+    async def _query(self, work: Callable[[], Answer]) -> dict[str, Any]:
         await self._catch_up()
         loaded = self._archive.size
         loop = asyncio.get_running_loop()
-        work = partial(self._archive.query, sql, SQL_ROWS if limit is None else limit)
         query = loop.run_in_executor(self._query_thread, work)
         self._queries.add(query)
         query.add_done_callback(self._queries.discard)

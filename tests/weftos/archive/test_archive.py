@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ from typing import Any
 import pytest
 
 from chain.archive.archive import Archive, ArchiveUnavailable
+from chain.archive.query import Answer
 from chain.keys.keys import create_keys
 from chain.ledger.ledger import Draft, Ledger, StateChange
 from chain.vectors.document import Document, encode_document
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from tests.chain.twins.hostile_sql import UNSTOPPABLE
 from tests.patience import HANG_S
-from weftos.archive.__main__ import STUCK_STATUS, ArchiveService
+from weftos.archive.__main__ import SQL_ASKED, STUCK_STATUS, ArchiveService
 from weftos.archive.embedder import Embedder
 
 TIMEOUT_S = HANG_S
@@ -180,6 +182,34 @@ def test_what_a_query_left_no_memory_for_is_done_when_that_is_over(tmp_path: Pat
             query.set_result(None)
             assert await asked == "done"
         assert len(tries) == 3
+
+    asyncio.run(run())
+
+
+def test_queries_begin_one_behind_the_other_and_few_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        archive = Archive(tmp_path / "audit.duckdb", tmp_path)
+        service = ArchiveService(archive, tmp_path / "vectors", Embedder(), lambda op, args: None)
+        go_on, begun = threading.Event(), threading.Semaphore(0)
+
+        def query(sql: str, limit: int) -> Answer:
+            begun.release()
+            go_on.wait(HANG_S)
+            return Answer([], [], sql)
+
+        monkeypatch.setattr(archive, "query", query)
+        asked = [asyncio.create_task(service.handle("sql", {"sql": f"{n}"})) for n in range(SQL_ASKED)]
+        await asyncio.to_thread(begun.acquire)
+        refused = await service.handle("sql", {"sql": "one more"})
+        assert refused["error"]["code"] == "busy" and "ask again later" in refused["error"]["message"]
+        assert len(service._queries) == 1
+        go_on.set()
+        assert [answer["cut"] for answer in await asyncio.gather(*asked)] == [
+            f"{n}" for n in range(SQL_ASKED)
+        ]
+        assert (await service.handle("sql", {"sql": "again"}))["cut"] == "again"
 
     asyncio.run(run())
 
