@@ -19,8 +19,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgpack
-
 from kernel.abi import OPEN_CALLS, ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
 from kernel.cell.conversation import Conversation, as_json, canonical_json
 from kernel.cell.link.frames import FrameError
@@ -162,12 +160,13 @@ class CellSyscalls:
         self._make_next()
 
     def say_whole(self, round_: int, index: int) -> None:
-        """The node wants all of a call that was told in terms of what it no longer knows."""
+        """The node wants all of a call that was told in terms of what it no longer knows. Each message is said packed,
+        as one value: together they may have more than a frame may.
+        """
         future, whole = self._open.get((round_, index)), self._whole.get((round_, index))
         if future is not None and whole is not None:
             packed, rest = whole
-            messages = [msgpack.unpackb(message, strict_map_key=False) for message in packed]
-            self._make(round_, index, "model", {"messages": messages} | rest, future)
+            self._make(round_, index, "model", {"messages": packed} | rest, future)
 
     def end(self, why: str) -> bool:
         """The turn is over. True when a call was waiting, and so the behaviour learns of it without being

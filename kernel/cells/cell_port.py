@@ -24,11 +24,11 @@ must be killed for it, they go elsewhere unharmed. Clock, link and slot are the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from kernel.abi import VALUES, TurnResult
-from kernel.cell.link.frames import FrameError
+from kernel.cell.link.frames import VALUE_BYTES, FrameError
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -44,6 +44,10 @@ from kernel.cells.cell_table import CellLimits
 from kernel.errors import Invalid, StateError
 from kernel.helper.log_budget import LogBudget
 from kernel.signals import Signals
+from mesh.bounded import Unbounded, count_values, unpack
+
+WHOLE_VALUES = 16 * 16_384
+"""Of all messages of a question that is said whole: it was told in many frames, and may have what these may have."""
 
 
 class CellHost(Protocol):
@@ -264,6 +268,7 @@ class CellPort:
         self._check_turn(hosted, call.turn)
         ordinal = (call.round, call.index)
         if ordinal in hosted.wanted_whole and "prefix" not in call.args:
+            call = _unpacked(call)
             check_args(call.op, call.args)
             hosted.wanted_whole.discard(ordinal)
             if ordinal in hosted.open_calls:
@@ -430,6 +435,24 @@ def check_args(op: str, args: dict[str, Any]) -> None:
         case value, {**rest} if value in VALUES and not rest:
             return
     raise FrameError(f"syscall {op[:80]!r} with arguments of the wrong shape")
+
+
+def _unpacked(call: CellCall) -> CellCall:
+    """A question that is said whole, of which each message comes packed: its values are counted here, before one is
+    built. Raises :class:`FrameError`.
+    """
+    packed = call.args.get("messages", [])
+    if not _all(packed, bytes):
+        raise FrameError("a question that is said whole must have its messages packed")
+    values = 0
+    try:
+        for message in packed:
+            values += count_values(message, WHOLE_VALUES - values)
+        messages = [unpack(message, None, any_keys=True) for message in packed]
+    except Unbounded as error:
+        raise FrameError(f"a question that is said whole, limit {WHOLE_VALUES} values: {error}") from None
+    args, cost = {**call.args, "messages": messages}, call.cost_bytes + VALUE_BYTES * values
+    return replace(call, args=args, cost_bytes=cost)
 
 
 def _refers(rest: dict[str, Any]) -> bool:

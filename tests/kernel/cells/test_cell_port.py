@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgpack
 import pytest
 
-from kernel.cell.link.frames import FrameError
+from kernel.cell.link.frames import VALUE_BYTES, FrameError
 from kernel.cells.cell_events import CellCall
 from kernel.cells.cell_port import CellPort
 from kernel.cells.cell_table import CellLimits
@@ -386,10 +387,13 @@ def test_a_question_in_terms_of_another_comes_once_more_when_it_is_wanted_whole(
     case.port.say_whole(1, "t1", 0, 0)
     case.port.say_whole(1, "t1", 0, 0)
     assert case.host.sent == [["whole", 1, "t1", 0, 0]]
-    case.port.receive(["call", 1, "t1", 0, 0, "model", MODEL])
-    assert [call.args for _, _, call in case.notes.all] == [REFERS, TOOL, MODEL]
+    said = {"role": "user"}
+    whole = {**MODEL, "messages": [msgpack.packb(said)] * 2}
+    case.port.receive(["call", 1, "t1", 0, 0, "model", whole], 100)
+    assert [call.args for _, _, call in case.notes.all] == [REFERS, TOOL, {**MODEL, "messages": [said] * 2}]
+    assert case.notes.all[-1][-1].cost_bytes == 100 + 2 * 3 * VALUE_BYTES
     case.call(2)
-    case.port.receive(["call", 1, "t1", 0, 0, "model", MODEL])
+    case.port.receive(["call", 1, "t1", 0, 0, "model", whole])
     assert "(0, 0) after (2, 0)" in case.notes.of("crashed")[0][-1]
 
 
@@ -401,12 +405,39 @@ def test_a_call_that_is_wanted_whole_must_be_whole() -> None:
     assert "(0, 0) after (0, 0)" in case.notes.of("crashed")[0][-1]
 
 
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        ([{"role": "user"}], "must have its messages packed"),
+        ([msgpack.packb([1])], "wrong shape"),
+        ([msgpack.packb({})[:-1]], "ends in the middle"),
+        ([b"\x81\xa1a\xdd\x00\x03\xff\xf0" + b"\xc0" * 0x3FFF0] * 2, "more than"),
+    ],
+    ids=["not packed", "no map", "cut", "too many values"],
+)
+def test_what_is_said_whole_is_counted_and_checked(messages: list[Any], why: str) -> None:
+    case = Case()
+    case.port.receive(["call", 1, "t1", 0, 0, "model", REFERS])
+    case.port.say_whole(1, "t1", 0, 0)
+    case.port.receive(["call", 1, "t1", 0, 0, "model", {**MODEL, "messages": messages}])
+    assert why in case.notes.of("crashed")[0][-1]
+
+
+def test_a_conversation_of_more_values_than_a_frame_may_have_can_be_said_whole() -> None:
+    case = Case()
+    case.port.receive(["call", 1, "t1", 0, 0, "model", REFERS])
+    case.port.say_whole(1, "t1", 0, 0)
+    said: dict[str, Any] = {"tool_calls": [{}] * 15_000}
+    case.port.receive(["call", 1, "t1", 0, 0, "model", {**MODEL, "messages": [msgpack.packb(said)] * 10}])
+    assert case.notes.all[-1][-1].args["messages"] == [said] * 10
+
+
 def test_one_that_was_answered_meanwhile_is_not_heard_and_no_lie() -> None:
     case = Case()
     case.port.receive(["call", 1, "t1", 0, 0, "model", REFERS])
     case.port.say_whole(1, "t1", 0, 0)
     case.port.result(1, "t1", 0, 0, {})
-    case.port.receive(["call", 1, "t1", 0, 0, "model", MODEL])
+    case.port.receive(["call", 1, "t1", 0, 0, "model", {**MODEL, "messages": []}])
     assert len(case.notes.all) == 1
 
 
