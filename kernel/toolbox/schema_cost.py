@@ -17,7 +17,6 @@ fault of every one is built.
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Iterator
@@ -59,6 +58,19 @@ class Steps(NamedTuple):
     explain: float
 
 
+class _Fixed(NamedTuple):
+    """What one schema adds for each value, told once."""
+
+    names: float
+    compared: float  # members of enum and const
+    numeric: float
+    per_char: float
+    per_name: float
+    per_name_char: float
+    always: tuple[Any, ...]
+    alternatives: tuple[Any, ...]
+
+
 class SchemaCost:
     """The bound of one schema.
 
@@ -77,18 +89,18 @@ class SchemaCost:
             in_place: dict[int, float] = {}
             for part in reached:
                 self._check_in_place(part, in_place)
+            self._fixed = {id(part): _fix(schema, part) for part in reached}
             self.per_value = self._expansion(schema, {})
         except RecursionError:
             raise CostError("its parts are nested too deeply") from None
-        widest = max(_pattern_steps(part) for part in reached)
-        widest += max(sum(name in part for name in _READ_THROUGH) for part in reached) / _FOUND_AT_ONCE
+        widest = max(fixed.per_char + fixed.per_name_char for fixed in self._fixed.values())
         self.per_char = self.per_value * widest if widest else 0.0
         self.alternatives = any("anyOf" in part or "oneOf" in part for part in reached)
 
     def count(self, value: Any) -> Steps:
         """The steps of checking ``value``, infinite where counting them would itself take too long."""
         try:
-            return _Count(self._schema).of(self._schema, value)
+            return _Count(self._schema, self._fixed).of(self._schema, value)
         except (_TooMany, RecursionError):
             return Steps(math.inf, math.inf)
 
@@ -115,8 +127,11 @@ class SchemaCost:
         key = id(schema)
         if key not in known:
             known[key] = math.inf  # where it leads back to itself
-            total = _own(schema)
+            total = 1.0
             if isinstance(schema, dict):
+                fixed = self._fixed[key]
+                in_pairs = _IN_PAIRS * _MAX_DEPTH * bool(schema.get("uniqueItems"))
+                total = fixed.names + _WIDE * (fixed.compared + fixed.numeric + in_pairs)
                 total += sum(self._expansion(each, known) for each in _parts(self._schema, schema, *_EVERY))
                 if any(name in schema for name in _REMEMBERING):
                     total = math.inf
@@ -131,8 +146,9 @@ class _TooMany(Exception):
 class _Count:
     """One count. Values without parts are alike: one entry serves all of them."""
 
-    def __init__(self, root: dict[str, Any]) -> None:
+    def __init__(self, root: dict[str, Any], fixed: dict[int, _Fixed]) -> None:
         self._root = root
+        self._fixed = fixed
         self._known: dict[tuple[int, int], Steps] = {}
         self._left = _MAX_COUNTED
 
@@ -150,17 +166,12 @@ class _Count:
         return known
 
     def _sum(self, schema: dict[str, Any], value: Any) -> Steps:
-        decide = explain = _names(schema) + self._compared(schema, value)
-        if type(value) is dict:
-            patterns = _under(schema, "patternProperties")
-            names = sum(map(len, value)) * sum(map(_size, patterns)) / _FOUND_AT_ONCE if patterns else 0
-            decide = explain = decide + len(value) * len(patterns) + names
-        elif type(value) is str and isinstance(schema.get("pattern"), str):
-            decide = explain = decide + len(value) * _size(schema["pattern"]) / _FOUND_AT_ONCE
-        for part in _parts(self._root, schema, *_ALWAYS):
+        fixed = self._fixed[id(schema)]
+        decide = explain = fixed.names + self._compared(schema, fixed, value)
+        for part in fixed.always:
             steps = self.of(part, value)
             decide, explain = decide + steps.decide, explain + steps.explain
-        for part in _parts(self._root, schema, *_ALTERNATIVES):
+        for part in fixed.alternatives:
             steps = self.of(part, value)
             decide, explain = decide + steps.decide, explain + steps.decide + steps.explain
         if any(name in schema for name in _REMEMBERING) and type(value) in (dict, list):
@@ -170,14 +181,16 @@ class _Count:
             decide, explain = decide + steps.decide, explain + steps.explain
         return Steps(decide, explain)
 
-    def _compared(self, schema: dict[str, Any], value: Any) -> float:
+    def _compared(self, schema: dict[str, Any], fixed: _Fixed, value: Any) -> float:
         """What equality, size and form of ``value`` cost."""
         weight = _weight(value)
-        steps = weight * _members(schema)
+        steps = weight * fixed.compared
         if type(value) in (int, float):
-            steps += weight * (sum(name in schema for name in _LIMITS) + _DIVIDED * ("multipleOf" in schema))
+            steps += weight * fixed.numeric
         elif type(value) is str:
-            steps += len(value) * sum(name in schema for name in _READ_THROUGH) / _FOUND_AT_ONCE
+            steps += len(value) * fixed.per_char
+        elif type(value) is dict and fixed.per_name:
+            steps += len(value) * fixed.per_name + sum(map(len, value)) * fixed.per_name_char
         elif type(value) is list and schema.get("uniqueItems"):
             steps += _IN_PAIRS * self._within(value)
         return steps
@@ -192,20 +205,20 @@ class _Count:
         """What is looked at within ``value``, and for which schema."""
         if type(value) is list:
             for part in _parts(self._root, schema, *_ELEMENTS):
-                self._spend(len(value))
+                self._spend(1 + len(value))
                 yield from ((part, child) for child in value)
         elif type(value) is dict:
             named = _under(schema, "properties")
             self._spend(len(named))
             yield from ((part, value[name]) for name, part in named.items() if name in value)
             for part in _parts(self._root, schema, "patternProperties"):
-                self._spend(len(value))
+                self._spend(1 + len(value))
                 yield from ((part, child) for child in value.values())
             for part in _parts(self._root, schema, "additionalProperties", "unevaluatedProperties"):
-                self._spend(len(value))
+                self._spend(1 + len(value))
                 yield from ((part, child) for name, child in value.items() if name not in named)
             for part in _parts(self._root, schema, "propertyNames"):
-                self._spend(len(value))
+                self._spend(1 + len(value))
                 yield from ((part, name) for name in value)
 
     def _spend(self, looked_at: int) -> None:
@@ -214,14 +227,19 @@ class _Count:
             raise _TooMany
 
 
-def _own(schema: Any) -> float:
-    """What a schema costs beside its parts and its patterns, for whatever value. A float from here on: a count may grow
-    to infinity."""
-    if not isinstance(schema, dict):
-        return 1.0
-    numeric = sum(name in schema for name in _LIMITS) + _DIVIDED * ("multipleOf" in schema)
-    numeric += _IN_PAIRS * _MAX_DEPTH * bool(schema.get("uniqueItems"))
-    return _names(schema) + _WIDE * (_members(schema) + numeric)
+def _fix(root: dict[str, Any], schema: dict[str, Any]) -> _Fixed:
+    own, patterns = schema.get("pattern"), _under(schema, "patternProperties")
+    read = _size(own) if isinstance(own, str) else 0.0
+    return _Fixed(
+        names=_names(schema),
+        compared=_members(schema),
+        numeric=float(sum(name in schema for name in _LIMITS) + _DIVIDED * ("multipleOf" in schema)),
+        per_char=(read + sum(name in schema for name in _READ_THROUGH)) / _FOUND_AT_ONCE,
+        per_name=float(len(patterns)),
+        per_name_char=sum(map(_size, patterns)) / _FOUND_AT_ONCE,
+        always=tuple(_parts(root, schema, *_ALWAYS)),
+        alternatives=tuple(_parts(root, schema, *_ALTERNATIVES)),
+    )
 
 
 def _names(schema: dict[str, Any]) -> float:
@@ -278,14 +296,6 @@ def _under(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
     return under if isinstance(under, dict) else {}
 
 
-def _pattern_steps(schema: dict[str, Any]) -> float:
-    """For each character of a value, or of its names."""
-    own = schema.get("pattern")
-    patterns = [*_under(schema, "patternProperties"), *([own] if isinstance(own, str) else ())]
-    return sum(map(_size, patterns)) / _FOUND_AT_ONCE
-
-
-@functools.lru_cache(maxsize=1024)
 def _size(pattern: str) -> float:
     """The states of a pattern, about: its length, and what is repeated by number as often."""
     groups, last, at = [0.0], 0.0, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -186,6 +187,33 @@ def test_numbers_that_people_write_are_compared_as_before() -> None:
     names = {"enum": [f"Zone/{number}" for number in range(400)]}
     Validator({"properties": {"rows": {"items": names}}}).check({"rows": ["Zone/7"] * 2000})
     Validator({"properties": {"rows": {"uniqueItems": True}}}).check({"rows": list(range(10_000))})
+
+
+@pytest.mark.parametrize(
+    ("items", "row"),
+    [
+        ({"enum": [*range(3000), "a"]}, []),
+        ({"patternProperties": {f"^a{number}$": True for number in range(3000)}}, {}),
+        ({"prefixItems": [True] * 3000}, []),
+    ],
+    ids=["enum", "patternProperties", "prefixItems"],
+)
+def test_counting_reads_a_large_schema_once(items: dict[str, Any], row: Any) -> None:
+    cost = SchemaCost({"properties": {"rows": {"items": items}}})
+    rows = [row.copy() for _ in range(20_000)]
+    lines = 0
+
+    def trace(*_: Any) -> Any:
+        nonlocal lines
+        lines += 1
+        return trace
+
+    sys.settrace(trace)
+    try:
+        cost.count({"rows": rows})
+    finally:
+        sys.settrace(None)
+    assert lines < 4_000_000
 
 
 def test_recursion_without_alternatives_is_counted_as_the_value_is_large() -> None:
