@@ -17,12 +17,10 @@ fault of every one is built.
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 MAX_PER_VALUE = 1000
 """Schemas that one schema may have looked at for one and the same value."""
@@ -38,6 +36,15 @@ _OTHERS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
 _EVERY = (*_ALWAYS, *_ALTERNATIVES, *_ELEMENTS, *_NAMED, *_OTHERS)
 _LOOKED_THROUGH = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies")
 _REMEMBERING = ("unevaluatedItems", "unevaluatedProperties")
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_READ_THROUGH = ("contentEncoding", "contentMediaType", "format")
+_FLOAT, _WIDE = 10.0, 1000.0  # steps to compare a number: one with a fraction, one of hundreds of digits
+_DIVIDED = 5  # times as much as to compare it
+_IN_PAIRS = 8  # times that a part of an array is compared to find equal ones
+_WIDE_EXPONENT = 64
+_MAX_DEPTH = 32  # of a value, kernel.toolbox.arguments
+_NAMED_CLASS = re.compile(r"\\[pP]\{\w+(?:=\w+)?\}")
+_OPENED = re.compile(r"\(\?(?:[ims]*[:)]|P?<[A-Za-z_]\w*>)")
 
 
 class CostError(Exception):
@@ -49,6 +56,19 @@ class Steps(NamedTuple):
 
     decide: float
     explain: float
+
+
+class _Fixed(NamedTuple):
+    """What one schema adds for each value, told once."""
+
+    names: float
+    compared: float  # members of enum and const
+    numeric: float
+    per_char: float
+    per_name: float
+    per_name_char: float
+    always: tuple[Any, ...]
+    alternatives: tuple[Any, ...]
 
 
 class SchemaCost:
@@ -64,20 +84,23 @@ class SchemaCost:
         try:
             _refuse_moving_references(schema)
             reached = _reached(schema)
+            for part in reached:
+                _refuse_wide_numbers(part)
             in_place: dict[int, float] = {}
             for part in reached:
                 self._check_in_place(part, in_place)
+            self._fixed = {id(part): _fix(schema, part) for part in reached}
             self.per_value = self._expansion(schema, {})
         except RecursionError:
             raise CostError("its parts are nested too deeply") from None
-        widest = max(_pattern_steps(part) for part in reached)
+        widest = max(fixed.per_char + fixed.per_name_char for fixed in self._fixed.values())
         self.per_char = self.per_value * widest if widest else 0.0
         self.alternatives = any("anyOf" in part or "oneOf" in part for part in reached)
 
     def count(self, value: Any) -> Steps:
         """The steps of checking ``value``, infinite where counting them would itself take too long."""
         try:
-            return _Count(self._schema).of(self._schema, value)
+            return _Count(self._schema, self._fixed).of(self._schema, value)
         except (_TooMany, RecursionError):
             return Steps(math.inf, math.inf)
 
@@ -104,8 +127,11 @@ class SchemaCost:
         key = id(schema)
         if key not in known:
             known[key] = math.inf  # where it leads back to itself
-            total = _own(schema)
+            total = 1.0
             if isinstance(schema, dict):
+                fixed = self._fixed[key]
+                in_pairs = _IN_PAIRS * _MAX_DEPTH * bool(schema.get("uniqueItems"))
+                total = fixed.names + _WIDE * (fixed.compared + fixed.numeric + in_pairs)
                 total += sum(self._expansion(each, known) for each in _parts(self._schema, schema, *_EVERY))
                 if any(name in schema for name in _REMEMBERING):
                     total = math.inf
@@ -120,8 +146,9 @@ class _TooMany(Exception):
 class _Count:
     """One count. Values without parts are alike: one entry serves all of them."""
 
-    def __init__(self, root: dict[str, Any]) -> None:
+    def __init__(self, root: dict[str, Any], fixed: dict[int, _Fixed]) -> None:
         self._root = root
+        self._fixed = fixed
         self._known: dict[tuple[int, int], Steps] = {}
         self._left = _MAX_COUNTED
 
@@ -130,7 +157,7 @@ class _Count:
             return Steps(1.0, 1.0)
         key = (
             id(schema),
-            id(value) if type(value) in (dict, list) else -len(value) if type(value) is str else 0,
+            id(value) if type(value) in (dict, list) else -len(value) if type(value) is str else _kind(value),
         )
         known = self._known.get(key)
         if known is None:
@@ -139,17 +166,12 @@ class _Count:
         return known
 
     def _sum(self, schema: dict[str, Any], value: Any) -> Steps:
-        decide = explain = _own(schema)
-        if type(value) is dict:
-            patterns = _under(schema, "patternProperties")
-            names = sum(map(len, value)) * sum(map(_size, patterns)) / _FOUND_AT_ONCE if patterns else 0
-            decide = explain = decide + len(value) * len(patterns) + names
-        elif type(value) is str and isinstance(schema.get("pattern"), str):
-            decide = explain = decide + len(value) * _size(schema["pattern"]) / _FOUND_AT_ONCE
-        for part in _parts(self._root, schema, *_ALWAYS):
+        fixed = self._fixed[id(schema)]
+        decide = explain = fixed.names + self._compared(schema, fixed, value)
+        for part in fixed.always:
             steps = self.of(part, value)
             decide, explain = decide + steps.decide, explain + steps.explain
-        for part in _parts(self._root, schema, *_ALTERNATIVES):
+        for part in fixed.alternatives:
             steps = self.of(part, value)
             decide, explain = decide + steps.decide, explain + steps.decide + steps.explain
         if any(name in schema for name in _REMEMBERING) and type(value) in (dict, list):
@@ -159,24 +181,44 @@ class _Count:
             decide, explain = decide + steps.decide, explain + steps.explain
         return Steps(decide, explain)
 
+    def _compared(self, schema: dict[str, Any], fixed: _Fixed, value: Any) -> float:
+        """What equality, size and form of ``value`` cost."""
+        weight = _weight(value)
+        steps = weight * fixed.compared
+        if type(value) in (int, float):
+            steps += weight * fixed.numeric
+        elif type(value) is str:
+            steps += len(value) * fixed.per_char
+        elif type(value) is dict and fixed.per_name:
+            steps += len(value) * fixed.per_name + sum(map(len, value)) * fixed.per_name_char
+        elif type(value) is list and schema.get("uniqueItems"):
+            steps += _IN_PAIRS * self._within(value)
+        return steps
+
+    def _within(self, value: Any) -> float:
+        if type(value) not in (dict, list):
+            return _weight(value)
+        self._spend(len(value))
+        return len(value) + sum(map(self._within, value.values() if type(value) is dict else value), 0.0)
+
     def _children(self, schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
         """What is looked at within ``value``, and for which schema."""
         if type(value) is list:
             for part in _parts(self._root, schema, *_ELEMENTS):
-                self._spend(len(value))
+                self._spend(1 + len(value))
                 yield from ((part, child) for child in value)
         elif type(value) is dict:
             named = _under(schema, "properties")
             self._spend(len(named))
             yield from ((part, value[name]) for name, part in named.items() if name in value)
             for part in _parts(self._root, schema, "patternProperties"):
-                self._spend(len(value))
+                self._spend(1 + len(value))
                 yield from ((part, child) for child in value.values())
             for part in _parts(self._root, schema, "additionalProperties", "unevaluatedProperties"):
-                self._spend(len(value))
+                self._spend(1 + len(value))
                 yield from ((part, child) for name, child in value.items() if name not in named)
             for part in _parts(self._root, schema, "propertyNames"):
-                self._spend(len(value))
+                self._spend(1 + len(value))
                 yield from ((part, name) for name in value)
 
     def _spend(self, looked_at: int) -> None:
@@ -185,12 +227,68 @@ class _Count:
             raise _TooMany
 
 
-def _own(schema: Any) -> float:
-    """What a schema costs beside its parts: the names that are looked for, one after the other. A float from here on: a
-    count may grow to infinity."""
-    if not isinstance(schema, dict):
-        return 1.0
+def _fix(root: dict[str, Any], schema: dict[str, Any]) -> _Fixed:
+    own, patterns = schema.get("pattern"), _under(schema, "patternProperties")
+    read = _size(own) if isinstance(own, str) else 0.0
+    return _Fixed(
+        names=_names(schema),
+        compared=_members(schema),
+        numeric=float(sum(name in schema for name in _LIMITS) + _DIVIDED * ("multipleOf" in schema)),
+        per_char=(read + sum(name in schema for name in _READ_THROUGH)) / _FOUND_AT_ONCE,
+        per_name=float(len(patterns)),
+        per_name_char=sum(map(_size, patterns)) / _FOUND_AT_ONCE,
+        always=tuple(_parts(root, schema, *_ALWAYS)),
+        alternatives=tuple(_parts(root, schema, *_ALTERNATIVES)),
+    )
+
+
+def _names(schema: dict[str, Any]) -> float:
+    """The names that are looked for, one after the other, and the schema itself."""
     return 1.0 + sum(len(_under(schema, name)) for name in _LOOKED_THROUGH)
+
+
+def _members(schema: dict[str, Any]) -> float:
+    """What a value is compared with, part by part."""
+    members = schema.get("enum")
+    compared = [
+        *(members if isinstance(members, list) else ()),
+        *([schema["const"]] if "const" in schema else ()),
+    ]
+    return sum(map(_size_of, compared), 0.0)
+
+
+def _size_of(value: Any) -> float:
+    if type(value) in (dict, list):
+        return 1.0 + sum(map(_size_of, value.values() if type(value) is dict else value))
+    return 1.0
+
+
+def _weight(value: Any) -> float:
+    """Steps of comparing ``value``, or a part of it, once. A number is compared exactly, by fractions as long as it."""
+    if type(value) in (dict, list):
+        return _WIDE
+    return (1.0, _FLOAT, _WIDE)[_kind(value)]
+
+
+def _kind(value: Any) -> int:
+    if type(value) is int:
+        return 0 if value.bit_length() <= _WIDE_EXPONENT else 2
+    if type(value) is not float:
+        return 0
+    return 1 if abs(math.frexp(value)[1]) <= _WIDE_EXPONENT else 2
+
+
+def _refuse_wide_numbers(schema: dict[str, Any]) -> None:
+    """A number of the schema is compared with each of the value."""
+    compared: list[Any] = [
+        schema[name] for name in (*_LIMITS, "multipleOf", "const", "enum") if name in schema
+    ]
+    while compared:
+        part = compared.pop()
+        if type(part) in (dict, list):
+            compared.extend(part.values() if type(part) is dict else part)
+        elif _kind(part) == 2:
+            raise CostError(f"the number {str(part)[:30]} is none between 2^-64 and 2^64")
 
 
 def _under(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
@@ -198,14 +296,6 @@ def _under(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
     return under if isinstance(under, dict) else {}
 
 
-def _pattern_steps(schema: dict[str, Any]) -> float:
-    """For each character of a value, or of its names."""
-    own = schema.get("pattern")
-    patterns = [*_under(schema, "patternProperties"), *([own] if isinstance(own, str) else ())]
-    return sum(map(_size, patterns)) / _FOUND_AT_ONCE
-
-
-@functools.lru_cache(maxsize=1024)
 def _size(pattern: str) -> float:
     """The states of a pattern, about: its length, and what is repeated by number as often."""
     groups, last, at = [0.0], 0.0, 0
@@ -217,7 +307,15 @@ def _size(pattern: str) -> float:
             last *= max(times, 1.0)
             at = repeated.end()
             continue
+        if letter == "{":
+            raise CostError(
+                f"the pattern {pattern[:100]!r} has a {{ that begins no {{n}}, {{n,}} or {{n,m}}: write \\{{"
+            )
         if letter == "(":
+            if pattern.startswith("(?", at) and not _OPENED.match(pattern, at):
+                raise CostError(
+                    f"the pattern {pattern[:100]!r} has a (? that is none of (?: (?i) (?m) (?s) (?<name>"
+                )
             groups.append(0.0)
         elif letter == ")" and len(groups) > 1:
             last = groups.pop()
@@ -228,7 +326,8 @@ def _size(pattern: str) -> float:
             last = 4.0 if letter in "\\[." else 1.0
             groups[-1] += last
             whole = _CLASS.match(pattern, at) if letter == "[" else None
-            at = whole.end() - 1 if whole else at + (letter == "\\")
+            named = _NAMED_CLASS.match(pattern, at)
+            at = whole.end() - 1 if whole else named.end() - 1 if named else at + (letter == "\\")
         at += 1
     return sum(groups)
 
@@ -265,7 +364,7 @@ def _target(root: dict[str, Any], reference: Any) -> Any:
     """What a reference within the document points at (RFC 6901 in a URI fragment)."""
     found: Any = root
     for step in str(reference).removeprefix("#").split("/")[1:]:
-        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        name = step.replace("~1", "/").replace("~0", "~")
         try:
             found = found[int(name)] if isinstance(found, list) else found[name]
         except (KeyError, IndexError, ValueError, TypeError):
@@ -287,6 +386,8 @@ def _refuse_moving_references(schema: dict[str, Any]) -> None:
             reference = part.get("$ref")
             if isinstance(reference, str) and reference != "#" and not reference.startswith("#/"):
                 raise CostError(f"$ref is {reference[:100]!r}, must be # or a path that begins with #/")
+            if isinstance(reference, str) and "%" in reference:
+                raise CostError(f"$ref is {reference[:100]!r}, must be written without %")
             for name in ("$dynamicRef", "$recursiveRef"):
                 if isinstance(part.get(name), (str, bool)):
                     raise CostError(f"{name} is not accepted, use $ref")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -147,9 +148,10 @@ def test_a_large_pattern_is_not_run_over_a_long_text() -> None:
         (r"[\]{9}]", 4),
         (r"\w{9}", 36),
         ("a{2,}", 2),
-        ("x{", 2),
         ("a|b*", 4),
         ("[]{9}]{2}", 8),
+        (r"\p{Lu}{9}", 36),
+        ("(?i:a)(?<name>b)", 12),
         ("(", 0),
         (")", 1),
         ("[a", 4),
@@ -157,6 +159,61 @@ def test_a_large_pattern_is_not_run_over_a_long_text() -> None:
 )
 def test_the_states_of_a_pattern(pattern: str, states: float) -> None:
     assert SchemaCost({"pattern": pattern}).per_char == states / 8
+
+
+@pytest.mark.parametrize(
+    ("items", "row"),
+    [
+        ({"multipleOf": 0.01}, 1e300),
+        ({"minimum": 0.01, "maximum": 1}, 5e-324),
+        ({"enum": [*range(1000), "a"]}, "a"),
+        ({"const": list(range(1000))}, list(range(1000))),
+        ({"uniqueItems": True}, [5e-324 * number for number in range(10)]),
+        (
+            {"$schema": "http://json-schema.org/draft-07/schema#", "allOf": [{"format": "uri"}] * 900},
+            "a" * 2000,
+        ),
+    ],
+    ids=["multipleOf", "limits", "enum", "const", "uniqueItems", "format"],
+)
+def test_values_that_are_dear_to_compare_are_counted(items: dict[str, Any], row: Any) -> None:
+    with pytest.raises(ArgumentsError, match="could take more than"):
+        Validator({"properties": {"rows": {"items": items}}}).check({"rows": [row] * 10_000})
+
+
+def test_numbers_that_people_write_are_compared_as_before() -> None:
+    share = {"type": "number", "minimum": 0.0, "maximum": 1.0, "multipleOf": 0.5}
+    Validator({"properties": {"rows": {"items": share}}}).check({"rows": [0.5] * 20_000})
+    names = {"enum": [f"Zone/{number}" for number in range(400)]}
+    Validator({"properties": {"rows": {"items": names}}}).check({"rows": ["Zone/7"] * 2000})
+    Validator({"properties": {"rows": {"uniqueItems": True}}}).check({"rows": list(range(10_000))})
+
+
+@pytest.mark.parametrize(
+    ("items", "row"),
+    [
+        ({"enum": [*range(3000), "a"]}, []),
+        ({"patternProperties": {f"^a{number}$": True for number in range(3000)}}, {}),
+        ({"prefixItems": [True] * 3000}, []),
+    ],
+    ids=["enum", "patternProperties", "prefixItems"],
+)
+def test_counting_reads_a_large_schema_once(items: dict[str, Any], row: Any) -> None:
+    cost = SchemaCost({"properties": {"rows": {"items": items}}})
+    rows = [row.copy() for _ in range(20_000)]
+    lines = 0
+
+    def trace(*_: Any) -> Any:
+        nonlocal lines
+        lines += 1
+        return trace
+
+    sys.settrace(trace)
+    try:
+        cost.count({"rows": rows})
+    finally:
+        sys.settrace(None)
+    assert lines < 4_000_000
 
 
 def test_recursion_without_alternatives_is_counted_as_the_value_is_large() -> None:
@@ -180,6 +237,14 @@ def test_recursion_without_alternatives_is_counted_as_the_value_is_large() -> No
         ({"properties": {"a": {"$dynamicRef": "#"}}}, "use \\$ref"),
         ({"properties": {"a": {"$id": "https://example.org/a"}}}, "at the top alone"),
         ({"$ref": "#/$defs/gone"}, "nothing is at"),
+        ({"$defs": {"a/d0": {}, "a": {"d0": {}}}, "$ref": "#/$defs/a%2Fd0"}, "without %"),
+        ({"pattern": "(?x)(a){ 900 }"}, r"has a \(\?"),
+        ({"pattern": "(?i-x:a)"}, r"has a \(\?"),
+        ({"pattern": "(a){ 900 }"}, r"has a \{ that begins no"),
+        ({"pattern": "(a){,900}"}, r"has a \{ that begins no"),
+        ({"items": {"enum": [1e300, "a"]}}, "the number 1e"),
+        ({"items": {"multipleOf": 5e-324}}, "the number 5e-324"),
+        ({"maximum": 10**40}, "the number 1000"),
     ],
     ids=str,
 )
