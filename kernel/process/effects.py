@@ -1,4 +1,4 @@
-"""Effects of supervision, carried out one after the other, and what is due later.
+"""Effects of supervision, and exits to be heard, carried out one after the other; and what is due later.
 
 An effect that causes the next event never runs inside the handling of the last one; and of thousands a few are carried
 out at a time, so that the event loop goes round in between.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from kernel.clock import Clock, Timer
 from kernel.errors import Unavailable
+from kernel.process.process_signals import ProcessExited
 from kernel.supervision.reducer import Effect
 
 ROUND_S = 0.003
@@ -23,20 +24,20 @@ class Effects:
     none after ``round_s``.
     """
 
-    def __init__(self, perform: Callable[[str, Effect], None], clock: Clock) -> None:
+    def __init__(self, perform: Callable[[str, Effect | ProcessExited], None], clock: Clock) -> None:
         self.at_once = EFFECTS_AT_ONCE
         self.round_s = ROUND_S
         self.closed = False
         self._perform = perform
         self._clock = clock
-        self._queue: deque[tuple[str, Effect]] = deque()
+        self._queue: deque[tuple[str, Effect | ProcessExited]] = deque()
         self._timers: set[Timer] = set()
         self._busy = False
         self._done = 0  # in this round of the loop
         self._until_s = 0.0  # this round
         self._performed = 0
 
-    def carry_out(self, supervisor: str, effects: Iterable[Effect]) -> None:
+    def carry_out(self, supervisor: str, effects: Iterable[Effect | ProcessExited]) -> None:
         """Now, as far as nothing else is being carried out, and as many as may be at once."""
         self._queue.extend((supervisor, effect) for effect in effects)
         if self._busy:

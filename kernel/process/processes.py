@@ -25,7 +25,7 @@ from kernel.model.address import parent as parent_of
 from kernel.model.makers import OPERATOR
 from kernel.model.pids import ROOT_PID
 from kernel.model.spec import ProcessSpec
-from kernel.model.states import CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
+from kernel.model.states import CELL_LOST, CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
 from kernel.policy.pipeline import Policy
 from kernel.process.admission import Admission
 from kernel.process.effects import Effects
@@ -68,6 +68,7 @@ from kernel.supervision.reducer import (
     step,
 )
 
+EXITS_IN_A_UNIT = 50
 REMOVED_AT_ONCE = 20  # between two rounds of the event loop
 TERM_S = 5.0  # what a process that is ended may take for the turn it is in
 
@@ -265,17 +266,14 @@ class Processes:
         if process is not None:
             self._gone(ProcessExited(process, reason, detail, False, None))
 
-    def exit(
-        self, pid: int, reason: str, detail: str = "", batch: str | None = None, told: bool = False
-    ) -> None:
+    def exit(self, pid: int, reason: str, detail: str = "", told: bool = False) -> None:
         """The node declares a process dead. ``told``: its cell knows already."""
         process = self._live.get(pid)
         if process is None:
             return
-        started = process.state is not ProcessState.STARTING
         if not told and process.spec.type == "worker":
             self._launcher.stop(pid, reason)
-        self._gone(ProcessExited(process, reason, detail if started else detail or reason, started, batch))
+        self._gone(_exit_of(process, reason, detail))
 
     def exited(self, end: ProcessExited) -> None:
         """What the tree makes of an exit: a restart, or the end of more."""
@@ -304,6 +302,11 @@ class Processes:
             self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
 
     def _gone(self, end: ProcessExited) -> None:
+        self._recorder.must([self._taken_out(end)])
+        self._signals.say(end)
+
+    def _taken_out(self, end: ProcessExited) -> Draft:
+        """The record of an exit, of a process that is live no more."""
         process = end.process
         process.on(ProcessEvent.EXIT)
         self._live.remove(process.pid)
@@ -316,9 +319,7 @@ class Processes:
         }
         turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
         cause = turn.started_seq if turn is not None else -1
-        draft = Draft("process.exited", body, process.pid, str(process.pid), b"", cause)
-        self._recorder.must([draft])
-        self._signals.say(end)
+        return Draft("process.exited", body, process.pid, str(process.pid), b"", cause)
 
     # -- supervision ---------------------------------------------------------------------------------------------
 
@@ -334,8 +335,10 @@ class Processes:
                     self._drain(below)
         self.effects.carry_out(address, effects)
 
-    def _perform(self, supervisor: str, effect: Effect) -> None:
+    def _perform(self, supervisor: str, effect: Effect | ProcessExited) -> None:
         match effect:
+            case ProcessExited():
+                self._signals.tell(effect)
             case StartChild(id=ident):
                 self._start_child(join(supervisor, ident))
             case StartChildAfter(id=ident, delay_s=delay_s):
@@ -516,12 +519,27 @@ class Processes:
     # -- losses --------------------------------------------------------------------------------------------------
 
     def cell_lost(self, cell: str, running_pid: int, pids: list[int], why: str) -> None:
-        """One event for all of a cell's processes: the running one crashed, the others lost their cell."""
-        for pid in pids:
-            reason = CRASH if pid == running_pid else "cell_lost"
-            self.exit(pid, reason, why, batch=cell, told=True)
+        """One event for all of a cell's processes: the running one crashed, the others lost their cell.
+
+        None of them is live from now on, and that is recorded. What follows is done for a few at a time, and for all of
+        them before any comes back: that is an effect of a supervisor, which stands behind them in the same queue.
+        """
+        lost = [process for pid in pids if (process := self._live.get(pid)) is not None]
+        ends = [
+            _exit_of(process, CRASH if process.pid == running_pid else CELL_LOST, why, cell)
+            for process in lost
+        ]
+        drafts = [self._taken_out(end) for end in ends]
+        for at in range(0, len(drafts), EXITS_IN_A_UNIT):
+            self._recorder.must(drafts[at : at + EXITS_IN_A_UNIT])
+        self.effects.carry_out("", ends)
 
     async def close(self) -> None:
         """Stop what is running, without a word to the slots: they start again with the next boot."""
         self.effects.close()
         self._starts.cancel()
+
+
+def _exit_of(process: LiveProcess, reason: str, detail: str, batch: str | None = None) -> ProcessExited:
+    started = process.state is not ProcessState.STARTING
+    return ProcessExited(process, reason, detail if started else detail or reason, started, batch)

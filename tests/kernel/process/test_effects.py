@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernel.process.effects import EFFECTS_AT_ONCE, ROUND_S, Effects
+from kernel.process.process_signals import ProcessExited
 from kernel.supervision.reducer import Effect, StartChild
 from tests.kernel.twins.tree_twin import HandClock
 
@@ -15,7 +16,7 @@ from tests.kernel.twins.tree_twin import HandClock
 def test_a_round_of_the_loop_has_so_many_effects_or_so_much_time(takes_s: float, of_a_round: int) -> None:
     clock, done = HandClock(), 0
 
-    def perform(supervisor: str, effect: Effect) -> None:
+    def perform(supervisor: str, effect: Effect | ProcessExited) -> None:
         nonlocal done
         assert effect == StartChild(f"c{done}")
         done += 1

@@ -26,7 +26,7 @@ from kernel.errors import (
 from kernel.message.mail import BURIED_AT_ONCE, Outgoing
 from kernel.model.pids import BLOCK
 from kernel.model.spec import ProcessSpec
-from kernel.model.states import KILLED
+from kernel.model.states import CELL_LOST, CRASH, KILLED
 from kernel.process.effects import EFFECTS_AT_ONCE
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.processes import REMOVED_AT_ONCE
@@ -329,6 +329,50 @@ def test_one_cells_death_counts_once_for_its_supervisor(tmp_path: Path) -> None:
         assert team.pid == supervisor
 
     on_twin(tmp_path, body)
+
+
+def test_a_lost_cell_is_heard_of_a_few_at_a_time_and_nothing_comes_back_before_all_of_it_was() -> None:
+    tree = Tree()
+    lost = [tree.spawn(f"p{number}") for number in range(120)]
+    pids = [tree.pid(address) for address in lost]
+    tree.clock.wind(0.0)
+    tree.processes.effects.at_once, begun = 10, len(tree.journal.drafts)
+    tree.processes.cell_lost("c1", pids[7], pids, "killed")
+    recorded = tree.journal.drafts[begun:]
+    assert [draft.pid for draft in recorded if draft.kind == "process.exited"] == pids
+    assert not any(tree.live.get(pid) for pid in pids)
+    assert (len(tree.ended), tree.placed) == (10, [])
+    while len(tree.ended) < 120:
+        assert tree.placed == []
+        heard = len(tree.ended)
+        tree.clock.fire()
+        assert len(tree.ended) <= heard + 10
+    wanted = [(at, pid, CRASH if pid == pids[7] else CELL_LOST) for at, pid in zip(lost, pids, strict=True)]
+    assert tree.ended == wanted
+    tree.finish()
+    tree.up()
+    assert all(tree.pid(address) > pids[-1] for address in lost)
+
+
+def test_a_tree_whose_lost_cell_is_still_heard_of_can_be_stopped_removed_and_killed() -> None:
+    tree = Tree()
+    boss = tree.spawn("boss")
+    kids = [tree.spawn(f"kid{number}", boss) for number in range(5)]
+    other = tree.spawn("other")
+    tree.processes.effects.at_once = 1
+    tree.cell_lost([*kids, other])
+    with pytest.raises(NotFound):
+        tree.processes.kill(other, "kill")
+    tree.processes.stop(other)
+    tree.processes.kill(boss, "kill")
+    tree.finish()
+    tree.processes.stop(boss)
+    tree.clock.wind(100.0)
+    tree.finish()
+    tree.up()
+    tree.finish()
+    assert sorted(end[0] for end in tree.ended if end[2] == CELL_LOST) == sorted([*kids, other])
+    assert tree.running() == ["/", "/user"]
 
 
 def test_children_stop_with_their_agent_and_return_with_it(tmp_path: Path) -> None:

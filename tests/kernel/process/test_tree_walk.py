@@ -131,7 +131,9 @@ def check(tree: Tree) -> None:
     addresses = [process.address for process in live]
     assert len(addresses) == len(set(addresses)), "two processes at one address"
     pids = {process.pid for process in live}
-    assert tree.pids <= pids | {pid for _, pid, _ in tree.ended}, "a process that nobody knows of"
+    exited = {draft.pid for draft in tree.journal.drafts if draft.kind == "process.exited"}
+    assert tree.pids <= pids | exited, "a process that nobody knows of"
+    assert {pid for _, pid, _ in tree.ended} <= exited, "an exit that is not recorded"
     if tree.processes.effects.unfinished:
         return
     for process in live:
