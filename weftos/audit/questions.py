@@ -16,8 +16,11 @@ from kernel.cell.conversation import Pieces, canonical_json, count_of, digest_of
 from kernel.values import sha256_hex
 
 MOST_MESSAGES = 100_000
+MOST_CHARACTERS = 64 * 2**20
+"""Of all messages of a request: a short entry can name a long one as often as it likes."""
 _ASKED = ("provider", "model", "tools")
-Told = list[tuple[bytes, Any]]
+Told = list[tuple[bytes, int, Any]]
+"""Of each message its digest, the characters of its canonical JSON, and itself."""
 
 
 class Unreadable(Exception):
@@ -36,7 +39,7 @@ class Questions:
         if record.entry.seq not in self._told:
             for each in reversed(self._path(record)):
                 self._told[each.entry.seq] = self._put_together(each)
-        return [message for _, message in self._told[record.entry.seq]]
+        return [message for _, _, message in self._told[record.entry.seq]]
 
     def _path(self, record: EntryRecord) -> list[EntryRecord]:
         """It and those in terms of which it is told, as far back as is not known."""
@@ -54,7 +57,7 @@ class Questions:
         if body["truncated"]:
             raise Unreadable(f"entry {seq} does not hold all that it says: it was cut, or refused")
         try:
-            new = [(digest_of(canonical_json(message)), message) for message in json.loads(body["new"])]
+            new = [_read(message) for message in json.loads(body["new"])]
             known = self._told[body["prefix_of"]] if body["prefix_of"] >= 0 else []
             pieces = _pieces(body, len(new))
             if (count := count_of(pieces, len(known), len(new))) > MOST_MESSAGES:
@@ -62,8 +65,15 @@ class Questions:
         except (ValueError, TypeError, RecursionError) as error:
             raise Unreadable(f"entry {seq} does not say what was asked: {error}") from error
         told = [one for part in parts(pieces, known, new) for one in part]
+        if (size := sum(characters for _, characters, _ in told)) > MOST_CHARACTERS:
+            raise Unreadable(f"entry {seq}: {size} characters are more than any node takes")
         _check(body, told, seq)
         return told
+
+
+def _read(message: Any) -> tuple[bytes, int, Any]:
+    text = canonical_json(message)
+    return digest_of(text), len(text), message
 
 
 def _body(record: EntryRecord) -> dict[str, Any]:
@@ -84,9 +94,9 @@ def _pieces(body: dict[str, Any], new: int) -> Pieces:
 
 
 def _check(body: dict[str, Any], told: Told, seq: int) -> None:
-    messages: Any = [message for _, message in told]
+    messages: Any = [message for _, _, message in told]
     if "messages_hash" in body:
-        messages = list_hash(b"".join(digest for digest, _ in told))
+        messages = list_hash(b"".join(digest for digest, _, _ in told))
         if messages != body["messages_hash"]:
             raise Unreadable(f"entry {seq}: its messages are not those that were hashed")
     try:

@@ -99,3 +99,11 @@ def test_more_messages_than_any_node_takes_are_not_put_together(monkeypatch: pyt
     body = asked([ONE] * 4, [], 4, [[0, 1]] * 4)
     with pytest.raises(Unreadable, match="4 messages are more than any node takes"):
         Questions(lambda seq: record(seq, asked([ONE], [ONE]))).read(record(9, body))
+
+
+@pytest.mark.parametrize("without", [(), ("messages_hash",)], ids=["as told", "as an older build hashed it"])
+def test_a_long_message_that_is_named_again_and_again_is_not_put_together(without: tuple[str, ...]) -> None:
+    long = {"content": "x" * 1_000_000}
+    body = {key: value for key, value in asked([long], [], 4, [[0, 1]] * 1000).items() if key not in without}
+    with pytest.raises(Unreadable, match="1000014000 characters are more than any node takes"):
+        Questions(lambda seq: record(seq, asked([long], [long]))).read(record(9, body))
