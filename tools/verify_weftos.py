@@ -40,6 +40,7 @@ from nacl.signing import VerifyKey
 
 WIDTH, MAX_LEAF, MAX_BODY, MAX_RECORD, MAX_HEADER = 256, 1024, 2**20, 2**20 + 2**16, 4096
 MAX_NOTE, MAX_VKEYS, MAX_ROTATIONS, MAX_ASKED, MAX_DEPTH, MAX_NUMBER = 2**18, 2**20, 100, 10**4, 32, 2**63 - 1
+MAX_TOLD = 2**16  # of the digests of one request; a node takes half of that
 # msgpack: what a first byte begins; the width of the number behind it and the least that needs it, or 0 and the number.
 FORMS: dict[int, tuple[str, int, Any]] = {
          0xC0: ("nil", 0, None), 0xC2: ("false", 0, False), 0xC3: ("true", 0, True), 0xCB: ("float", 8, 0),
@@ -307,7 +308,7 @@ class Audit:
             demand(new_ones or shape(piece) == [int, int], "pieces that are none")
             digests += b"".join(new[at : at + piece]) if new_ones else known[32 * piece[0] : 32 * piece[1]]
             at += piece if new_ones else 0
-            demand(len(digests) <= MAX_BODY, "too many messages")
+            demand(len(digests) <= MAX_TOLD, "too many messages")
         demand(
             sha256(digests).hexdigest() == body["messages_hash"],
             "its messages are not those that were hashed",

@@ -5,6 +5,7 @@ of it; nothing of ours is in its reach.
 import os
 import shutil
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -175,6 +176,20 @@ def test_a_request_whose_pieces_are_none_is_named_in_a_ledger_that_is_sound(
     folder = made.write_tiles(tmp_path / "ledger")
     assert verified(folder, FIRST.vkeys)
     assert "put together: 0 of 1; not as they were hashed: [0]" in sceptic.ask(folder, FIRST.vkeys).output
+
+
+def test_a_request_of_more_messages_than_any_node_takes_is_not_put_together(
+    verified: Verified, sceptic: Sceptic, tmp_path: Path
+) -> None:
+    """The digests of ten thousand are held, and a few bytes could ask for each."""
+    made, digest = published.Published([FIRST]), sha256(b"{}").digest()
+    first = {"prefix_of": -1, "prefix_count": 0, "new": "[{}]", "truncated": False, "pieces": "[1]"}
+    made.add("model.asked", {**first, "messages_hash": sha256(digest).hexdigest()})
+    more = {"prefix_of": 0, "prefix_count": 3000, "new": "[]", "pieces": str([[0, 1]] * 3000)}
+    made.add("model.asked", {**first, **more, "messages_hash": sha256(digest * 3000).hexdigest()})
+    folder = made.write_tiles(tmp_path / "ledger")
+    assert verified(folder, FIRST.vkeys)
+    assert "put together: 1 of 2; not as they were hashed: [1]" in sceptic.ask(folder, FIRST.vkeys).output
 
 
 @pytest.mark.parametrize("name", FULL)
