@@ -7,9 +7,10 @@ on the node's loop: so both are counted first.
 
 One *step* is one schema looked at for one value, or one name of it, or ``_FOUND_AT_ONCE`` states of a pattern for one
 character: a pattern runs in linear time, but what is repeated in it by number counts as often, and 8000 states take
-3 s for 20,000 characters. The count follows the walk, but each
-pair of schema and value is counted once and remembered, so counting takes a product where walking takes a power. It
-assumes that nothing ends early and every pattern matches: a bound, not a forecast.
+3 s for 20,000 characters. The count follows the walk, but each pair of schema and value is counted once and
+remembered, so counting takes a product where walking takes a power. It assumes that nothing ends early and every
+pattern matches: a bound, not a forecast. It imitates the validator, so what it does not know, a keyword or a form of
+a pattern, is refused.
 
 To *explain* a fault costs more than to find it: of each alternative it is first asked whether it fits, and then every
 fault of every one is built.
@@ -27,7 +28,7 @@ MAX_PER_VALUE = 1000
 _MAX_COUNTED = 100_000  # pairs and children that one count looks at
 _FOUND_AT_ONCE = 8
 _REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?", re.DOTALL)
+_CLASS = re.compile(r"\[\^?(?:\\.|[^\]\\])*\]?", re.DOTALL)
 _ALWAYS = ("$ref", "allOf", "dependentSchemas", "dependencies")
 _ALTERNATIVES = ("anyOf", "oneOf", "if", "then", "else", "not")
 _ELEMENTS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
@@ -42,8 +43,62 @@ _FLOAT, _WIDE = 10.0, 1000.0  # steps to compare a number: one with a fraction, 
 _DIVIDED = 5  # times as much as to compare it
 _IN_PAIRS = 8  # times that a part of an array is compared to find equal ones
 _WIDE_EXPONENT = 64
+_COUNTED = frozenset(
+    [
+        "multipleOf",
+        "enum",
+        "const",
+        "uniqueItems",
+        "type",
+        "required",
+        "pattern",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minContains",
+        "maxContains",
+        "minProperties",
+        "maxProperties",
+    ]
+).union(_EVERY, _LOOKED_THROUGH, _LIMITS, _READ_THROUGH)
+_UNCHECKED = frozenset(
+    [
+        "$schema",
+        "$id",
+        "id",
+        "$anchor",
+        "$comment",
+        "$defs",
+        "definitions",
+        "components",
+        "contentSchema",
+        "title",
+        "description",
+        "default",
+        "example",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "nullable",
+        "discriminator",
+        "xml",
+        "externalDocs",
+        "enumNames",
+        "enumDescriptions",
+        "errorMessage",
+        "markdownDescription",
+        "markdownEnumDescriptions",
+        "propertyOrdering",
+    ]
+)
 _MAX_DEPTH = 32  # of a value, kernel.toolbox.arguments
-_NAMED_CLASS = re.compile(r"\\[pP]\{\w+(?:=\w+)?\}")
+_ESCAPED = re.compile(
+    r"\\(?:[pP](?:[A-Z]|\{\w+(?:=\w+)?\})|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[xu]\{[0-9a-fA-F]+\}|c[a-zA-Z]"
+    r"|[dDwWsSbBAznrtfv]|[^a-zA-Z0-9<>])",
+    re.DOTALL,
+)
 _OPENED = re.compile(r"\(\?(?:[ims]*[:)]|P?<[A-Za-z_]\w*>)")
 
 
@@ -85,6 +140,7 @@ class SchemaCost:
             _refuse_moving_references(schema)
             reached = _reached(schema)
             for part in reached:
+                _refuse_unknown_keywords(part)
                 _refuse_wide_numbers(part)
             in_place: dict[int, float] = {}
             for part in reached:
@@ -278,6 +334,14 @@ def _kind(value: Any) -> int:
     return 1 if abs(math.frexp(value)[1]) <= _WIDE_EXPONENT else 2
 
 
+def _refuse_unknown_keywords(schema: dict[str, Any]) -> None:
+    for name in schema:
+        if name not in _COUNTED and name not in _UNCHECKED and not name.startswith("x-"):
+            raise CostError(
+                f"the keyword {name[:60]!r} is not known: leave it out, or begin its name with x-"
+            )
+
+
 def _refuse_wide_numbers(schema: dict[str, Any]) -> None:
     """A number of the schema is compared with each of the value."""
     compared: list[Any] = [
@@ -308,28 +372,34 @@ def _size(pattern: str) -> float:
             at = repeated.end()
             continue
         if letter == "{":
-            raise CostError(
-                f"the pattern {pattern[:100]!r} has a {{ that begins no {{n}}, {{n,}} or {{n,m}}: write \\{{"
-            )
+            raise _strange(pattern, "a { that begins no {n}, {n,} or {n,m}: write \\{")
         if letter == "(":
             if pattern.startswith("(?", at) and not _OPENED.match(pattern, at):
-                raise CostError(
-                    f"the pattern {pattern[:100]!r} has a (? that is none of (?: (?i) (?m) (?s) (?<name>"
-                )
+                raise _strange(pattern, "a (? that is none of (?: (?i) (?m) (?s) (?<name>")
             groups.append(0.0)
         elif letter == ")" and len(groups) > 1:
-            last = groups.pop()
+            last = max(groups.pop(), 1.0)
             groups[-1] += last
-        elif letter in "*+?|^$":
+        elif letter in "*+?|":
             groups[-1] += 1
         else:
             last = 4.0 if letter in "\\[." else 1.0
             groups[-1] += last
             whole = _CLASS.match(pattern, at) if letter == "[" else None
-            named = _NAMED_CLASS.match(pattern, at)
-            at = whole.end() - 1 if whole else named.end() - 1 if named else at + (letter == "\\")
+            if letter == "\\":
+                whole = _ESCAPED.match(pattern, at)
+                if whole is None:
+                    raise _strange(pattern, f"an escape that is not known, {pattern[at : at + 2]}")
+            if whole:
+                if whole[0] in ("[]", "[^]"):
+                    raise _strange(pattern, "a class that begins with ]: write \\]")
+                at = whole.end() - 1
         at += 1
     return sum(groups)
+
+
+def _strange(pattern: str, what: str) -> CostError:
+    return CostError(f"the pattern {pattern[:100]!r} has {what}")
 
 
 def _parts(root: dict[str, Any], schema: dict[str, Any], *keywords: str) -> Iterator[Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field
 
 from kernel.toolbox.arguments import ArgumentsError, SchemaError, Validator
 from kernel.toolbox.schema_cost import CostError, SchemaCost
@@ -149,7 +152,10 @@ def test_a_large_pattern_is_not_run_over_a_long_text() -> None:
         (r"\w{9}", 36),
         ("a{2,}", 2),
         ("a|b*", 4),
-        ("[]{9}]{2}", 8),
+        (r"[\]{9}]{2}", 8),
+        ("[[{9}]{2}", 8),
+        ("^{9}(){9}", 18),
+        (r"\u{41}\x41\.\/", 16),
         (r"\p{Lu}{9}", 36),
         ("(?i:a)(?<name>b)", 12),
         ("(", 0),
@@ -216,6 +222,51 @@ def test_counting_reads_a_large_schema_once(items: dict[str, Any], row: Any) -> 
     assert lines < 4_000_000
 
 
+def test_schemas_as_generators_write_them_are_accepted() -> None:
+    class Cat(BaseModel):
+        kind: Literal["cat"]
+        lives: int | None = Field(None, ge=0, le=9, description="left")
+
+    class Dog(BaseModel):
+        kind: Literal["dog"]
+        weight: Decimal = Field(gt=0, multiple_of=0.5)
+
+    class Home(BaseModel):
+        model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"id": "x"}], "x-owner": 1})
+        pets: list[Annotated[Cat | Dog, Field(discriminator="kind")]] = Field(max_length=9)
+        when: datetime
+        where: tuple[float, float]
+        mail: Annotated[str, Field(pattern=r"^[\w.+-]+@(?:[a-z0-9-]+\.)+[a-z]{2,}$")]
+        tags: set[str] = Field(default_factory=set, deprecated=True)
+        notes: dict[str, int | str] = Field(default={}, title="Notes")
+
+    Validator(Home.model_json_schema())
+    nullable = {
+        "type": ["string", "null"],
+        "nullable": True,
+        "readOnly": True,
+        "$comment": "as OpenAPI has it",
+    }
+    listed = {
+        "type": "array",
+        "prefixItems": [{"type": "string"}],
+        "items": False,
+        "minContains": 1,
+        "contains": {},
+    }
+    Validator(
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "properties": {"a": nullable, "b": listed, "c": {"$ref": "#/definitions/c"}},
+            "definitions": {"c": {"oneOf": [{"const": 1}, {"not": {"type": "integer"}}]}},
+            "required": ["a"],
+            "additionalProperties": False,
+            "dependentRequired": {"a": ["b"]},
+        }
+    )
+
+
 def test_recursion_without_alternatives_is_counted_as_the_value_is_large() -> None:
     tree: dict[str, Any] = {"value": 1}
     for _ in range(12):  # 8191 nodes
@@ -244,6 +295,11 @@ def test_recursion_without_alternatives_is_counted_as_the_value_is_large() -> No
         ({"pattern": "(a){,900}"}, r"has a \{ that begins no"),
         ({"items": {"enum": [1e300, "a"]}}, "the number 1e"),
         ({"items": {"multipleOf": 5e-324}}, "the number 5e-324"),
+        ({"pattern": "[]a]"}, r"write .\]"),
+        ({"pattern": r"\Qa\E"}, r"an escape that is not known"),
+        ({"pattern": r"\b{start}"}, r"has a \{ that begins no"),
+        ({"properties": {"a": {"anyOf": [{"sizeAtMost": 3}]}}}, "the keyword 'sizeAtMost' is not known"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"if_": 1}}}, "the keyword 'if_' is not known"),
         ({"maximum": 10**40}, "the number 1000"),
     ],
     ids=str,
