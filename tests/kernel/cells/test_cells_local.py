@@ -289,6 +289,10 @@ def test_an_idle_cell_killed_from_outside_blames_nobody() -> None:
         await node.start(2, "Echo")
         node.deliver(1, "call")
         await node.notes.wait("syscall", 1)
+        slots = node.socket_path.parent / "slots"
+        async with asyncio.timeout(HANG_S):  # what it asks is on its way before the step is over
+            while any(any(slot.read_bytes()) for slot in slots.iterdir()):
+                await asyncio.sleep(0.001)
         os.kill(node.cells.place_of(1).os_pid, signal.SIGKILL)
         assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1, 2])
 
