@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import jsonschema_rs
 
-from kernel.toolbox.schema_cost import CostError, SchemaCost
+from kernel.toolbox.schema_cost import CostError, SchemaCost, refuse_many_patterns
 
 MAX_ARGUMENTS_BYTES = 256 * 2**10
 MAX_DEPTH = 32
@@ -85,16 +85,16 @@ class Validator:
     def __init__(self, schema: dict[str, Any]) -> None:
         """Raises :class:`SchemaError` when ``schema`` is not a usable JSON Schema."""
         try:
+            refuse_many_patterns(schema)
             self._validator = jsonschema_rs.validator_for(
                 schema,
                 retriever=_refuse_reference,
                 pattern_options=jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20),
             )
+            self._cost = SchemaCost(schema)
         except (jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
             detail = error.message if isinstance(error, jsonschema_rs.ValidationError) else str(error)
             raise SchemaError(f"not a usable JSON Schema: {_one_line(detail)}") from error
-        try:
-            self._cost = SchemaCost(schema)
         except CostError as error:
             raise SchemaError(f"not a usable JSON Schema: {_one_line(str(error))}") from error
 

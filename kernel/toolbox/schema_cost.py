@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 
 MAX_PER_VALUE = 1000
 """Schemas that one schema may have looked at for one and the same value."""
+MAX_PATTERNS = 100
+"""Different patterns in one schema: each takes up to 10 ms and 1 MiB to compile."""
 _MAX_COUNTED = 100_000  # pairs and children that one count looks at
 _FOUND_AT_ONCE = 8
 _REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
@@ -193,6 +195,21 @@ class SchemaCost:
                     total = math.inf
             known[key] = total
         return known[key]
+
+
+def refuse_many_patterns(schema: Any) -> None:
+    """Raises :class:`CostError` where compiling ``schema`` would take too long. Asked before it is compiled."""
+    patterns: set[str] = set()
+    waiting: list[Any] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            own = part.get("pattern")
+            patterns.update(_under(part, "patternProperties"), [own] if isinstance(own, str) else ())
+        if isinstance(part, (dict, list)):
+            waiting.extend(part.values() if isinstance(part, dict) else part)
+    if len(patterns) > MAX_PATTERNS:
+        raise CostError(f"it has {len(patterns)} different patterns, at most {MAX_PATTERNS} are accepted")
 
 
 class _TooMany(Exception):

@@ -105,7 +105,7 @@ def test_a_schema_that_doubles_at_each_level_of_the_value_is_bounded_by_the_valu
 @pytest.mark.parametrize("keyword", ["patternProperties", "properties", "dependentRequired"])
 def test_many_names_looked_for_in_many_objects_are_refused(keyword: str) -> None:
     empty: Any = [] if keyword == "dependentRequired" else True
-    names = {f"a{number}": empty for number in range(1000)}
+    names = {f"a{number}": empty for number in range(100 if keyword == "patternProperties" else 1000)}
     schema = {"properties": {"rows": {"items": {keyword: names}}}}
     with pytest.raises(ArgumentsError, match="could take more than"):
         Validator(schema).check({"rows": [{"x": 1}] * 20_000})
@@ -265,6 +265,16 @@ def test_schemas_as_generators_write_them_are_accepted() -> None:
             "dependentRequired": {"a": ["b"]},
         }
     )
+
+
+@pytest.mark.parametrize("many", [101, 2000])
+def test_a_schema_of_many_patterns_is_not_compiled(many: int) -> None:
+    half = many // 2
+    patterns = {f"n{number}": {"pattern": rf"\p{{L}}{{9}}{number}"} for number in range(half)}
+    names = {f"^{number}x": True for number in range(many - half)}
+    with pytest.raises(SchemaError, match=f"it has {many} different patterns, at most 100"):
+        Validator({"properties": {"a": {"properties": patterns}, "b": {"patternProperties": names}}})
+    Validator({"properties": {f"n{number}": {"pattern": "^[a-z]+$"} for number in range(many)}})
 
 
 def test_recursion_without_alternatives_is_counted_as_the_value_is_large() -> None:
