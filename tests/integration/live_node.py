@@ -81,6 +81,13 @@ def _mentions(pid: int, place: str) -> bool:
     return False
 
 
+def _named(pid: int, name: str) -> bool:
+    """Whether a process bears this name; not when it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip() == name
+    return False
+
+
 class BootError(Exception):
     """The node did not boot. ``said`` is what it reported, ``status`` its exit status."""
 
@@ -238,7 +245,7 @@ class LiveNode:
         [pid] = [
             pid
             for pid in (int(line.split()[0]) for line in self.left(self.os_pid))
-            if Path(f"/proc/{pid}/comm").read_text().strip() == "weftos-nursery"
+            if _named(pid, "weftos-nursery")
         ]
         return pid
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -101,10 +102,17 @@ class RayNode:
         found = [
             pid
             for pid in self.session()
-            if any(word in Path(f"/proc/{pid}/cmdline").read_bytes().decode() for word in words)
+            if any(word in _command_line(pid) for word in words)
         ]
         assert len(found) == 1, found
         return found[0]
+
+
+def _command_line(pid: int) -> str:
+    """Empty when the process has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    return ""
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kernel.helper.os_processes import read_process
 from kernel.helper.output_log import MAX_FILE_BYTES
 from kernel.toolbox.registry import Registry, RegistryError, ToolSource, builtin_declarations
 from kernel.worker.pool import WorkerPool
@@ -179,10 +180,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def gone(os_pid: int) -> bool:
-    try:
-        return Path(f"/proc/{os_pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
+    row = read_process(os_pid)
+    return row is None or not row.alive
 
 
 def test_a_call_comes_back_with_the_hash_of_its_result(scene: Any) -> None:
