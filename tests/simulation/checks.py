@@ -49,7 +49,20 @@ def at_any_moment(node: Node) -> list[str]:
     for process in node.kernel.live.all():
         if process.address != ROOT and process.address not in state.slots:
             broken.append(f"PID {process.pid} runs at {process.address}, which has no slot")
-    return broken
+    return broken + _waits_for_nobody(node)
+
+
+def _waits_for_nobody(node: Node) -> list[str]:
+    """Processes that wait for a person, who has nothing to decide; looked for once the disk has all."""
+    if node.ledger.unwritten or node.kernel.recorder.waiting:
+        return []
+    waits = [one for one in node.kernel.live.all() if one.state is ProcessState.SUSPENDED]
+    return [
+        f"PID {process.pid} waits for a person, and nothing of {turn.id} is in doubt"
+        for process in waits
+        if (turn := node.state.turns.get(process.turn)) is not None
+        and not any(call.doubt for call in turn.calls.values())
+    ]
 
 
 def replay_is_live(node: Node) -> list[str]:

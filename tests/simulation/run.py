@@ -97,18 +97,46 @@ class Run:
             self._after_crash()
 
     async def _together(self, count: int) -> None:
-        for _ in range(count):
-            weights = EARLY if len(self.steps) < 6 else STEP_WEIGHTS
-            if self.steps[-1:] and "  kill " in self.steps[-1]:
-                weights = {**weights, "down": 20}
+        while count > 0:
+            count -= 1
+            weights = self._weights()
             name = self._choose.choices(list(weights), list(weights.values()))[0]
             self.steps.append(f"{self.node.now_s():10.4f} s  {name} ")
             if name == "down":
                 await self._stop_node()
                 return
             self.steps[-1] += self._tried(getattr(self, f"step_{name}"))
-            if self._choose.random() < 0.5:
+            if TAKEN_BACK in self.steps[-1]:
+                count = max(count, 1)
+            elif self._choose.random() < 0.5:
                 await asyncio.sleep(0)
+
+    def _weights(self) -> dict[str, int]:
+        """How likely each step is now: what comes together seldom, and has gone wrong together, is sought."""
+        if len(self.steps) < 6:
+            return EARLY
+        weights = dict(STEP_WEIGHTS)
+        if "  kill " in self.steps[-1]:
+            weights["down"] = 100 if TAKEN_BACK in self.steps[-1] else 20
+        if self._refuses():
+            weights |= WHILE_IT_REFUSES
+        elif self.node.state.doubts():
+            weights["resolve"] = 40
+        if self._restarting():
+            weights["spawn"] = 60
+        return weights
+
+    def _refuses(self) -> bool:
+        return self.node.ledger.refusal is not None or self.node.now_s() < self._weather.refuses_until_s
+
+    def _restarting(self) -> list[str]:
+        """The addresses that are up and have no process just now."""
+        state, live = self.node.state, self.node.kernel.live
+        return [
+            address
+            for address, slot in state.slots.items()
+            if slot.state in ("running", "restarting") and live.at(address) is None
+        ]
 
     def _pause_s(self) -> float:
         """How long nothing else befalls it."""
@@ -154,6 +182,9 @@ class Run:
         choose = self._choose
         parent = "/user" if choose.random() < 0.6 else self._address()
         tools = TOOLS if choose.random() < 0.8 else TOOLS[:6]
+        restarting = self._restarting()
+        if restarting and choose.random() < 0.5:
+            parent = choose.choice(restarting)
         above, _, name = self._gone.rpartition("/")
         if name in NAMES and choose.random() < 0.5:
             parent = above
@@ -202,7 +233,9 @@ class Run:
         return f"{mail.id} to {to}: {text[:100]}"
 
     def step_kill(self) -> str:
-        busy = [turn.address for turn in self.node.state.turns.values()]
+        turns = self.node.state.turns.values()
+        held = [turn.address for turn in turns if self.node.workers.waiting({turn.id})]
+        busy = held or [turn.address for turn in turns]
         address = self._choose.choice(busy) if busy and self._choose.random() < 0.5 else self._address()
         signal = self._choose.choice(("kill", "term"))
         kernel = self.node.kernel
@@ -212,7 +245,8 @@ class Run:
         kernel.processes.kill(address, signal)
         if signal == "kill" and kernel.live.at(address) is not process:
             self.world.refused.update(waiting)
-        return f"{address} ({signal})"
+        taken_back = f"; {TAKEN_BACK}: {' '.join(waiting)}" if waiting and signal == "kill" else ""
+        return f"{address} ({signal}){taken_back}"
 
     def step_ambush(self) -> str:
         """Whoever asks next is killed in the same round of the loop."""
@@ -266,10 +300,11 @@ class Run:
         doubts = self.node.state.doubts()
         if not doubts:
             return "nothing is in doubt"
-        doubt = self._choose.choice(doubts)
+        turns = self.node.state.turns
+        doubt = self._choose.choice([one for one in doubts if one.turn in turns] or doubts)
         word = self._choose.choice(("done", "lost", "retry"))
         self._task(self._resolve(doubt.id, word))
-        if self._choose.random() < 0.3:
+        if self._choose.random() < 0.5:
             self._weather.refuses_until_s = self.node.now_s() + 0.5
             return f"{doubt.id} {word}, on a disk that refuses"
         return f"{doubt.id} {word}"
@@ -341,7 +376,7 @@ class Run:
             return
         node, stopped = self.node, True
         node.ledger.fuse = Fuse()
-        refuses = node.ledger.refusal is not None or node.now_s() < self._weather.refuses_until_s
+        refuses = self._refuses()
         await node.kernel.close()
         try:
             await node.ledger.close()
@@ -421,6 +456,8 @@ STEP_WEIGHTS = {
     "gateway_down": 2, "disk_refuses": 5, "ambush": 3, "disk_slow": 3,
     "crash": 4, "down": 4,
 }  # fmt: skip
+TAKEN_BACK = "taken back"
+WHILE_IT_REFUSES = {"kill": 20, "cancel": 12, "crash_process": 20, "lose_cell": 10}
 EARLY = {"spawn": 5, "send": 1}
 
 

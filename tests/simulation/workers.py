@@ -61,7 +61,7 @@ class SimulatedWorkers:
     def put(
         self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
     ) -> Callable[[], None]:
-        return put_by(self.run(call, begin), ended)
+        return put_by(lambda: self.run(call, begin), ended)
 
     async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
         arguments = parse_arguments(call.arguments, 10_000)

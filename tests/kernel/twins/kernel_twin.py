@@ -158,7 +158,7 @@ class TwinWorkers:
     def put(
         self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
     ) -> Callable[[], None]:
-        return put_by(self.run(call, begin), ended)
+        return put_by(lambda: self.run(call, begin), ended)
 
     async def close(self) -> None: ...
 

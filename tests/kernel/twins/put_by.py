@@ -11,12 +11,12 @@ from kernel.worker.workers import Came
 _KEPT: set[asyncio.Task[None]] = set()
 
 
-def put_by(run: Awaitable[Any], ended: Callable[[Came], None]) -> Callable[[], None]:
-    """As :meth:`kernel.worker.workers.Workers.put`, by a task."""
+def put_by(run: Callable[[], Awaitable[Any]], ended: Callable[[Came], None]) -> Callable[[], None]:
+    """As :meth:`kernel.worker.workers.Workers.put`, by a task; what is taken back before its first step never runs."""
 
     async def work() -> None:
         try:
-            came: Came = await run
+            came: Came = await run()
         except Exception as error:  # whatever the test has them raise
             came = error
         ended(came)
