@@ -99,11 +99,7 @@ class RayNode:
 
     def named(self, *words: str) -> int:
         """The one process below the node whose command line holds one of ``words``."""
-        found = [
-            pid
-            for pid in self.session()
-            if any(word in _command_line(pid) for word in words)
-        ]
+        found = [pid for pid in self.session() if any(word in _command_line(pid) for word in words)]
         assert len(found) == 1, found
         return found[0]
 
