@@ -25,7 +25,6 @@ from kernel.worker.workers import (
     WorkerUnavailable,
     WorkerWithdrawn,
 )
-from tests.kernel.twins.put_by import put_by
 from tests.simulation.ledger import SimulatedLedger
 from tests.simulation.world import HandedOver, World
 
@@ -37,8 +36,9 @@ ABSENT = "absent"
 class Job:
     call: WorkerCall
     begin: Callable[[], bool]
-    future: asyncio.Future[WorkerResult]
+    ended: Callable[[Came], None]
     turn: str
+    done: bool = False
     attempt: HandedOver | None = None
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
 
@@ -52,16 +52,20 @@ class SimulatedWorkers:
 
     # -- what the node asks ----------------------------------------------------------------------------------------
 
-    async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
-        receipt = Receipt.decode(call.receipt)
-        if not self._spent.claim(receipt.index):
-            self._world.broken(f"intent {receipt.index} is handed to a worker a second time")
-        return await self._submit(call, begin, str(decode_body(call.body)["turn"]))
-
     def put(
         self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
     ) -> Callable[[], None]:
-        return put_by(lambda: self.run(call, begin), ended)
+        receipt = Receipt.decode(call.receipt)
+        if not self._spent.claim(receipt.index):
+            self._world.broken(f"intent {receipt.index} is handed to a worker a second time")
+        job = Job(call, begin, ended, str(decode_body(call.body)["turn"]))
+        self._queue_up(job)
+
+        def take_back() -> None:
+            job.done = True
+            self.queue.pop(job, None)
+
+        return take_back
 
     async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
         arguments = parse_arguments(call.arguments, 10_000)
@@ -77,22 +81,19 @@ class SimulatedWorkers:
 
     # -- what they do ----------------------------------------------------------------------------------------------
 
-    def _submit(self, call: WorkerCall, begin: Callable[[], bool], turn: str) -> asyncio.Future[WorkerResult]:
-        loop = asyncio.get_running_loop()
-        job = Job(call, begin, loop.create_future(), turn)
+    def _queue_up(self, job: Job) -> None:
+        """It is taken at once, or waits."""
         self.queue[job] = None
-        job.future.add_done_callback(lambda _: self.queue.pop(job, None))
         chance = self._world.chance
         if chance.random() < 0.3:
             self._take(job)
         else:
             waits_s = chance.uniform(0.0, 4.0) if chance.random() < 0.4 else self._world.delay_s()
-            loop.call_later(waits_s, self._take, job)
-        return job.future
+            asyncio.get_running_loop().call_later(waits_s, self._take, job)
 
     def _take(self, job: Job) -> None:
         """Hand it over, unless nobody wants it any more."""
-        if job.future.done() or job not in self.queue:
+        if job not in self.queue:
             return
         if self._world.chance.random() < 0.03:
             self._settle(job, WorkerUnavailable("no worker could be started"))
@@ -138,28 +139,25 @@ class SimulatedWorkers:
         return _result("ok", "written")
 
     def _answer(self, job: Job, result: WorkerResult) -> None:
-        self._settle(job, None, result)
+        self._settle(job, result)
 
     def _late(self, job: Job) -> None:
         if job.attempt is None:
-            self._settle(job, None, _result("timeout", "it did not end in time"))
+            self._settle(job, _result("timeout", "it did not end in time"))
         else:
             self.lose(f"{job.call.tool} did not end within {job.call.timeout_s:g} s")
 
-    def _settle(self, job: Job, error: Exception | None, result: WorkerResult | None = None) -> None:
+    def _settle(self, job: Job, came: Came) -> None:
         self.queue.pop(job, None)
         self._jobs.pop(job, None)
         for timer in job.timers:
             timer.cancel()
         if job.attempt is not None:
-            known = result is not None and result.status != "changed"
+            known = isinstance(came, WorkerResult) and came.status != "changed"
             job.attempt.end = "answered" if known else "lost"
-        if job.future.done():
-            return
-        if error is not None:
-            job.future.set_exception(error)
-        elif result is not None:
-            job.future.set_result(result)
+        if not job.done:
+            job.done = True
+            job.ended(came)
 
     # -- what befalls them -----------------------------------------------------------------------------------------
 
