@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import socket
 import struct
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from cognition.providers.http.fed_to_h11 import FED_BYTES, MOST_BLANKS, head_has_blanks
 from kernel.cells.cell_door import listen
 from kernel.helper.os_processes import read_process
 from kernel.operations.operation import Operator
@@ -31,10 +31,6 @@ from weftos.api.connections import ConnectionLimits, Connections, caller_of
 from weftos.api.parts import OPERATOR, Control, encode, error_answer
 from weftos.errors import WeftosError
 
-FED_BYTES = 1024
-_BLANKS = b" " * 256
-_TAB_IS_BLANK = bytes.maketrans(b"\t", b" ")
-_END_OF_HEAD = re.compile(rb"\n\r?\n")
 DATE_S = 1.0
 
 
@@ -159,9 +155,7 @@ class _PeerProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Give h11 a little at a time, and nothing that takes it long: its patterns for a header line and for the size
-        of a chunk take time with the square of a run of blanks (20 s for 64 KiB, h11 0.16).
-        """
+        """Give h11 a little at a time, and nothing that takes it long (:mod:`cognition.providers.http.fed_to_h11`)."""
         if self._since is None:
             self._since = self.loop.time()
         for start in range(0, len(data), FED_BYTES):
@@ -180,10 +174,8 @@ class _PeerProtocol(H11Protocol):
     def _is_hard_on_h11(self, piece: bytes) -> str:
         begun = self.conn.trailing_data[0]
         if self.conn.their_state is h11.IDLE:
-            head = (begun + piece).translate(_TAB_IS_BLANK)
-            end = _END_OF_HEAD.search(head)
-            if head.find(_BLANKS, 0, end.start() if end else len(head)) >= 0:
-                return f"the head of the request has a run of {len(_BLANKS)} blanks"
+            if head_has_blanks(begun + piece):
+                return f"the head of the request has a run of {MOST_BLANKS} blanks"
         elif self.conn.their_state is h11.SEND_BODY and len(begun) > FED_BYTES:
             return f"a line of the chunked body has more than {FED_BYTES} bytes"
         return ""

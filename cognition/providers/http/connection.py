@@ -4,8 +4,7 @@ What bytes mean says h11, which touches no socket; here are the socket and the c
 
 - A head, a line of a chunked body and what frames a body are bounded. A body is taken from the socket no faster than
   somebody reads it; how large it may become the reader decides.
-- h11 is given a little at a time, because it handles all that it has in one go, and is not given a head with a long run
-  of blanks: its pattern for a header line takes time with the square of such a run, 20 s for 64 KiB (h11 0.16).
+- h11 is given a little at a time, and nothing that takes it long (:mod:`cognition.providers.http.fed_to_h11`).
 - A kept connection on which anything comes unasked is closed at once, and before a question is sent the socket itself
   is looked at, so that no answer lies in wait for a question.
 - An exchange that does not end in good order, cancelled or failed, ends its connection.
@@ -14,20 +13,16 @@ What bytes mean says h11, which touches no socket; here are the socket and the c
 from __future__ import annotations
 
 import asyncio
-import re
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import h11
 
-FED_BYTES = 1024
+from cognition.providers.http.fed_to_h11 import FED_BYTES, MOST_BLANKS, head_has_blanks
+
 EVENTS_AT_ONCE = 16
 """Of one answer, between two rounds of the event loop."""
-MOST_BLANKS = 256
-_BLANKS = b" " * MOST_BLANKS
-_TAB_IS_BLANK = bytes.maketrans(b"\t", b" ")
-_END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
 class HttpError(Exception):
@@ -257,9 +252,7 @@ class Connection(asyncio.Protocol):
         del self._unfed[:FED_BYTES]
         begun = self._http.trailing_data[0]
         if self._http.their_state is h11.SEND_RESPONSE:
-            head = (begun + piece).translate(_TAB_IS_BLANK)
-            end = _END_OF_HEAD.search(head)
-            if head.find(_BLANKS, 0, end.start() if end else len(head)) >= 0:
+            if head_has_blanks(begun + piece):
                 raise BrokenError(f"its head has a run of {MOST_BLANKS} blanks")
         else:
             if len(begun) > self._bounds.line_bytes:
