@@ -221,7 +221,7 @@ class Kernel:
                 ),
                 processes.slots.going,
             ),
-            SlotGone: (lambda said: self.model_calls.conversations.forget_all(said.slot.address),),
+            SlotGone: (self.model_calls.slot_gone,),
             PidsReserved: (self._forget_counters,),
             MessageArrived: (lambda said: turns.pump(said.address),),
             MessageDied: (self._replies.died,),

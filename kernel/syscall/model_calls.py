@@ -28,6 +28,7 @@ from kernel.message.watch import Watchers
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import AskModel
 from kernel.process.live import LiveProcess
+from kernel.process.process_signals import SlotGone
 from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.conversations import Asked, Conversations
@@ -380,6 +381,10 @@ class ModelCalls:
         if message is not None:
             shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
             self._watchers.emit(message, {"event": "delta", **shown})
+
+    def slot_gone(self, gone: SlotGone) -> None:
+        """Another process of its name begins anew."""
+        self.conversations.forget_all(gone.slot.address)
 
     def forget(self, address: str, session: str) -> None:
         """The next question of a session says all that it holds: what was asked before may be erased."""
