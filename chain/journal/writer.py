@@ -113,9 +113,11 @@ class Writer(Generic[_Waiting]):
     def write_now(
         self, hand_on: Callable[[Group, list[_Waiting]], None], *, alone: bool
     ) -> tuple[Group, list[_Waiting]] | None:
-        """Write what is pending, on the loop's thread: the group, and who waits for it; ``hand_on`` has them before the
-        writer's thread may write another. None when that is left to the thread, which is woken for it: unless it is
-        little, nothing is on its way to the disk, and one caller alone waits for it (``alone``). Raises nothing.
+        """Write what is pending, on the loop's thread: the group, and who waits for it. ``hand_on`` has them before the
+        writer's thread may write another. Raises nothing.
+
+        None when that is left to the thread, which is woken for it: where ``alone`` is not said (little is pending,
+        nothing is on its way to the disk, one caller waits), or the disk is not quick, or anything but a frame is due.
         """
         self._pace.comes(alone=alone)
         if not alone or not self._at_work.acquire(blocking=False):
