@@ -206,13 +206,18 @@ class _RefusingOnce(Disk):
         super().sync_directory(directory)
 
 
-def test_a_roll_whose_directory_was_not_synced_goes_on_in_the_new_segment(tmp_path: Path) -> None:
-    disk = _RefusingOnce()
-    journal = Journal(tmp_path, disk, "weftos-abc", JournalReader(tmp_path, disk).position)
+def after_a_refused_roll(directory: Path, disk: _RefusingOnce) -> Journal:
+    journal = Journal(directory, disk, "weftos-abc", JournalReader(directory, disk).position)
     journal.append(payload(0), KEYS.sign_ed25519)
     disk.refuses = True
     with pytest.raises(OSError, match="Input/output"):
         journal.roll()
+    return journal
+
+
+def test_a_roll_whose_directory_was_not_synced_goes_on_in_the_new_segment(tmp_path: Path) -> None:
+    disk = _RefusingOnce()
+    journal = after_a_refused_roll(tmp_path, disk)
     for number in (1, 2):
         journal.append(payload(number), KEYS.sign_ed25519)
     journal.close()
@@ -225,11 +230,7 @@ def test_a_roll_whose_directory_was_not_synced_goes_on_in_the_new_segment(tmp_pa
 
 def test_a_name_that_is_not_on_the_disk_is_before_anything_is_written_behind_it(tmp_path: Path) -> None:
     disk = _RefusingOnce()
-    journal = Journal(tmp_path, disk, "weftos-abc", JournalReader(tmp_path, disk).position)
-    journal.append(payload(0), KEYS.sign_ed25519)
-    disk.refuses = True
-    with pytest.raises(OSError, match="Input/output"):
-        journal.roll()
+    journal = after_a_refused_roll(tmp_path, disk)
     disk.refuses = True
     with pytest.raises(OSError, match="Input/output"):
         journal.append(payload(1), KEYS.sign_ed25519)

@@ -8,7 +8,6 @@ import os
 import shutil
 import socket
 import stat
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from kernel.errors import Invalid, KernelError, MailboxFull, NotFound, TimedOut, Unavailable
 from kernel.helper.os_session import directory_mark
 from kernel.operations.spawning import SpawnRequest
+from tests.integration.live_node import until
 from tests.patience import HANG_S
 from tests.weftos.twins.control_twin import BOOTED, Twin, served
 from weftos import Client, WeftosError
@@ -50,13 +50,6 @@ def data(twin: Twin, service: tuple[Twin, Path]) -> Path:
 def node(data: Path) -> Iterator[Client]:
     with Client(data) as client:
         yield client
-
-
-def until(true: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + HANG_S
-    while not true():
-        assert time.monotonic() < end_s
-        time.sleep(0.005)
 
 
 def raw(data: Path) -> httpx.Client:
@@ -187,9 +180,9 @@ def test_what_nobody_waits_for_any_more_is_given_up(
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(data / "control.sock"))
         connection.sendall(head % len(body) + body)
-        until(lambda: any(call[0] == "send" for call in twin.calls))
+        until(lambda: any(call[0] == "send" for call in twin.calls), "the send is heard")
         assert ("given up", "x") not in twin.calls
-    until(lambda: ("given up", "x") in twin.calls)
+    until(lambda: ("given up", "x") in twin.calls, "it is given up")
 
 
 def test_a_request_with_a_great_many_faults_is_refused_for_one(data: Path, twin: Twin) -> None:
