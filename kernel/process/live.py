@@ -121,6 +121,12 @@ class Supervisors(dict[str, Supervisor]):
         child = self.child(address)
         return self._live.at(address) is not None or (child is not None and child.phase is not Phase.NONE)
 
+    def awaits(self, address: str) -> bool:
+        """Whether its supervisor is owed a process at ``address``, also one to stop again at once."""
+        child = self.child(address)
+        starting = child is not None and child.pid is None and child.phase in (Phase.STARTING, Phase.STOPPING)
+        return starting and self._live.at(address) is None
+
     def comes_back(self, address: str) -> bool:
         """Whether the supervisor of ``address`` is about to start it."""
         child = self.child(address)

@@ -359,6 +359,9 @@ class Processes:
         if slot is None:  # removed while this waited for its round; the supervisor is owed a report
             self._event(parent_of(address), StartFailed(name_of(address), KILLED))
             return
+        self._unnumbered.discard(address)
+        if not self.supervisors.awaits(address):  # a start that waited for a PID, given up or made since
+            return
         pid = self.pids.next()
         if pid is None:
             self._unnumbered.add(address)
@@ -375,9 +378,8 @@ class Processes:
         self._launcher.place(process)
 
     def _start_numbered(self, address: str) -> None:
-        """There are PIDs again, for a start that waits, unless it was given up."""
+        """There are PIDs again, for a start that waits: until its round comes it may still be given up."""
         if address in self._unnumbered:
-            self._unnumbered.discard(address)
             self.effects.carry_out(parent_of(address), [StartChild(name_of(address))])
 
     def _resume_children(self, address: str) -> None:

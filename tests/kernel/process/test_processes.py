@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -834,6 +835,27 @@ def test_a_start_that_was_given_up_and_begun_anew_while_it_waits_is_one_start() 
         tree.processes.start(ada)
     tree.journal.sync()
     assert [process.address for process in tree.placed if process.address == ada] == [ada]
+
+
+@pytest.mark.parametrize("kind", ["worker", "supervisor"])
+def test_a_start_whose_pid_comes_before_the_round_of_its_stop_is_given_up(
+    kind: Literal["worker", "supervisor"],
+) -> None:
+    tree = Tree()
+    tree.use_up_pids()
+    ada = tree.spawn("ada", type=kind)
+    tree.clock.wind(0.0)
+    tree.processes.effects.at_once = 1
+    tree.processes.stop(ada)
+    assert tree.processes.effects.unfinished and tree.state.slots[ada].state == "stopped"
+    tree.sync()
+    tree.finish()
+    tree.up()
+    assert tree.running() == ["/", "/user"]
+    tree.processes.start(ada)
+    tree.finish()
+    tree.up()
+    assert ada in tree.running()
 
 
 def test_pids_beyond_the_disk_are_not_given_out_while_it_refuses(tmp_path: Path) -> None:
