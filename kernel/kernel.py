@@ -2,7 +2,7 @@
 hears what.
 
 Every decision is elsewhere: ``processes`` (the tree), ``turns`` (messages and their handling), ``syscalls``,
-``tool_calls`` and ``model_calls`` (what turns ask), ``post`` and ``router`` (acceptance, dead letters).
+``tool_calls`` and ``model_calls`` (what turns ask), ``messaging`` and ``router`` (acceptance, dead letters).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from kernel.clock import Clock, LoopClock
 from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
 from kernel.message.events import Events
-from kernel.message.mail import Post
 from kernel.message.message_signals import AskAnswered, MessageArrived, MessageDied, TurnOver
+from kernel.message.messaging import Messaging
 from kernel.message.watch import Watchers
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.peer_records import PeerRefused
@@ -125,11 +125,13 @@ class Kernel:
         self.helpers = Helpers(recorder, self.processes, env.log, env.clock, env.chance)
         attempts, self.ends = Attempts(), Ends()
         settlement = Settlement(recorder, self.live, attempts, registry, bounds)
-        self.post = Post(recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message)
+        self.messaging = Messaging(
+            recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message
+        )
         self.remote = Remote(
             RemoteParts(
                 recorder,
-                self.post,
+                self.messaging,
                 self.processes,
                 self.live,
                 bounds,
@@ -144,15 +146,22 @@ class Kernel:
             ),
             env.mesh,
         )
-        self.router = Router(recorder, self.post, self.remote)
+        self.router = Router(recorder, self.messaging, self.remote)
         self._replies = Replies(recorder, self.watchers, self.remote.outboxes, settlement)
-        turn_parts = TurnParts(self.post.bury, self._replies.put, settlement.of_turn, self.remote.left_to)
+        turn_parts = TurnParts(
+            self.messaging.dead_letter, self._replies.put, settlement.of_turn, self.remote.left_to
+        )
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.divergences = Divergences(
-            recorder, self.live, self.post.bury, settlement.of_turn, self.turns.pump, attempts.under_way
+            recorder,
+            self.live,
+            self.messaging.dead_letter,
+            settlement.of_turn,
+            self.turns.deliver_next,
+            attempts.under_way,
         )
         node_tools = NodeTools(
-            recorder, self.post, self.router, self.processes, self.remote, bounds, self.policy
+            recorder, self.messaging, self.router, self.processes, self.remote, bounds, self.policy
         )
         self.memory = Memory(recorder, bounds, env.archive)
         tool_parts = ToolParts(
@@ -206,7 +215,7 @@ class Kernel:
             ),
             EngineLost: (log.engine_lost,),
             SlotWritten: (lambda said: processes.begin(said.address),),
-            ProcessRunning: (lambda said: turns.pump(said.address),),
+            ProcessRunning: (lambda said: turns.deliver_next(said.address),),
             ProcessExited: (
                 lambda said: self.remote.monitors.exited(said.process.pid, said.reason),
                 turns.exited,
@@ -214,16 +223,16 @@ class Kernel:
                 syscalls.exited,
                 processes.exited,
             ),
-            AddressDown: (lambda said: self.post.bury_all(said.address, said.why),),
+            AddressDown: (lambda said: self.messaging.dead_letter_all(said.address, said.why),),
             SlotGoing: (
-                lambda said: self.post.bury_all(
+                lambda said: self.messaging.dead_letter_all(
                     said.slot.address, f"{said.slot.address} was removed: {said.why}"
                 ),
                 processes.slots.going,
             ),
             SlotGone: (self.model_calls.slot_gone,),
             PidsReserved: (self._forget_counters,),
-            MessageArrived: (lambda said: turns.pump(said.address),),
+            MessageArrived: (lambda said: turns.deliver_next(said.address),),
             MessageDied: (self._replies.died,),
             AskAnswered: (self.tool_calls.answered,),
             SessionRead: (self.opened.read,),

@@ -37,7 +37,7 @@ _Waiting = TypeVar("_Waiting", bound=HasBatch)
 
 
 @dataclass(frozen=True, slots=True)
-class Roll:
+class RollSegment:
     """A wish for a new segment. ``done(group, why)`` is called on the writer's thread: its first group, or why not."""
 
     done: Callable[[int, str], None]
@@ -89,7 +89,7 @@ class Writer(Generic[_Waiting]):
         self._on_written = on_written
         self._on_failed = on_failed
         self._retry_s = retry_s
-        self._commands: SimpleQueue[bool | Roll] = SimpleQueue()
+        self._commands: SimpleQueue[bool | RollSegment] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._signed = SignedTree(keys.origin)
         self._note = b""
@@ -156,7 +156,7 @@ class Writer(Generic[_Waiting]):
         self._left = None
         return self._group(number, formed), formed.taken
 
-    def roll(self, wish: Roll) -> None:
+    def roll(self, wish: RollSegment) -> None:
         """Write what is pending, and begin a new segment. Any thread."""
         self._commands.put(wish)
         if self._ended:
@@ -194,7 +194,7 @@ class Writer(Generic[_Waiting]):
         with contextlib.suppress(Empty):
             while True:
                 command = self._commands.get_nowait()
-                if isinstance(command, Roll):
+                if isinstance(command, RollSegment):
                     command.done(0, self._ended)
 
     def _serve(self) -> None:
@@ -205,7 +205,7 @@ class Writer(Generic[_Waiting]):
             with self._at_work:
                 if not self._write_all():
                     return
-                if isinstance(command, Roll):
+                if isinstance(command, RollSegment):
                     self._roll(command)
             if self._refusal:
                 self._on_failed(self._refusal)
@@ -227,7 +227,7 @@ class Writer(Generic[_Waiting]):
             self._refusal = str(error)
         return True
 
-    def _command(self) -> bool | Roll:
+    def _command(self) -> bool | RollSegment:
         """The next one. While the reserve is given up, look every now and then whether there is room for it."""
         while not self._reserve.whole:
             try:
@@ -243,7 +243,7 @@ class Writer(Generic[_Waiting]):
         except OSError as error:
             self._on_space(f"no space can be set aside: {error}")
 
-    def _roll(self, wish: Roll) -> None:
+    def _roll(self, wish: RollSegment) -> None:
         if self._refusal:
             wish.done(0, self._refusal)
             return
@@ -328,7 +328,7 @@ class Writer(Generic[_Waiting]):
                 command = self._commands.get(timeout=left)
             except Empty:
                 break
-            if isinstance(command, Roll):
+            if isinstance(command, RollSegment):
                 command.done(0, "the journal cannot be written")
             elif not command:
                 return False

@@ -12,7 +12,7 @@ from chain.disk import Disk
 from chain.errors import LedgerUnavailable
 from chain.journal.journal import Journal
 from chain.journal.ticket import Ticket
-from chain.journal.writer import Roll, Writer
+from chain.journal.writer import RollSegment, Writer
 from chain.keys.keys import Keys
 from chain.ledger.loop_calls import LoopCalls
 from chain.state.kept_snapshot import KeptSnapshot
@@ -89,7 +89,7 @@ class Upkeep:
         def done(group: int, why: str) -> None:
             self._parts.calls.post(lambda _: _settle(rolled, group, why), None)
 
-        self._parts.writer.roll(Roll(done))
+        self._parts.writer.roll(RollSegment(done))
         return await rolled
 
     async def publish(self) -> None:

@@ -1,6 +1,6 @@
 """Where cells dial in: the node's Unix socket, or a TCP address for cells on other machines.
 
-An entrance listens and turns each connection into a visitor of the door; it decides nothing. Cells that come in over
+An entrance listens and hands each connection to the acceptor; it decides nothing. Cells that come in over
 TCP are *remote*: they hold a lease, share no slot file with the node and cannot be killed by it directly.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from kernel.cell.link.noise_link import NoiseLink
 from kernel.cell.link.noise_pipe import NoisePipe
-from kernel.cells.cell_door import Door, Visitor, listen
+from kernel.cells.cell_acceptor import Acceptor, CellConnection, listen
 from kernel.errors import Invalid
 from mesh.identity.identity import NoiseKey
 
@@ -27,7 +27,7 @@ class Entrance(Protocol):
     @property
     def dial(self) -> dict[str, Any]: ...
 
-    async def open(self, door: Door) -> None:
+    async def open(self, acceptor: Acceptor) -> None:
         """Begin to listen. Raises Invalid, OSError."""
 
     def close(self) -> None:
@@ -47,9 +47,9 @@ class UnixEntrance:
     def dial(self) -> dict[str, Any]:
         return {"socket": str(self._path)}
 
-    async def open(self, door: Door) -> None:
+    async def open(self, acceptor: Acceptor) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(door.visitor, sock=listen(self._path))
+        self._server = await loop.create_unix_server(acceptor.connection, sock=listen(self._path))
 
     def close(self) -> None:
         if self._server is not None:
@@ -82,11 +82,11 @@ class TcpEntrance:
         host, port = self._socket.getsockname()[:2]
         return {"host": host, "port": port, "key": self._key.public.hex(), "lease_s": self._lease_s}
 
-    async def open(self, door: Door) -> None:
-        def visitor() -> NoiseLink:
-            return NoiseLink(NoisePipe(self._key, self._boot), door.visitor(Visitor))
+    async def open(self, acceptor: Acceptor) -> None:
+        def connection() -> NoiseLink:
+            return NoiseLink(NoisePipe(self._key, self._boot), acceptor.connection(CellConnection))
 
-        self._server = await asyncio.get_running_loop().create_server(visitor, sock=self._socket)
+        self._server = await asyncio.get_running_loop().create_server(connection, sock=self._socket)
 
     def close(self) -> None:
         if self._server is not None:

@@ -174,7 +174,7 @@ class CellPort:
             self._host.released(pid)
             return
         self._host.send(["stop", pid, why])
-        self._bury(hosted)
+        self._dead_letter(hosted)
 
     def close(self) -> tuple[list[int], list[Placement]]:
         """The cell is gone: the processes that are lost with it, and those that had not been handed over."""
@@ -243,7 +243,7 @@ class CellPort:
                     self._signals.say(CellStarted(pid, self.cell))
             case ["failed", int() as pid, str() as why]:
                 if (hosted := self._heard(pid, "starting")) is not None:
-                    self._bury(hosted)
+                    self._dead_letter(hosted)
                     self._signals.say(CellStartFailed(pid, self._line(why)))
             case ["ended", int() as pid, str() as turn]:
                 self._ended(pid, turn)
@@ -312,7 +312,7 @@ class CellPort:
         if not hosted.unwinds(turn):
             self._check_turn(hosted, turn)
         open_turn = hosted.turn
-        self._bury(hosted)
+        self._dead_letter(hosted)
         if why is None:
             self._signals.say(CellLeft(pid, "normal"))
         else:
@@ -395,7 +395,7 @@ class CellPort:
             why = f"turn {turn} went on for {self._limits.confirm_s:g} s after it had been ended"
             self._signals.say(CellCrashed(pid, open_turn, why))
 
-    def _bury(self, hosted: Hosted) -> None:
+    def _dead_letter(self, hosted: Hosted) -> None:
         pid = hosted.placement.pid
         hosted.state = "stopping"
         self._close_turn(hosted)

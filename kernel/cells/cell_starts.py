@@ -77,5 +77,5 @@ class CellStarts:
             self._never(cell, str(error))
 
     def _check_connected(self, cell: StartedCell) -> None:
-        if cell.visitor is None:
+        if cell.connection is None:
             self._never(cell, f"it did not connect within {self._limits.connect_s:g} s")

@@ -48,7 +48,7 @@ class CellLimits:
 
 
 @dataclass(slots=True)
-class Seats:
+class CellOccupants:
     """One cell. ``isolation`` and ``domain`` are None while it is the spare; ``taken_for``: who made the process that
     came when it was empty.
     """
@@ -64,12 +64,12 @@ class CellTable:
 
     def __init__(self, limits: CellLimits) -> None:
         self._limits = limits
-        self._cells: dict[str, Seats] = {}
+        self._cells: dict[str, CellOccupants] = {}
         self._open: dict[str, dict[str, None]] = {}  # domain -> shared cells with room, oldest first
         self._idle: dict[str, None] = {}  # empty shared cells, the one empty for longest first
         self._next = 1
 
-    def __getitem__(self, cell: str) -> Seats:
+    def __getitem__(self, cell: str) -> CellOccupants:
         return self._cells[cell]
 
     def place(
@@ -87,11 +87,11 @@ class CellTable:
         if cell is None:
             cell = self._create()
             started.append(cell)
-        seats = self._cells[cell]
-        seats.isolation, seats.domain = isolation, domain
-        if not seats.pids:
-            seats.taken_for = made_by
-        seats.pids.add(pid)
+        occupants = self._cells[cell]
+        occupants.isolation, occupants.domain = isolation, domain
+        if not occupants.pids:
+            occupants.taken_for = made_by
+        occupants.pids.add(pid)
         self._sort(cell)
         return cell, started + self.spare()
 
@@ -107,7 +107,9 @@ class CellTable:
         return ""
 
     def _taken_for(self, made_by: MadeBy) -> int:
-        return sum(bool(seats.pids) and seats.taken_for == made_by for seats in self._cells.values())
+        return sum(
+            bool(occupants.pids) and occupants.taken_for == made_by for occupants in self._cells.values()
+        )
 
     def _taken(self) -> int:
         return len(self._cells) - (self._spare() is not None)
@@ -120,11 +122,11 @@ class CellTable:
 
     def release(self, cell: str, pid: int) -> list[str]:
         """The process has left; returns the cells to close."""
-        seats = self._cells.get(cell)
-        if seats is None or pid not in seats.pids:
+        occupants = self._cells.get(cell)
+        if occupants is None or pid not in occupants.pids:
             return []
-        seats.pids.discard(pid)
-        if seats.isolation == "dedicated" and not seats.pids:
+        occupants.pids.discard(pid)
+        if occupants.isolation == "dedicated" and not occupants.pids:
             return [cell]
         self._sort(cell)
         surplus = len(self._idle) - self._limits.idle_cells
@@ -132,11 +134,11 @@ class CellTable:
 
     def remove(self, cell: str) -> None:
         """The cell is gone."""
-        seats = self._cells.pop(cell, None)
+        occupants = self._cells.pop(cell, None)
         self._idle.pop(cell, None)
-        if seats is not None and seats.domain is not None:
-            self._open.get(seats.domain, {}).pop(cell, None)
-            self._forget_domain(seats.domain)
+        if occupants is not None and occupants.domain is not None:
+            self._open.get(occupants.domain, {}).pop(cell, None)
+            self._forget_domain(occupants.domain)
 
     def _spare(self) -> str | None:
         # The spare is the newest cell but for the few started after it, so the search from the end is short.
@@ -145,23 +147,23 @@ class CellTable:
     def _create(self) -> str:
         cell = f"c{self._next}"
         self._next += 1
-        self._cells[cell] = Seats()
+        self._cells[cell] = CellOccupants()
         return cell
 
     def _sort(self, cell: str) -> None:
-        seats = self._cells[cell]
-        if seats.isolation != "shared" or seats.domain is None:
+        occupants = self._cells[cell]
+        if occupants.isolation != "shared" or occupants.domain is None:
             return
-        if seats.pids:
+        if occupants.pids:
             self._idle.pop(cell, None)
         else:
             self._idle[cell] = None
-        rooms = self._open.setdefault(seats.domain, {})
-        if len(seats.pids) < self._limits.processes_per_cell:
+        rooms = self._open.setdefault(occupants.domain, {})
+        if len(occupants.pids) < self._limits.processes_per_cell:
             rooms.setdefault(cell)
         else:
             rooms.pop(cell, None)
-            self._forget_domain(seats.domain)
+            self._forget_domain(occupants.domain)
 
     def _forget_domain(self, domain: str) -> None:
         if domain in self._open and not self._open[domain]:

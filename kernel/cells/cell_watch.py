@@ -41,7 +41,7 @@ class CellWatch:
         self._again(self._limits.hang_s / 4, self._ping)
         now_s = asyncio.get_running_loop().time()
         for cell in list(self._cells()):
-            if cell.visitor is None:
+            if cell.connection is None:
                 continue
             if cell.pinged_at is None:
                 cell.ping(now_s)

@@ -19,7 +19,7 @@ from typing import Any
 
 from kernel.cell.link.frames import FrameError, TamperedLink
 from kernel.cell.slot import ToldSlot
-from kernel.cells.cell_door import Door, Visitor
+from kernel.cells.cell_acceptor import Acceptor, CellConnection
 from kernel.cells.cell_entrance import Entrance
 from kernel.cells.cell_events import CellLost, CellStartFailed, CellView, EngineLost, Place, Placement
 from kernel.cells.cell_starts import CellStarts
@@ -57,19 +57,19 @@ class Cells:
         self._entrance = entrance
         self._signals = signals
         self._limits = limits or CellLimits()
-        self._door = Door(boot, self._limits, self._admit)
+        self._acceptor = Acceptor(boot, self._limits, self._admit)
         self._table = CellTable(self._limits)
         self._cells: dict[str, StartedCell] = {}
         self._where: dict[int, StartedCell] = {}
         self._starts = CellStarts(
-            engine, self._limits, lambda cell: self._door.expect(cell.token, cell.name), self._never
+            engine, self._limits, lambda cell: self._acceptor.expect(cell.token, cell.name), self._never
         )
         self._watch = CellWatch(self._cells.values, self._limits, self.lose)
         self._closed = False
 
     async def open(self) -> None:
         """Listen, then open the engine. What is placed before it is open waits. Raises EngineError, OSError."""
-        await self._entrance.open(self._door)
+        await self._entrance.open(self._acceptor)
         self._watch.start(self.remote)
         await self.open_engine()
 
@@ -85,7 +85,7 @@ class Cells:
         self._watch.stop()
         self._starts.close()
         self._entrance.close()
-        self._door.close()
+        self._acceptor.close()
         for cell in list(self._cells.values()):
             self._end(cell)
         await self._engine.close()
@@ -146,8 +146,10 @@ class Cells:
     def list(self) -> Views:
         views = []
         for name, cell in self._cells.items():
-            seats = self._table[name]
-            views.append(CellView(name, cell.os_pid, tuple(seats.pids), seats.isolation, seats.domain))
+            occupants = self._table[name]
+            views.append(
+                CellView(name, cell.os_pid, tuple(occupants.pids), occupants.isolation, occupants.domain)
+            )
         return views
 
     def place_of(self, pid: int) -> Place:
@@ -169,7 +171,7 @@ class Cells:
 
     def _never(self, cell: StartedCell, why: str) -> None:
         """A cell that could not be started is lost like any other: those that wait for it are not to blame."""
-        if cell.gone or cell.visitor is not None:
+        if cell.gone or cell.connection is not None:
             return
         log.warning("cell %s failed to start: %s", cell.name, why)
         _, waiting = self._end(cell)
@@ -177,11 +179,11 @@ class Cells:
             pids = [placement.pid for placement in waiting]
             self._signals.say(CellLost(cell.name, 0, pids, f"cell {cell.name} failed to start: {why}"))
 
-    def _admit(self, name: str, visitor: Visitor) -> None:
-        """A visitor has shown the cell's token."""
+    def _admit(self, name: str, connection: CellConnection) -> None:
+        """A connection has shown the cell's token."""
         cell = self._cells[name]
-        cell.admit(visitor)
-        visitor.link.hand_over(
+        cell.admit(connection)
+        connection.link.hand_over(
             functools.partial(self._received, cell), functools.partial(self._link_closed, cell)
         )
         cell.send(["welcome", None if cell.slot.path is None else str(cell.slot.path)])
@@ -200,7 +202,7 @@ class Cells:
                 cell.lease.beat(number, asyncio.get_running_loop().time())
                 cell.slot.pid = running
             case _:
-                cell.port.receive(frame, 0 if cell.visitor is None else cell.visitor.link.cost_bytes)
+                cell.port.receive(frame, 0 if cell.connection is None else cell.connection.link.cost_bytes)
 
     def released(self, cell: StartedCell, pid: int) -> None:
         """A process has left its cell for good."""
@@ -251,13 +253,13 @@ class Cells:
         """Kill it and forget it."""
         cell.gone = True
         self._cells.pop(cell.name, None)
-        self._door.forget(cell.token)
+        self._acceptor.forget(cell.token)
         for pid in self._table[cell.name].pids:
             self._where.pop(pid, None)
         self._table.remove(cell.name)
         lost, waiting = cell.port.close()
-        if cell.visitor is not None:
-            cell.visitor.kill()
+        if cell.connection is not None:
+            cell.connection.kill()
         self._engine.kill_cell(cell.name)
         cell.slot.remove()
         self._starts.over(cell.name)
@@ -273,6 +275,6 @@ class Cells:
             return
         self._starts.down()
         for cell in list(self._cells.values()):
-            if cell.visitor is not None or self._starts.under_way(cell.name):
+            if cell.connection is not None or self._starts.under_way(cell.name):
                 self.lose(cell, f"engine lost: {why}")
         self._signals.say(EngineLost(why))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.cell.link.lease import NodeLease
 from kernel.cell.slot import SlotFile, ToldSlot
-from kernel.cells.cell_door import Visitor
+from kernel.cells.cell_acceptor import CellConnection
 from kernel.cells.cell_port import CellPort
 from kernel.cells.cell_table import CellLimits
 from kernel.signals import Signals
@@ -33,7 +33,7 @@ class StartedCell:
         self.slot = ToldSlot() if cells.remote else SlotFile(cells.slots_dir / name)
         self.lease: NodeLease | None = None
         self.port = CellPort(name, signals, limits, self)
-        self.visitor: Visitor | None = None
+        self.connection: CellConnection | None = None
         self.gone = False
         self.pinged_at: float | None = None
         self._cells = cells
@@ -41,11 +41,11 @@ class StartedCell:
 
     @property
     def os_pid(self) -> int:
-        return self.visitor.os_pid if self.visitor else 0
+        return self.connection.os_pid if self.connection else 0
 
-    def admit(self, visitor: Visitor) -> None:
-        """A visitor has shown its token."""
-        self.visitor = visitor
+    def admit(self, connection: CellConnection) -> None:
+        """A connection has shown its token."""
+        self.connection = connection
         if self._cells.remote:
             self.lease = NodeLease(self._limits.lease_s, asyncio.get_running_loop().time())
 
@@ -59,8 +59,8 @@ class StartedCell:
         self.send(["ping"])
 
     def send(self, frame: list[Any]) -> None:
-        if self.visitor is not None:
-            self.visitor.link.send(frame, granted=frame[0] in _BEGUN_HERE)
+        if self.connection is not None:
+            self.connection.link.send(frame, granted=frame[0] in _BEGUN_HERE)
 
     def kill(self, why: str) -> None:
         self._cells.lose(self, why)

@@ -21,7 +21,7 @@ from kernel.model.address import validate_address
 from kernel.operations.erasure import Erase, Erased, Erasing, Erasure
 from kernel.operations.operation import Handler, Nothing
 from kernel.slices.mailboxes import Mail
-from kernel.state.crossings import decision_record
+from kernel.state.in_transit_records import decision_record
 from kernel.state.record_forms import ERASING, EXIT
 from kernel.state.recorder import ledger_errors
 from kernel.state.state import State
@@ -97,7 +97,7 @@ class ErasureControl:
     def _address(self, target: str) -> str:
         """That of a process, also of one that is gone."""
         try:
-            return self._kernel.post.resolve(target)
+            return self._kernel.messaging.resolve(target)
         except NotFound:
             if target.startswith("/"):
                 return validate_address(target)
@@ -160,7 +160,7 @@ class ErasureControl:
         ]
         return exits + [
             decision_record(origin, number, ident, ERASED_REASON)
-            for origin, box in self._state.crossings.inbox.items()
+            for origin, box in self._state.in_transit.inbox.items()
             for number, (ident, why) in box.items()
             if why in reasons
         ]
@@ -185,7 +185,7 @@ def check_unused(plan: Plan, state: State) -> None:
         mail = state.find_mail(ident)
         if mail is not None:
             raise Refused(_waits(mail, state))
-        question = state.crossings.questions.get(ident)
+        question = state.in_transit.questions.get(ident)
         if question is not None:
             raise Refused(f"message {ident} to {question.to} waits for its answer: wait until it has one")
 

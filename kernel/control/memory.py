@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel.control.asked import Asked
 from kernel.kernel import Kernel
-from kernel.message.mail import OPERATOR
+from kernel.message.messaging import OPERATOR
 from kernel.model.address import validate_address
 from kernel.operations.memory import (
     Document,

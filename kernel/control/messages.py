@@ -10,7 +10,7 @@ from chain.ledger.ledger import Draft
 from kernel.control.asked import Asked
 from kernel.errors import Busy, Invalid, KernelError, NotFound, TimedOut
 from kernel.kernel import Kernel
-from kernel.message.mail import OPERATOR, Accepted, Outgoing
+from kernel.message.messaging import OPERATOR, Accepted, Outgoing
 from kernel.operations.messages import DeadLetter, Messages, OfLetter, Replayed, Send, Sent, Watch
 from kernel.operations.operation import Handler, Nothing
 from kernel.slices.dead_letters import DeadLetter as Letter
@@ -98,7 +98,7 @@ class MessageControl:
             raise Invalid(f"session must be at most {MAX_SESSION} printable characters")
         abroad = "@" in target and self._kernel.remote.split(target)[1] is not None
         if "@" not in target:
-            self._kernel.post.resolve(target)
+            self._kernel.messaging.resolve(target)
         seq, trace = asked.record(target=target, session=session, text=text)
         asks = wants_reply and abroad
         out = Outgoing(OPERATOR, target, clean(text), clean(session), trace, seq, wants_reply=asks)

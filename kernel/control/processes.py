@@ -90,7 +90,7 @@ class ProcessControl:
         return {**row, "cell": place.cell, "os_pid": place.os_pid or own}
 
     async def inspect(self, asked: Asked, request: OfTarget) -> Inspected:
-        address = self._kernel.post.resolve(request.named, beginning=True)
+        address = self._kernel.messaging.resolve(request.named, beginning=True)
         slot = self._state.slots[address]
         turn = self._state.turn_of(address)
         supervisor = self._kernel.processes.supervisors.get(address)
@@ -110,14 +110,14 @@ class ProcessControl:
         return cast(Inspected, found)
 
     async def stop(self, asked: Asked, request: OfTarget) -> Stopped:
-        address = self._kernel.post.resolve(request.named)
+        address = self._kernel.messaging.resolve(request.named)
         asked.record(target=request.named, address=address)
         self._kernel.processes.stop(address)
         await self._on_disk()
         return {"address": address, "state": self._slot_state(address)}
 
     async def start(self, asked: Asked, request: OfTarget) -> Started:
-        address = self._kernel.post.resolve(request.named)
+        address = self._kernel.messaging.resolve(request.named)
         asked.record(address=address)
         self._kernel.processes.start(address)
         pid = await started_pid(address, self._kernel.processes.when_started(address))
@@ -125,7 +125,7 @@ class ProcessControl:
         return {"address": address, "pid": pid, "state": self._slot_state(address)}
 
     async def remove(self, asked: Asked, request: Removal) -> Removed:
-        address = self._kernel.post.resolve(request.named)
+        address = self._kernel.messaging.resolve(request.named)
         self._kernel.processes.admission.removal(address, request.recursive)
         asked.record(target=request.named, address=address, recursive=request.recursive)
         with ledger_errors():
@@ -139,7 +139,7 @@ class ProcessControl:
             target, peer = self._kernel.remote.split(target)
             if peer is not None:
                 return await self._remote_kill(asked, target, peer, signal)
-        address = self._kernel.post.resolve(target)
+        address = self._kernel.messaging.resolve(target)
         asked.record(target=target, address=address, signal=signal)
         pid = self._state.slots[address].pid
         self._kernel.processes.kill(address, signal)
@@ -156,7 +156,7 @@ class ProcessControl:
         return {"address": process.address, "turn": turn}
 
     async def logs(self, asked: Asked, request: LogLines) -> list[dict[str, Any]]:
-        address = self._kernel.post.resolve(request.named, beginning=True)
+        address = self._kernel.messaging.resolve(request.named, beginning=True)
         return await asyncio.to_thread(self._read_logs, address, request.limit)
 
     async def _on_disk(self) -> None:
@@ -174,7 +174,7 @@ class ProcessControl:
         return f"{turn.id} of {address} is parked; weftos divergences decide {turn.id} --dead gives it up"
 
     def _running(self, target: str) -> LiveProcess:
-        address = self._kernel.post.resolve(target)
+        address = self._kernel.messaging.resolve(target)
         process = self._kernel.live.at(address)
         if process is None:
             raise NotFound(f"{address} has no process just now; weftos ps shows why")

@@ -73,7 +73,7 @@ class SpawnControl:
     def _address(self, target: str) -> str:
         if target.startswith("/"):
             return validate_address(target)
-        return self._kernel.post.resolve(target)
+        return self._kernel.messaging.resolve(target)
 
     def _spec(self, request: SpawnRequest, parent: str) -> ProcessSpec:
         if request.supervisor:

@@ -17,7 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from kernel.helper.os_processes import ProcessRow, descendants, kill_all, read_process, read_processes, strays
+from kernel.helper.os_processes import (
+    ProcessRow,
+    descendants,
+    kill_all,
+    orphans,
+    read_process,
+    read_processes,
+)
 
 _PR_SET_CHILD_SUBREAPER = 36
 _END_S = 5.0
@@ -49,7 +56,7 @@ class Offspring:
 
     @contextlib.contextmanager
     def birth(self) -> Iterator[Callable[[int], None]]:
-        """Around the start of a child, which is to be told its pid: in between it is not mistaken for a stray."""
+        """Around the start of a child, which is to be told its pid: in between it is not mistaken for an orphan."""
         with self._lock:
             self._being_born += 1
             self._births += 1
@@ -64,7 +71,7 @@ class Offspring:
         with self._lock:
             self._own[pid] = row.start_ticks if row else -1
 
-    def strays(self) -> list[int] | None:
+    def orphans(self) -> list[int] | None:
         """What is below this process, or of its session, and was not started by it or by what it started.
 
         None while that cannot be told, because a child is just being born.
@@ -78,20 +85,20 @@ class Offspring:
             if births != self._births:
                 return None
             self._own = {pid: ticks for pid, ticks in self._own.items() if _is(rows, pid, ticks)}
-            return strays(rows, os.getpid(), self._own.keys() if self.adopts else None)
+            return orphans(rows, os.getpid(), self._own.keys() if self.adopts else None)
 
 
 OFFSPRING = Offspring()
 """Of the operating system's process that this is: there is one, as there is one ``os.environ``."""
 
 
-def end_strays(timeout_s: float = _END_S) -> int:
-    """Kill this process's strays until none is left or the time is over; returns how many were killed."""
+def end_orphans(timeout_s: float = _END_S) -> int:
+    """Kill this process's orphans until none is left or the time is over; returns how many were killed."""
     deadline = time.monotonic() + timeout_s
     killed: set[int] = set()
     refused: set[int] = set()
     while time.monotonic() < deadline:
-        if (found := OFFSPRING.strays()) is None:
+        if (found := OFFSPRING.orphans()) is None:
             time.sleep(_PAUSE_S)
             continue
         if not (todo := set(found) - refused):

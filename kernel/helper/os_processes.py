@@ -1,7 +1,7 @@
 """Processes that a dead helper has left behind.
 
 A node leads a session; its helpers, and what they start, are in it. A process of that session whose parents do not
-lead back to the node is a stray: it was started by something that is dead. So is one whose parents lead to it by a
+lead back to the node is an orphan: it was started by something that is dead. So is one whose parents lead to it by a
 child that it never started (:mod:`kernel.helper.offspring`). Found by session and parent, signalled by pidfd, never by
 name.
 """
@@ -65,8 +65,8 @@ def descendants(rows: Mapping[int, ProcessRow], root: int) -> list[int]:
     return [pid for pid, row in rows.items() if row.alive and pid != root and descends(rows, pid, root)]
 
 
-def strays(rows: Mapping[int, ProcessRow], node: int, own: Collection[int] | None = None) -> list[int]:
-    """The strays of a node that leads a session of its own; none when it leads none.
+def orphans(rows: Mapping[int, ProcessRow], node: int, own: Collection[int] | None = None) -> list[int]:
+    """The orphans of a node that leads a session of its own; none when it leads none.
 
     ``own``: the children that it has started itself; None for all that it has.
     """

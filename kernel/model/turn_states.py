@@ -27,7 +27,7 @@ class TurnEvent(StrEnum):
     GIVE_UP = "give up"
     END = "end"
     FAIL = "fail"
-    BURY = "bury"
+    DEAD_LETTER = "dead letter"
 
 
 TURN_TABLE: Table[TurnState, TurnEvent] = {
@@ -38,7 +38,7 @@ TURN_TABLE: Table[TurnState, TurnEvent] = {
         TurnEvent.DIVERGE: TurnState.PARKED,
         TurnEvent.END: TurnState.ABSENT,
         TurnEvent.FAIL: TurnState.ABSENT,
-        TurnEvent.BURY: TurnState.ABSENT,
+        TurnEvent.DEAD_LETTER: TurnState.ABSENT,
     },
     TurnState.PARKED: {
         TurnEvent.CRASH: TurnState.PARKED,
@@ -47,7 +47,7 @@ TURN_TABLE: Table[TurnState, TurnEvent] = {
         TurnEvent.GIVE_UP: TurnState.OPEN,
         TurnEvent.END: TurnState.ABSENT,
         TurnEvent.FAIL: TurnState.ABSENT,
-        TurnEvent.BURY: TurnState.ABSENT,
+        TurnEvent.DEAD_LETTER: TurnState.ABSENT,
     },
 }
 
@@ -67,7 +67,7 @@ TURN_EVENTS: Events[TurnEvent] = {
             "poison": TurnEvent.FAIL,
         },
     ),
-    "message.dead": TurnEvent.BURY,
+    "message.dead": TurnEvent.DEAD_LETTER,
     "process.exited": By("reason", {"crash": TurnEvent.CRASH, "timeout": TurnEvent.CRASH}),
 }
 
@@ -83,7 +83,7 @@ TURN_MEANINGS: dict[TurnState | TurnEvent, str] = {
     TurnEvent.GIVE_UP: "a person: its message is to be a dead letter",
     TurnEvent.END: "it came to an end, which answers its message",
     TurnEvent.FAIL: "it came to no end: its message becomes a dead letter",
-    TurnEvent.BURY: "its message became a dead letter",
+    TurnEvent.DEAD_LETTER: "its message became a dead letter",
 }
 
 TURN_GUARDS: dict[TurnEvent, str] = {

@@ -17,14 +17,14 @@ from typing import Any
 from chain.errors import ChainError
 from chain.ledger.ledger import Draft
 from kernel.errors import Busy, KernelError, NotFound, Refused, Unavailable
-from kernel.message.letters import MAX_WAITING, Letter, channel_rights, read_letter
-from kernel.message.mail import Outgoing
 from kernel.message.message_signals import MessageArrived
+from kernel.message.messaging import Outgoing
+from kernel.message.wire_message import MAX_WAITING, WireMessage, channel_rights, read_wire_message
 from kernel.peer.askers import asker_of
-from kernel.peer.outboxes import Way, acknowledgement, carried_id, own_id
+from kernel.peer.outboxes import DeliveryParts, acknowledgement, carried_id, own_id
 from kernel.policy.proposal import CallNode
 from kernel.slices.mailboxes import Mail
-from kernel.state.crossings import decision_record, forgetting_record
+from kernel.state.in_transit_records import decision_record, forgetting_record
 from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes, sha256_hex
 from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Envelope, Inbox, New
@@ -52,10 +52,10 @@ class Local:
 class Inboxes:
     """One :class:`mesh.delivery.delivery.Inbox` a peer, over the decisions in the durable state."""
 
-    def __init__(self, way: Way, local: Local) -> None:
-        self._way = way
+    def __init__(self, parts: DeliveryParts, local: Local) -> None:
+        self._parts = parts
         self._local = local
-        self._state = way.recorder.state
+        self._state = parts.recorder.state
         self._boxes: dict[str, Inbox] = {}
         self._spoilt: set[str] = set()
         self._refusals: dict[str, Bucket] = {}
@@ -87,36 +87,36 @@ class Inboxes:
 
         def give() -> None:
             waiting.discard(answer)
-            self._way.send(origin, answer.op())
+            self._parts.send(origin, answer.op())
 
-        self._way.after.do(give)
+        self._parts.after.do(give)
 
     def _inbox(self, origin: str) -> Inbox:
         inbox = self._boxes.get(origin)
         if inbox is None:
-            if origin in self._spoilt and len(self._way.after):
+            if origin in self._spoilt and len(self._parts.after):
                 raise Unavailable("what was decided is not on the disk yet")
-            kept = self._state.crossings.inbox.get(origin, {})
+            kept = self._state.in_transit.inbox.get(origin, {})
             inbox = Inbox(origin, [Answer(number, ident, why) for number, (ident, why) in kept.items()])
             self._boxes[origin] = inbox
             self._spoilt.discard(origin)
         return inbox
 
     def _decide(self, peer: Peer, inbox: Inbox, message: Envelope) -> None:
-        unit, why, and_then = self._way.recorder.unit(), "", _nothing
+        unit, why, and_then = self._parts.recorder.unit(), "", _nothing
         try:
             and_then = self._take(unit, peer, message)
         except KernelError as error:
             why = cut_bytes(str(error), 500)[0]
             self._count_refusal(peer, inbox)
             body = {"to": "", "sender": f"@{peer.origin}", "why": why}
-            unit = self._way.recorder.unit()
+            unit = self._parts.recorder.unit()
             unit.add(Draft("message.refused", body))
         decision = inbox.decide(message.number, why)
         unit.add(decision_record(peer.origin, message.number, message.id, decision.answer.why))
         unit.add(*(forgetting_record(peer.origin, number) for number in decision.forget))
         try:
-            ticket = self._way.recorder.commit(unit, durable=True)
+            ticket = self._parts.recorder.commit(unit, durable=True)
         except ChainError as error:
             del self._boxes[peer.origin]  # it knows a decision that is not recorded: made anew from the state
             self._spoilt.add(peer.origin)
@@ -125,17 +125,17 @@ class Inboxes:
         def durable() -> None:
             and_then()
             if self._boxes.get(peer.origin) is inbox:
-                self._way.send(peer.origin, inbox.stored(message.number).op())
+                self._parts.send(peer.origin, inbox.stored(message.number).op())
 
-        self._way.after.do(durable, ticket)
+        self._parts.after.do(durable, ticket)
 
     def _count_refusal(self, peer: Peer, inbox: Inbox) -> None:
         """A refusal costs a record; more of them than any mistake makes end the link."""
-        bounds = self._way.bounds
+        bounds = self._parts.bounds
         bucket = self._refusals.get(peer.origin)
         if bucket is None:
             bucket = self._refusals[peer.origin] = Bucket(bounds.peer_refusals, bounds.peer_refusals_per_s)
-        if not bucket.take(self._way.clock.now_s()):
+        if not bucket.take(self._parts.clock.now_s()):
             inbox.forfeit()
             raise Refused(f"{peer.name} sends what is refused, again and again")
 
@@ -145,35 +145,35 @@ class Inboxes:
         """Add what accepting a message means; gives what to do once that is durable. Raises KernelError for a message
         that is refused.
         """
-        letter = read_letter(message.body, self._way.bounds.message_bytes)
-        if letter.answers:
-            return self._answer(unit, peer, letter)
-        self._way.policy.require(asker_of(peer), CallNode("message"))
-        address = self._way.post.resolve(letter.to)
-        here = f"{address}@{self._way.mesh.origin}"
-        if here in letter.waiting:
-            path = " -> ".join((*letter.waiting[letter.waiting.index(here) :], here))
+        wire = read_wire_message(message.body, self._parts.bounds.message_bytes)
+        if wire.answers:
+            return self._answer(unit, peer, wire)
+        self._parts.policy.require(asker_of(peer), CallNode("message"))
+        address = self._parts.messaging.resolve(wire.to)
+        here = f"{address}@{self._parts.mesh.origin}"
+        if here in wire.waiting:
+            path = " -> ".join((*wire.waiting[wire.waiting.index(here) :], here))
             raise Refused(f"asking {address} would wait for itself: {path}")
-        out = self._outgoing(peer, message, letter, address)
+        out = self._outgoing(peer, message, wire, address)
         self._open_session(peer, address, out.session)
-        self._way.post.put(unit, out)
+        self._parts.messaging.put(unit, out)
         unit.say(MessageArrived(address))
         return _nothing
 
-    def _outgoing(self, peer: Peer, message: Envelope, letter: Letter, address: str) -> Outgoing:
-        sender = f"{letter.sender}@{peer.origin}"
+    def _outgoing(self, peer: Peer, message: Envelope, wire: WireMessage, address: str) -> Outgoing:
+        sender = f"{wire.sender}@{peer.origin}"
         return Outgoing(
             sender=sender,
             target=address,
-            text=clean(letter.text),
-            session=f"{clean(letter.session)}@{peer.origin}",
-            trace=letter.trace or os.urandom(16),  # it came of nothing else
+            text=clean(wire.text),
+            session=f"{clean(wire.session)}@{peer.origin}",
+            trace=wire.trace or os.urandom(16),  # it came of nothing else
             cause=-1,
-            rights=channel_rights(peer.may, letter.rights, peer.ceiling(self._local.effects)),
-            wants_reply=letter.wants_reply,
-            reply_to=f"{message.id}@{peer.origin}" if letter.wants_reply else "",
-            deadline_us=self._way.recorder.ledger.now_us() + letter.ttl_us if letter.ttl_us else 0,
-            waiting=letter.waiting,
+            rights=channel_rights(peer.may, wire.rights, peer.ceiling(self._local.effects)),
+            wants_reply=wire.wants_reply,
+            reply_to=f"{message.id}@{peer.origin}" if wire.wants_reply else "",
+            deadline_us=self._parts.recorder.ledger.now_us() + wire.ttl_us if wire.ttl_us else 0,
+            waiting=wire.waiting,
         )
 
     def _open_session(self, peer: Peer, address: str, session: str) -> None:
@@ -183,36 +183,36 @@ class Inboxes:
             ours = f"@{peer.origin}"
             known = {key for key in self._state.sessions if key[1].endswith(ours)}
             self._sessions[peer.origin] = known
-        limit = self._way.bounds.peer_sessions
+        limit = self._parts.bounds.peer_sessions
         if (address, session) not in known and len(known) >= limit:
             known &= {key for key in known if key in self._state.sessions or self._state.mail.get(key[0])}
         if (address, session) not in known and len(known) >= limit:
             raise Busy(f"your node has {len(known)} sessions here, the limit")
         known.add((address, session))
 
-    def _answer(self, unit: Unit, peer: Peer, letter: Letter) -> Durable:
+    def _answer(self, unit: Unit, peer: Peer, wire: WireMessage) -> Durable:
         """The answer to a question of this node, from the node that was asked."""
-        question = self._state.crossings.questions.get(own_id(letter.answers))
-        if question is None or question.peer != peer.origin or carried_id(question) != letter.answers:
+        question = self._state.in_transit.questions.get(own_id(wire.answers))
+        if question is None or question.peer != peer.origin or carried_id(question) != wire.answers:
             raise NotFound("nobody waits for this answer")
-        text = clean(letter.text)
+        text = clean(wire.text)
         body = {
             "id": question.id,
             "peer": peer.origin,
-            "status": letter.status,
+            "status": wire.status,
             "reply": text,
             "reply_hash": sha256_hex(text),
         }
-        unsettled = self._state.crossings.find(question.id) is not None
+        unsettled = self._state.in_transit.find(question.id) is not None
         if unsettled:  # whoever answers it has it
             unit.add(acknowledgement(question))
         unit.add(Draft("message.replied", body, 0, question.id, question.trace, question.seq))
-        self._local.replied(unit, question, letter.status, text)
+        self._local.replied(unit, question, wire.status, text)
 
         def durable() -> None:
             if unsettled:
-                self._local.settled(peer.origin, Answer(question.seq, letter.answers))
-            self._local.ended(question.id, {"status": letter.status, "reply": text, "turn": ""})
+                self._local.settled(peer.origin, Answer(question.seq, wire.answers))
+            self._local.ended(question.id, {"status": wire.status, "reply": text, "turn": ""})
 
         return durable
 

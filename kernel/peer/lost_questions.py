@@ -24,7 +24,7 @@ class LostQuestions:
 
     def __init__(self, recorder: Recorder, outboxes: Outboxes, replied: Replied) -> None:
         self._recorder = recorder
-        self._in_transit = recorder.state.crossings
+        self._in_transit = recorder.state.in_transit
         self._outboxes = outboxes
         self._replied = replied
         self._lost: dict[str, str] = {}

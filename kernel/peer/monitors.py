@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.errors import Invalid, KernelError
-from kernel.message.mail import Post
+from kernel.message.messaging import Messaging
 from kernel.peer.askers import asker_of
 from kernel.peer.mesh_port import MeshPort
 from kernel.peer.remote_calls import MAX_REF, MAX_TEXT_CHARS, NOCONNECTION
@@ -30,9 +30,9 @@ NOT_ALLOWED = "refused"
 class Monitors:
     """Who waits for the end of which process: futures for this node's own, peers by origin and reference."""
 
-    def __init__(self, live: LiveTable, post: Post, mesh: MeshPort, policy: Policy) -> None:
+    def __init__(self, live: LiveTable, messaging: Messaging, mesh: MeshPort, policy: Policy) -> None:
         self._live = live
-        self._post = post
+        self._messaging = messaging
         self._mesh = mesh
         self._policy = policy
         self._ref = 0
@@ -139,7 +139,7 @@ class Monitors:
 
     def _at(self, target: str) -> LiveProcess | None:
         try:
-            return self._live.at(self._post.resolve(target))
+            return self._live.at(self._messaging.resolve(target))
         except KernelError:
             return None
 

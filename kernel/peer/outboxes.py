@@ -23,8 +23,8 @@ from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.clock import Clock
 from kernel.errors import KernelError, NotFound
-from kernel.message.letters import write_letter
-from kernel.message.mail import Accepted, Outgoing, Post
+from kernel.message.messaging import Accepted, Messaging, Outgoing
+from kernel.message.wire_message import write_wire_message
 from kernel.model.address import parse_target
 from kernel.peer.mesh_port import MeshPort
 from kernel.peer.peer_records import PeerRefused
@@ -47,11 +47,11 @@ EFFECTS_AT_ONCE = 100  # between two rounds of the event loop: a full outbox is 
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class DeliveryParts:
     """What both directions of the way to other nodes work with."""
 
     recorder: Recorder
-    post: Post
+    messaging: Messaging
     bounds: Bounds
     clock: Clock
     after: AfterDurable
@@ -76,31 +76,31 @@ class Way:
 class Outboxes:
     """One :class:`mesh.delivery.delivery.Outbox` a peer, over the outbox in the durable state."""
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
-        self._state = way.recorder.state
+    def __init__(self, parts: DeliveryParts) -> None:
+        self._parts = parts
+        self._state = parts.recorder.state
         self._boxes: dict[str, Outbox] = {}
         self._newest: dict[str, int] = {}
         self._links: dict[str, int] = {}
         self._effects: deque[tuple[str, int | None, Effect]] = deque()
         self._resumes = False
-        for peer, box in self._state.crossings.outbox.items():
+        for peer, box in self._state.in_transit.outbox.items():
             self._boxes[peer] = Outbox(peer, [self._parcel(mail) for mail in box.values()])
             self._newest[peer] = max(mail.seq for mail in box.values())
-        way.recorder.ledger.on_group(self._durable)
+        parts.recorder.ledger.on_group(self._durable)
 
     def _parcel(self, mail: Mail) -> Parcel:
-        letter = write_letter(mail, self._way.recorder.ledger.now_us())
-        return Parcel(mail.seq, carried_id(mail), mail.deadline_us, letter)
+        wire = write_wire_message(mail, self._parts.recorder.ledger.now_us())
+        return Parcel(mail.seq, carried_id(mail), mail.deadline_us, wire)
 
     # -- in ------------------------------------------------------------------------------------------------------
 
     def put(self, unit: Unit, out: Outgoing, local: str, peer: Peer) -> Accepted:
-        """Check a message for the process ``local`` of ``peer`` and add its entry, as :meth:`Post.put` does."""
+        """Check a message for the process ``local`` of ``peer`` and add its entry, as :meth:`Messaging.put` does."""
         parse_target(local)
         asked = SendMessage(local, out.size_bytes, peer.name, peer.origin, bool(out.answers))
-        self._way.policy.require(out.asked_by(), asked)
-        due_us = self._way.recorder.ledger.now_us() + int(self._way.bounds.carriage_s * 1e6)
+        self._parts.policy.require(out.asked_by(), asked)
+        due_us = self._parts.recorder.ledger.now_us() + int(self._parts.bounds.carriage_s * 1e6)
         accepted = Accepted(unit.next_seq, f"{local}@{peer.origin}")
         body = {
             "id": accepted.id,
@@ -126,13 +126,13 @@ class Outboxes:
     def reply(self, unit: Unit, mail: Mail, status: str, reply: str, pid: int) -> None:
         """The answer to a message of another node, given by ``pid``: add the record that sends it."""
         ident, _, origin = mail.reply_to.rpartition("@")
-        peer = self._way.mesh.peer(origin)
+        peer = self._parts.mesh.peer(origin)
         if peer is None:
             return
         out = Outgoing(
             sender=mail.to,
             target=mail.sender,
-            text=cut_bytes(reply, self._way.bounds.message_bytes)[0],
+            text=cut_bytes(reply, self._parts.bounds.message_bytes)[0],
             session=mail.session.rpartition("@")[0],
             trace=mail.trace,
             cause=unit.next_seq - 1,
@@ -152,15 +152,15 @@ class Outboxes:
         """The message of another node died here: its asker is told, by the kernel."""
 
         def reply() -> None:
-            unit = self._way.recorder.unit()
+            unit = self._parts.recorder.unit()
             self.reply(unit, mail, "error", f"dead letter: {why}", pid=0)
-            self._way.recorder.commit(unit)
+            self._parts.recorder.commit(unit)
 
-        self._way.recorder.until_writable(("reply", mail.id), reply)
+        self._parts.recorder.until_writable(("reply", mail.id), reply)
 
     def _durable(self, group: Group) -> None:
         """Put what has become durable into the outboxes."""
-        for peer, box in list(self._state.crossings.outbox.items()):
+        for peer, box in list(self._state.in_transit.outbox.items()):
             newest = self._newest.get(peer, -1)
             fresh = []
             for mail in reversed(box.values()):
@@ -187,34 +187,34 @@ class Outboxes:
 
     def _begin(self, peer: str) -> None:
         """Send, unless what was to go out over links that are gone still waits for the disk: then behind that."""
-        if len(self._way.after) >= MOST_WAITING:
-            self._way.recorder.when_writable(("begin", peer), lambda: self._begin(peer))
+        if len(self._parts.after) >= MOST_WAITING:
+            self._parts.recorder.when_writable(("begin", peer), lambda: self._begin(peer))
             return
         self._perform(peer, self._box(peer).up())
 
     def down(self, peer: str) -> None:
         """The link is gone."""
-        self._way.recorder.not_any_more(("begin", peer))
+        self._parts.recorder.not_any_more(("begin", peer))
         self._links[peer] = self._links.get(peer, 0) + 1
         self._box(peer).down()
 
     def answered(self, peer: Peer, answer: Answer) -> None:
         """The other node has taken a message, or refused it."""
-        self._way.recorder.until_writable(
+        self._parts.recorder.until_writable(
             ("answered", own_id(answer.id)), lambda: self._answered(peer, answer)
         )
 
     def _answered(self, peer: Peer, answer: Answer) -> None:
-        mail = self._state.crossings.find(own_id(answer.id))
+        mail = self._state.in_transit.find(own_id(answer.id))
         if mail is None or mail.peer != peer.origin or mail.seq != answer.number:
             return
         if carried_id(mail) != answer.id:
             return
         if answer.why:
-            ticket = self._way.post.bury(mail.id, f"refused by {peer.name}: {answer.why}")
+            ticket = self._parts.messaging.dead_letter(mail.id, f"refused by {peer.name}: {answer.why}")
         else:
-            ticket = self._way.recorder.commit([acknowledgement(mail)])
-        self._way.after.do(lambda: self.settled(peer.origin, answer), ticket)
+            ticket = self._parts.recorder.commit([acknowledgement(mail)])
+        self._parts.after.do(lambda: self.settled(peer.origin, answer), ticket)
 
     def settled(self, peer: str, answer: Answer) -> None:
         """The answer is on the disk: the outbox may know of it."""
@@ -230,8 +230,8 @@ class Outboxes:
 
     def expire(self) -> None:
         """Give up what is past its deadline; not while that cannot be recorded."""
-        if self._way.recorder.ledger.read_only is None:
-            now_us = self._way.recorder.ledger.now_us()
+        if self._parts.recorder.ledger.read_only is None:
+            now_us = self._parts.recorder.ledger.now_us()
             for peer, box in list(self._boxes.items()):
                 due_us = box.next_deadline_us
                 if due_us is not None and due_us <= now_us:
@@ -265,7 +265,7 @@ class Outboxes:
                 if isinstance(effect, Send):
                     self._send(peer, link, effect)
                 elif isinstance(effect, GivenUp):
-                    self._bury(effect)
+                    self._dead_letter(effect)
         finally:
             self._resumes = bool(self._effects)
             if self._resumes:
@@ -274,18 +274,18 @@ class Outboxes:
     def _send(self, peer: str, link: int | None, send: Send) -> None:
         def go() -> None:
             if self._links.get(peer) == link:
-                self._way.send(peer, send.op)
+                self._parts.send(peer, send.op)
 
-        self._way.after.do(go)
+        self._parts.after.do(go)
 
-    def _bury(self, letter: GivenUp) -> None:
-        why = f"{letter.why} ({MAYBE})" if letter.maybe_delivered else letter.why
+    def _dead_letter(self, lost: GivenUp) -> None:
+        why = f"{lost.why} ({MAYBE})" if lost.maybe_delivered else lost.why
 
-        def bury() -> None:
-            self._way.after.do(lambda: None, self._way.post.bury(ident, why))
+        def dead_letter() -> None:
+            self._parts.after.do(lambda: None, self._parts.messaging.dead_letter(ident, why))
 
-        ident = own_id(letter.parcel.id)
-        self._way.recorder.until_writable(("bury", ident), bury)
+        ident = own_id(lost.parcel.id)
+        self._parts.recorder.until_writable(("dead_letter", ident), dead_letter)
 
 
 def carried_id(mail: Mail) -> str:

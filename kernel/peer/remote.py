@@ -20,13 +20,13 @@ from chain.merkle.head import TreeHead
 from kernel.bounds import Bounds
 from kernel.clock import Clock, Timer
 from kernel.errors import Invalid, KernelError, Unavailable
-from kernel.message.letters import channel_rights
-from kernel.message.mail import Post
+from kernel.message.messaging import Messaging
+from kernel.message.wire_message import channel_rights
 from kernel.peer.inboxes import Inboxes, Local, Replied, chain_of
 from kernel.peer.lost_questions import LostQuestions
 from kernel.peer.mesh_port import MeshPort
 from kernel.peer.monitors import Monitors
-from kernel.peer.outboxes import Outboxes, Way, must_peer
+from kernel.peer.outboxes import DeliveryParts, Outboxes, must_peer
 from kernel.peer.peer_records import PeerRecords, line
 from kernel.peer.remote_calls import CALLS, NOCONNECTION, RemoteCalls
 from kernel.policy.pipeline import Policy
@@ -58,7 +58,7 @@ class RemoteParts:
     """
 
     recorder: Recorder
-    post: Post
+    messaging: Messaging
     processes: Processes
     live: LiveTable
     bounds: Bounds
@@ -80,11 +80,15 @@ class Remote:
         self.mesh = mesh
         ledger = parts.recorder.ledger
         after = AfterDurable(ledger)
-        way = Way(parts.recorder, parts.post, parts.bounds, parts.clock, after, mesh, parts.policy)
-        self.outboxes = Outboxes(way)
-        self._inboxes = Inboxes(way, Local(parts.effects, parts.replied, self.outboxes.settled, parts.ended))
+        delivery = DeliveryParts(
+            parts.recorder, parts.messaging, parts.bounds, parts.clock, after, mesh, parts.policy
+        )
+        self.outboxes = Outboxes(delivery)
+        self._inboxes = Inboxes(
+            delivery, Local(parts.effects, parts.replied, self.outboxes.settled, parts.ended)
+        )
         self.calls = RemoteCalls(mesh, parts.policy, parts.signals, parts.boot)
-        self.monitors = Monitors(parts.live, parts.post, mesh, parts.policy)
+        self.monitors = Monitors(parts.live, parts.messaging, mesh, parts.policy)
         self._lost = LostQuestions(parts.recorder, self.outboxes, parts.replied)
         self._records = PeerRecords(parts.recorder, parts.clock)
         self.address = ""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.errors import NotFound
-from kernel.message.mail import Accepted, Outgoing, Post
 from kernel.message.message_signals import MessageArrived
+from kernel.message.messaging import Accepted, Messaging, Outgoing
 from kernel.peer.remote import Remote
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
@@ -16,15 +16,15 @@ from kernel.state.unit import Unit
 class Router:
     """Takes messages for any target."""
 
-    def __init__(self, recorder: Recorder, post: Post, remote: Remote) -> None:
+    def __init__(self, recorder: Recorder, messaging: Messaging, remote: Remote) -> None:
         self._recorder = recorder
         self._state = recorder.state
-        self._post = post
+        self._messaging = messaging
         self._remote = remote
 
     def put(self, unit: Unit, out: Outgoing) -> Accepted:
-        """As :meth:`Post.put`, for a target that may name a node; that it has arrived is said when it is written. Who
-        watches it from the start begins before that.
+        """As :meth:`Messaging.put`, for a target that may name a node; that it has arrived is said when it is written.
+        Who watches it from the start begins before that.
         """
         if "@" not in out.target:
             return self._put_here(unit, out)
@@ -34,7 +34,7 @@ class Router:
         return self._remote.outboxes.put(unit, out, local, peer)
 
     def _put_here(self, unit: Unit, out: Outgoing) -> Accepted:
-        accepted = self._post.put(unit, out)
+        accepted = self._messaging.put(unit, out)
         unit.say(MessageArrived(accepted.address))
         return accepted
 

@@ -93,7 +93,7 @@ class Admission:
         self._check_nothing_removed(address)
         self._check_up(slot.parent)
         if self._state.slots.down(address) is not None:
-            self._check_buried(self._state.slots.tree(address))
+            self._check_emptied(self._state.slots.tree(address))
         return slot
 
     def removal(self, address: str, recursive: bool) -> list[str]:
@@ -112,10 +112,10 @@ class Admission:
         running = next((one for one in gone if self._supervisors.is_up(one)), None)
         if running is not None:
             raise Busy(f"{running} has not ended yet; try again in a moment")
-        self._check_buried(gone)
+        self._check_emptied(gone)
         return gone
 
-    def _check_buried(self, down: Iterable[str]) -> None:
+    def _check_emptied(self, down: Iterable[str]) -> None:
         """What waited for something that is down is dead, though all of it may not be recorded yet."""
         late = next((one for one in down if self._state.mail.get(one)), None)
         if late is not None:

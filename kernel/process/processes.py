@@ -136,7 +136,7 @@ class Processes:
 
     def boot(self) -> None:
         """Start the root and, below it, everything that was meant to run."""
-        self._bury_what_is_down()
+        self._dead_letter_what_is_down()
         flags = Flags(intensity=20, on_exceed="park")
         root = LiveProcess(ROOT_PID, ROOT, ProcessSpec("root", type="supervisor"), self._clock.now_s())
         self._live.add(root)
@@ -149,7 +149,7 @@ class Processes:
         self.supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
         self.effects.carry_out(ROOT, effects)
 
-    def _bury_what_is_down(self) -> None:
+    def _dead_letter_what_is_down(self) -> None:
         """A slot that the last boot could not leave any more: its process was still ending when the node ended."""
         for address in list(self._state.mail):
             down = self._state.slots.down(address)
@@ -502,7 +502,7 @@ class Processes:
     def _leave(self, slot: Slot) -> None:
         """A slot that is down until somebody starts it: its mail is dead, and its children end with it.
 
-        What is below and still runs has its mail buried when it has ended.
+        What is below and still runs has its mail made dead letters when it has ended.
         """
         for address in self._state.slots.tree(slot.address):
             if self._live.at(address) is None:

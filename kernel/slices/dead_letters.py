@@ -27,9 +27,9 @@ class DeadLetters(Table[str, DeadLetter]):
 
     NAME = "dead"
 
-    def __init__(self, mail: Mailboxes, crossings: InTransit) -> None:
+    def __init__(self, mail: Mailboxes, in_transit: InTransit) -> None:
         super().__init__()
-        self._mail, self._crossings = mail, crossings
+        self._mail, self._in_transit = mail, in_transit
         self.bytes = 0
 
     def hears(self) -> Mapping[str, Handler]:
@@ -41,7 +41,7 @@ class DeadLetters(Table[str, DeadLetter]):
 
     def _dead(self, told: Told) -> None:
         ident = told.body["id"]
-        mail = self._mail.find(ident) or self._crossings.find(ident)
+        mail = self._mail.find(ident) or self._in_transit.find(ident)
         if mail is not None:
             self._hold(DeadLetter(mail, told.body["why"], told.seq, told.time_us))
 

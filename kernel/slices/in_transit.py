@@ -26,7 +26,7 @@ MAX_QUESTIONS = 10_000
 class InTransit(Slice):
     """``held_bytes``: of the texts in each outbox."""
 
-    NAME = "crossings"
+    NAME = "crossings"  # as it is called on disk
 
     def __init__(self, mail: Mailboxes, turns: Turns, calls: Calls) -> None:
         self.outbox: dict[str, OrderedDict[str, Mail]] = {}

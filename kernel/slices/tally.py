@@ -25,8 +25,8 @@ class Tally(Slice):
 
     NAME = "tally"
 
-    def __init__(self, mail: Mailboxes, crossings: InTransit, dead: DeadLetters) -> None:
-        self._mail, self._crossings, self._letters = mail, crossings, dead
+    def __init__(self, mail: Mailboxes, in_transit: InTransit, dead: DeadLetters) -> None:
+        self._mail, self._in_transit, self._letters = mail, in_transit, dead
         self.accepted = 0
         self.acknowledged = 0
         self.dead = 0
@@ -50,7 +50,7 @@ class Tally(Slice):
         self.accepted += 1
 
     def _acknowledged(self, told: Told) -> None:
-        self.acknowledged += self._crossings.find(told.body["id"]) is not None
+        self.acknowledged += self._in_transit.find(told.body["id"]) is not None
 
     def _turn_ended(self, told: Told) -> None:
         if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:
@@ -58,7 +58,7 @@ class Tally(Slice):
 
     def _dead(self, told: Told) -> None:
         ident = told.body["id"]
-        self.dead += (self._mail.find(ident) or self._crossings.find(ident)) is not None
+        self.dead += (self._mail.find(ident) or self._in_transit.find(ident)) is not None
 
     def _dropped(self, told: Told) -> None:
         if told.body["id"] in self._letters:
@@ -68,7 +68,7 @@ class Tally(Slice):
     @property
     def in_flight(self) -> int:
         """Messages accepted and not yet acknowledged, dead or dropped."""
-        return self._mail.messages + len(self._crossings)
+        return self._mail.messages + len(self._in_transit)
 
     def rows(self) -> Any:
         return [self.accepted, self.acknowledged, self.dead, self.dropped]

@@ -134,7 +134,7 @@ class Turns(Table[str, Turn]):
         self._leave(told.body["turn"], event_of(TURN_EVENTS, "turn.ended", told.body))
 
     def _dead(self, told: Told) -> None:
-        self._leave(turn_id(told.body["id"]), TurnEvent.BURY)
+        self._leave(turn_id(told.body["id"]), TurnEvent.DEAD_LETTER)
 
     def _leave(self, ident: str, event: TurnEvent) -> None:
         if self.after(ident, event) is TurnState.ABSENT:

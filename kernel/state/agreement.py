@@ -80,7 +80,7 @@ def _letters(state: State) -> Iterator[Mail]:
         yield from box.values()
     for letter in state.dead.values():
         yield letter.mail
-    for waiting in state.crossings.outbox.values():
+    for waiting in state.in_transit.outbox.values():
         yield from waiting.values()
 
 

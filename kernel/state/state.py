@@ -83,9 +83,9 @@ class State:
         self.mail = Mailboxes()
         self.turns = Turns(self.mail)
         self.calls = Calls(self.turns)
-        self.crossings = InTransit(self.mail, self.turns, self.calls)
-        self.dead = DeadLetters(self.mail, self.crossings)
-        self.tally = Tally(self.mail, self.crossings, self.dead)
+        self.in_transit = InTransit(self.mail, self.turns, self.calls)
+        self.dead = DeadLetters(self.mail, self.in_transit)
+        self.tally = Tally(self.mail, self.in_transit, self.dead)
         limits = (session_records, session_bytes), sessions, sessions_bytes
         self.sessions = Sessions(*limits, self.slots, self.turns.in_session)
         self.slices: Mapping[str, Slice] = {
@@ -168,12 +168,12 @@ class State:
 
     def find_mail(self, ident: str) -> Mail | None:
         """The accepted and unanswered message of this id, or the one on its way to another node."""
-        return self.mail.find(ident) or self.crossings.find(ident)
+        return self.mail.find(ident) or self.in_transit.find(ident)
 
     def questions(self) -> dict[str, Mail]:
         """Unanswered messages that an ask of this node waits for, by the call that asked (``reply_to``): the newest,
         when the call before it in its place was forgotten.
         """
         here = (mail for box in self.mail.values() for mail in box.values())
-        asked = sorted([*here, *self.crossings.questions.values()], key=lambda mail: mail.seq)
+        asked = sorted([*here, *self.in_transit.questions.values()], key=lambda mail: mail.seq)
         return {mail.reply_to: mail for mail in asked if mail.reply_to}

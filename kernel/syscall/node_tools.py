@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, Refused
-from kernel.message.mail import Outgoing, Post
+from kernel.message.messaging import Messaging, Outgoing
 from kernel.model.address import join
 from kernel.model.causes import would_cycle
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
@@ -52,7 +52,7 @@ class NodeTools:
     def __init__(
         self,
         recorder: Recorder,
-        post: Post,
+        messaging: Messaging,
         router: Router,
         processes: Processes,
         remote: Remote,
@@ -62,7 +62,7 @@ class NodeTools:
         self._now_us = recorder.ledger.now_us
         self._state = recorder.state
         self._policy = policy
-        self._post = post
+        self._messaging = messaging
         self._router = router
         self._processes = processes
         self._remote = remote
@@ -141,7 +141,7 @@ class NodeTools:
             there = f"{local}@{peer.origin}"
             chain = (*chain, f"{process.address}@{here}")
         else:
-            local = self._post.resolve(local)
+            local = self._messaging.resolve(local)
             path = would_cycle(self._state.mail.waits_for, process.address, local)
             if path is not None:
                 raise Refused(f"asking {local} would wait for itself: {' -> '.join(path)}")

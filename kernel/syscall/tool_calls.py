@@ -56,7 +56,7 @@ from kernel.worker.workers import (
 )
 
 log = logging.getLogger(__name__)
-SHOWN_RUBBISH_BYTES = 4096
+SHOWN_UNPARSED_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ToolCalls:
             arguments = examined.arguments
         else:
             verdict, status = Verdict("deny", (examined,)), "error"
-            arguments, _ = cut_bytes(text, SHOWN_RUBBISH_BYTES)
+            arguments, _ = cut_bytes(text, SHOWN_UNPARSED_BYTES)
         records = [site.proposed(hashed, arguments), site.verdict(verdict)]
         if isinstance(examined, Examined) and verdict.decision == "allow":
             self._execute(process, site, records, examined)
@@ -267,7 +267,7 @@ class ToolCalls:
         site = CallSite(turn, ordinal, name, process.pid, self._settlement.subject(name))
         if site.call is None:
             why = f"the node failed at this call ({type(error).__name__})"
-            shown_text, _ = cut_bytes(text, SHOWN_RUBBISH_BYTES)
+            shown_text, _ = cut_bytes(text, SHOWN_UNPARSED_BYTES)
             hashed = call_hash("tool", name, text)
             self._recorder.commit(
                 [

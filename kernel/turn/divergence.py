@@ -27,7 +27,7 @@ DECISIONS = ("again", "accept", "dead")
 SHOWN_BYTES = 4096
 
 
-class Bury(Protocol):
+class MakeDeadLetter(Protocol):
     def __call__(self, ident: str, why: str, extra: tuple[Draft, ...]) -> Ticket | None: ...
 
 
@@ -71,25 +71,25 @@ def draft_divergence(turn: Turn, call: Call, asked: dict[str, Any], pid: int) ->
 class Divergences:
     """Turns that are parked, and a person's word on them.
 
-    ``settle(turn)`` gives the records that close what is open of a turn that ends, ``pump(address)`` goes on with a
-    mailbox. ``under_way(turn, ordinal)``: whether an attempt at that call is.
+    ``settle(turn)`` gives the records that close what is open of a turn that ends, ``deliver_next(address)`` goes on
+    with a mailbox. ``under_way(turn, ordinal)``: whether an attempt at that call is.
     """
 
     def __init__(
         self,
         recorder: Recorder,
         live: LiveTable,
-        bury: Bury,
+        dead_letter: MakeDeadLetter,
         settle: Callable[[Turn], list[Draft]],
-        pump: Callable[[str], None],
+        deliver_next: Callable[[str], None],
         under_way: Callable[[str, str], bool],
     ) -> None:
         self._recorder = recorder
         self._state: State = recorder.state
         self._live = live
-        self._bury = bury
+        self._dead_letter = dead_letter
         self._settle = settle
-        self._pump = pump
+        self._deliver_next = deliver_next
         self._under_way = under_way
         self._after = AfterDurable(recorder.ledger)
 
@@ -134,13 +134,13 @@ class Divergences:
         why = f"diverged at call {ordinal}, and a person gave it up"
         body = {"turn": turn.id, "status": "diverged", "reply": why, "reply_hash": sha256_hex(why)}
         ended = Draft("turn.ended", body, 0, turn.id, turn.mail.trace, turn.started_seq)
-        return self._bury(turn.mail.id, why, (decided, *self._settle(turn), ended))
+        return self._dead_letter(turn.mail.id, why, (decided, *self._settle(turn), ended))
 
     def _go_on(self, address: str) -> None:
         process = self._live.at(address)
         if process is not None and process.state is ProcessState.SUSPENDED and not process.turn:
             process.on(ProcessEvent.RESUME)
-        self._pump(address)
+        self._deliver_next(address)
 
     def _check_known(self, turn: Turn, ordinal: str) -> None:
         """What is forgotten must have ended, or not have begun: nobody would hear of a call that is under way or in

@@ -19,8 +19,8 @@ from chain.ledger.ledger import Draft, StateChange, Ticket
 from kernel.abi import TurnResult
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, KernelError
-from kernel.message.mail import BURIED_AT_ONCE
 from kernel.message.message_signals import TurnOver
+from kernel.message.messaging import DEAD_LETTERS_AT_ONCE
 from kernel.message.watch import Watchers
 from kernel.model.capability import Rights, intersect
 from kernel.model.states import ProcessEvent, ProcessState
@@ -57,13 +57,13 @@ class CellPort(Protocol):
 class TurnParts:
     """What turns ask of others.
 
-    ``bury(message id, why, records before)`` writes a dead letter; ``reply(unit, mail, status, reply, pid)`` adds the
-    records that hand over the answer to ``mail``; ``settle(turn)`` gives those that close the open intents of a turn
-    that ends.
+    ``dead_letter(message id, why, records before)`` writes a dead letter; ``reply(unit, mail, status, reply, pid)``
+    adds the records that hand over the answer to ``mail``; ``settle(turn)`` gives those that close the open intents of
+    a turn that ends.
     ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
     """
 
-    bury: Callable[[str, str, tuple[Draft, ...]], object]
+    dead_letter: Callable[[str, str, tuple[Draft, ...]], object]
     reply: Callable[[Unit, Mail, str, str, int], None]
     settle: Callable[[Turn], list[Draft]]
     left_to: Callable[[str], frozenset[str] | None]
@@ -96,18 +96,18 @@ class Turns:
 
     # -- opening -------------------------------------------------------------------------------------------------
 
-    def pump(self, address: str) -> None:
+    def deliver_next(self, address: str) -> None:
         """Hand the next message to the process at ``address``, when it is idle and there is one; while the ledger takes
         nothing, later.
         """
-        self._recorder.until_writable(("pump", address), lambda: self._pump(address))
+        self._recorder.until_writable(("deliver_next", address), lambda: self._deliver_next(address))
 
-    def _pump(self, address: str) -> None:
+    def _deliver_next(self, address: str) -> None:
         process = self._live.at(address)
         if process is None or process.turn or process.draining or process.state is not ProcessState.RUNNING:
             return
         now_us = self._recorder.ledger.now_us()
-        for _ in range(BURIED_AT_ONCE):
+        for _ in range(DEAD_LETTERS_AT_ONCE):
             if not (box := self._state.mail.get(address)):
                 return
             mail = next(iter(box.values()))
@@ -115,14 +115,14 @@ class Turns:
             if self.has_ended(turn_id(mail.id)):
                 return
             if mail.deadline_us and mail.deadline_us < now_us and turn is None:
-                self._parts.bury(mail.id, "expired before it was delivered", ())
+                self._parts.dead_letter(mail.id, "expired before it was delivered", ())
                 continue
             if turn is not None and turn.diverged:
                 process.on(ProcessEvent.SUSPEND)
                 return
             self._open(process, mail)
             return
-        asyncio.get_running_loop().call_soon(self.pump, address)
+        asyncio.get_running_loop().call_soon(self.deliver_next, address)
 
     def _open(self, process: LiveProcess, mail: Mail) -> None:
         ident = turn_id(mail.id)
@@ -298,7 +298,7 @@ class Turns:
         if process is not None and process.draining:
             self._signals.say(TurnDrained(process.pid))
         else:
-            self.pump(address)
+            self.deliver_next(address)
 
     def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:
         kept, _ = cut_bytes(reply, self._bounds.reply_bytes)
@@ -336,7 +336,7 @@ class Turns:
         if process.draining:
             self._signals.say(TurnDrained(process.pid))
         else:
-            self.pump(process.address)
+            self.deliver_next(process.address)
 
     def exited(self, end: ProcessExited) -> None:
         """A process has ended, maybe in the middle of a turn."""
@@ -355,4 +355,6 @@ class Turns:
         self._fail(turn, pid, "poison", f"poison: {turn.crashes} incarnations crashed while handling it")
 
     def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:
-        self._parts.bury(turn.mail.id, why, (*self._parts.settle(turn), self._ended(turn, pid, status, why)))
+        self._parts.dead_letter(
+            turn.mail.id, why, (*self._parts.settle(turn), self._ended(turn, pid, status, why))
+        )

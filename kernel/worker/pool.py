@@ -169,7 +169,7 @@ class WorkerPool:
             raise WorkerUnavailable(f"{len(self._queue)} calls wait for this worker already; try again later")
         job = _Job(call, begin, ended)
         self._queue[job] = None
-        self._pump()
+        self._deliver_next()
 
         def take_back() -> None:
             job.done = True
@@ -200,7 +200,7 @@ class WorkerPool:
 
     # -- the way of a call
 
-    def _pump(self) -> None:
+    def _deliver_next(self) -> None:
         """Hand over as many waiting calls as the process takes."""
         process = self._current
         if process is not None and not process.helper.alive:
@@ -240,7 +240,7 @@ class WorkerPool:
             self._end(process)
         elif process.retired and not process.jobs:
             self._end(process)
-        self._pump()
+        self._deliver_next()
 
     def _time_out(self, process: _Process, job: _Job) -> None:
         text = f"{job.call.tool} did not end within {job.call.timeout_s:g} s"
@@ -280,7 +280,7 @@ class WorkerPool:
                 await self._start_process()
         finally:
             self._starting = None
-        self._pump()
+        self._deliver_next()
 
     async def _start_process(self) -> None:
         command = self._command()
@@ -324,10 +324,10 @@ class WorkerPool:
         self._lose(process)
         self._end(process)
         if not self._closed:
-            self._spawn(self._bury(process))
-        self._pump()
+            self._spawn(self._dead_letter(process))
+        self._deliver_next()
 
-    async def _bury(self, process: _Process) -> None:
+    async def _dead_letter(self, process: _Process) -> None:
         await asyncio.sleep(LAST_WORDS_S)
         if not process.gone:
             await process.helper.stop()
@@ -350,7 +350,7 @@ class WorkerPool:
         self._unwatch(process)
         self._processes.discard(process)
         self._lose(process)
-        self._pump()
+        self._deliver_next()
 
     def _lose(self, process: _Process) -> None:
         """The present process is gone though nobody retired it."""

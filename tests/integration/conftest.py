@@ -52,8 +52,8 @@ def new_node(models: ModelServer) -> Iterator[NodeMaker]:
         return nodes[-1]
 
     yield make
-    strays = [stray for node in nodes for stray in node.end()]
-    assert not strays, f"processes outlived their node: {strays}"
+    orphans = [orphan for node in nodes for orphan in node.end()]
+    assert not orphans, f"processes outlived their node: {orphans}"
 
 
 @pytest.fixture(scope="module")

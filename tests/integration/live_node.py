@@ -186,12 +186,12 @@ class LiveNode:
             assert self._process is not None
             self._process.kill()
             self._process.wait()
-        strays = self.left()
-        for line in strays:
+        orphans = self.left()
+        for line in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(line.split()[0]), signal.SIGKILL)
         shutil.rmtree(self.place, ignore_errors=True)
-        return strays
+        return orphans
 
     def left(self, run: int | None = None) -> list[str]:
         """Living processes of this node's runs (or of the one led by ``run``), but for the node that runs now."""

@@ -130,14 +130,14 @@ def node() -> Iterator[RayNode]:
         assert not (runtime / "ray").exists()
         assert node.process.wait(WAIT_S) == 0
     finally:
-        strays = node.session()
-        for pid in strays:
+        orphans = node.session()
+        for pid in orphans:
             os.kill(pid, signal.SIGKILL)
         node.process.wait()
         log = runtime / "placer.log"
         print(log.read_text() if log.exists() else "no placer log")
         shutil.rmtree(runtime)
-    assert not strays
+    assert not orphans
 
 
 def test_the_node_itself_does_not_load_ray(node: RayNode) -> None:

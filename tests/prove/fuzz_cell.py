@@ -14,13 +14,13 @@ from typing import Any
 
 from kernel.abi import ABI_VERSION
 from kernel.cell.link.frames import FrameDecoder, encode_frame
-from kernel.cells.cell_door import Door, Visitor, listen
+from kernel.cells.cell_acceptor import Acceptor, CellConnection, listen
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.started_cell import StartedCell
 from kernel.signals import Signals
-from tests.kernel.cells.test_cell_door import HandEngine
+from tests.kernel.cells.test_cell_acceptor import HandEngine
 from tests.kernel.twins.kernel_twin import Twin, kernel_twin
 from tests.patience import HANG_S
 from tests.prove.fuzz_watch import Fuzzed, Watch
@@ -36,9 +36,11 @@ LIE = ["log", 2**40, "the end"]
 class FuzzEntrance(UnixEntrance):
     """Its visitors are sockets of this very process, so no process is killed for what they say."""
 
-    async def open(self, door: Door) -> None:
+    async def open(self, acceptor: Acceptor) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: door.visitor(Visitor), sock=listen(self._path))
+        self._server = await loop.create_unix_server(
+            lambda: acceptor.connection(CellConnection), sock=listen(self._path)
+        )
 
 
 class CountingCells(Cells):

@@ -61,7 +61,7 @@ class Campaign:
     findings: Findings = field(default_factory=Findings)
     resolved: Counter[str] = field(default_factory=Counter)
     boots_s: list[float] = field(default_factory=list)
-    strays: list[str] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
 
     def settle(self, node: Client) -> None:
         """Resolve what is in doubt, as a person would: by asking the world outside whether it was done."""
@@ -122,7 +122,7 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list
         bar.reach(len(plan), "draining")
         _drain(campaign, load)
     house.down()
-    campaign.findings.check("no process of an old run was left after a node kill", campaign.strays)
+    campaign.findings.check("no process of an old run was left after a node kill", campaign.orphans)
     campaign.findings.check("no process is left at the end", house.run.left())
 
 
@@ -155,7 +155,7 @@ def _strike(campaign: Campaign, choice: Choice, kind: str) -> Incident:
     campaign.incidents.append(incident)
     if kind == "node":
         campaign.boots_s.append(house.up())
-        campaign.strays += old.left()
+        campaign.orphans += old.left()
         old.close()
     with house.client() as node:
         _recovered(campaign, node, victim, started)

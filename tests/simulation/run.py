@@ -19,7 +19,7 @@ from typing import Any
 
 from chain.errors import ChainError, LedgerUnavailable
 from kernel.errors import KernelError, SupervisionError
-from kernel.message.mail import OPERATOR, Outgoing
+from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from tests.chain.twins.memory_disk import MemoryDisk
 from tests.kernel.twins.kernel_twin import accept

@@ -111,7 +111,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class BootContext:
     """What the running parts stand on: everything up to the replayed journal."""
 
     data: Path
@@ -220,7 +220,7 @@ class Stop:
 class Node:
     """A running node."""
 
-    ground: Ground
+    context: BootContext
     kernel: Kernel
     mesh: Mesh
     listener: Listener
@@ -232,20 +232,20 @@ class Node:
 
     def ready(self) -> dict[str, Any]:
         """The last line on the ready descriptor."""
-        ground = self.ground
+        context = self.context
         return {
             "ready": True,
-            "name": ground.name,
-            "origin": ground.keys.origin,
-            "boot": f"{ground.boot:016x}",
-            "engine": ground.engine,
-            "socket": str(ground.runtime / "control.sock"),
+            "name": context.name,
+            "origin": context.keys.origin,
+            "boot": f"{context.boot:016x}",
+            "engine": context.engine,
+            "socket": str(context.runtime / "control.sock"),
             "listen": self.kernel.remote.address,
         }
 
     async def close(self) -> None:
         """Stop listening, then what runs, then the ledger; remove the runtime directory."""
-        ground = self.ground
+        context = self.context
         await self.listener.stop()
         self.lag.stop()
         self.collector.stop()
@@ -255,18 +255,18 @@ class Node:
         await self.mesh.close()
         await self.kernel.close()
         try:
-            if ground.ledger.read_only is None:
-                body = {"boot": f"{ground.boot:016x}", "reason": self.stop.why[:200]}
-                ground.ledger.commit([Draft("node.stopped", body)])
-            await ground.ledger.close()
+            if context.ledger.read_only is None:
+                body = {"boot": f"{context.boot:016x}", "reason": self.stop.why[:200]}
+                context.ledger.commit([Draft("node.stopped", body)])
+            await context.ledger.close()
         except ChainError as error:
-            ground.log.log("error", "the ledger could not be closed", why=str(error))
+            context.log.log("error", "the ledger could not be closed", why=str(error))
             raise
         finally:
-            ground.log.close()
-            ground.processes_log.close()
-            shutil.rmtree(ground.runtime, ignore_errors=True)
-            ground.held.close()
+            context.log.close()
+            context.processes_log.close()
+            shutil.rmtree(context.runtime, ignore_errors=True)
+            context.held.close()
 
 
 async def start(options: Options, nursery: Nursery, report: Report) -> Node:
@@ -280,14 +280,16 @@ async def start(options: Options, nursery: Nursery, report: Report) -> Node:
     check_own_place(data)
     held = lock(data, runs=True)
     try:
-        ground = await _recover(options, data, held, nursery, report)
-        return await _build(ground, options.token, report)
+        context = await _recover(options, data, held, nursery, report)
+        return await _build(context, options.token, report)
     except BaseException:
         held.close()
         raise
 
 
-async def _recover(options: Options, data: Path, held: DataLock, nursery: Nursery, report: Report) -> Ground:
+async def _recover(
+    options: Options, data: Path, held: DataLock, nursery: Nursery, report: Report
+) -> BootContext:
     """End the old boot and replay the journal."""
     if options.config is not None and options.config.exists():
         check_configuration(options.config.absolute())
@@ -346,7 +348,7 @@ async def _recover(options: Options, data: Path, held: DataLock, nursery: Nurser
         await record_acceptance(Recorder(ledger, state, Signals()), found, options.accept_state)
         log.log("warning", "state was accepted", what=_said(found))
         report(f"accepted, and recorded: {_said(found)}")
-    return Ground(
+    return BootContext(
         data, held, config, state, ledger, runtime, boot, log, processes_log, clock, keys_given, nursery
     )
 
@@ -373,37 +375,37 @@ def _open_log(config: Config, file: Path, keys_given: Mapping[str, str]) -> Json
     )
 
 
-async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
+async def _build(context: BootContext, token: Path | None, report: Report) -> Node:
     """Everything that runs, in the order in which it may be heard.
 
     The control API is imported only when the process tree starts: it takes longer than all of the rest.
     """
     bounds = replace(
-        ground.config.settings.limits.bounds(), carriage_s=ground.config.settings.mesh.deadline_s
+        context.config.settings.limits.bounds(), carriage_s=context.config.settings.mesh.deadline_s
     )
-    signals, runtime, settings = Signals(), ground.runtime, ground.config.settings
+    signals, runtime, settings = Signals(), context.runtime, context.config.settings
     engine, entrance = make_engine(
-        settings.node, ground.keys.origin, ground.boot, ground.runtime, ground.logs
+        settings.node, context.keys.origin, context.boot, context.runtime, context.logs
     )
     limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
-    cells = Cells(engine, ground.boot, entrance, runtime / "slots", signals, limits)
+    cells = Cells(engine, context.boot, entrance, runtime / "slots", signals, limits)
     hosts = CellsChild(cells, engine)
-    mesh = make_mesh(ground.data, ground.keys, ground.name, ground.boot, settings, ground.clock.now_us)
-    kernel, gateway, archive = await _kernel(ground, bounds, signals, cells, mesh, report)
+    mesh = make_mesh(context.data, context.keys, context.name, context.boot, settings, context.clock.now_us)
+    kernel, gateway, archive = await _kernel(context, bounds, signals, cells, mesh, report)
     embeddings = Embeddings(gateway.request, archive.helper.request)
     lag, stop = LoopLag(), Stop()
-    clock = ClockWatch(ground.clock.ahead_us, kernel.recorder, kernel.env.log)
-    upkeep = Upkeep(ground.data, runtime, settings, kernel.recorder, archive.ask, ground.log.log)
+    clock = ClockWatch(context.clock.ahead_us, kernel.recorder, kernel.env.log)
+    upkeep = Upkeep(context.data, runtime, settings, kernel.recorder, archive.ask, context.log.log)
     rotation = KeyRotation(
-        ground.data,
+        context.data,
         kernel.recorder,
         lambda keys: kernel.workers.accept(keys.ed25519.text),
         mesh.rekey,
         kernel.env.log,
     )
     services = NodeServices(
-        config_view=ground.config.view,
-        read_logs=_logs_of(ground.logs),
+        config_view=context.config.view,
+        read_logs=_logs_of(context.logs),
         archive=archive.ask,
         shutdown=stop,
         loop_lag=lag,
@@ -411,13 +413,13 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
         rotate=rotation.rotate,
         clock_ahead_s=clock.ahead_s,
     )
-    _record_boot(ground, kernel.recorder, [view.peer for view in mesh.peers()])
+    _record_boot(context, kernel.recorder, [view.peer for view in mesh.peers()])
     kernel.helpers.add("placer" if engine.name == "ray" else "cells", hosts)
     kernel.helpers.add("gateway", gateway)
     kernel.helpers.add("archive", archive.helper, archive.tell)
-    ground.ledger.on_group(archive.group)
+    context.ledger.on_group(archive.group)
     report("starting the process tree")
-    control = Control(kernel, _facts(ground), services)
+    control = Control(kernel, _facts(context), services)
     kernel.boot(
         {
             EngineLost: (lambda said: hosts.on_death(said.why),),
@@ -425,11 +427,11 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
             **control.hears(),
         }
     )
-    await ground.ledger.barrier()
+    await context.ledger.barrier()
     await open_mesh(kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
     listener: Listener = doors.Listener(control, runtime / "control.sock")
-    node = Node(ground, kernel, mesh, listener, lag, clock, upkeep, Collector(), stop)
+    node = Node(context, kernel, mesh, listener, lag, clock, upkeep, Collector(), stop)
     await listener.start()
     node.collector.start()
     lag.start()
@@ -439,38 +441,38 @@ async def _build(ground: Ground, token: Path | None, report: Report) -> Node:
 
 
 async def _kernel(
-    ground: Ground, bounds: Bounds, signals: Signals, cells: Cells, mesh: Mesh, report: Report
+    context: BootContext, bounds: Bounds, signals: Signals, cells: Cells, mesh: Mesh, report: Report
 ) -> tuple[Kernel, LinkedHelper, ArchiveLink]:
     """The kernel with its tools, and the helpers it will ask."""
-    config, runtime, logs, boot = ground.config, ground.runtime, ground.logs, ground.boot
+    config, runtime, logs, boot = context.config, context.runtime, context.logs, context.boot
     tools = config.settings.tools.items()
     sources = [ToolSource(name, tool.import_, tuple(tool.python_path)) for name, tool in tools]
     limits = WorkerLimits()
     workers = Workers(
         boot,
-        ground.keys.ed25519.text,
+        context.keys.ed25519.text,
         lambda name: worker_command(name, runtime, logs, limits),
         sources,
         lambda name, os_pid: signals.say(WorkerSeen(name, os_pid)),
         limits,
     )
-    ground.nursery.tell(gateway_told(config, ground.provider_keys), logs / "gateway.log")
-    gateway = LinkedHelper(ground.nursery, boot, signals)
-    helper = LinkedHelper(archive_command(config, ground.data, runtime, logs), boot, signals)
-    archive = ArchiveLink(helper, ground.ledger)
+    context.nursery.tell(gateway_told(config, context.provider_keys), logs / "gateway.log")
+    gateway = LinkedHelper(context.nursery, boot, signals)
+    helper = LinkedHelper(archive_command(config, context.data, runtime, logs), boot, signals)
+    archive = ArchiveLink(helper, context.ledger)
 
     def note(event: str, **fields: Any) -> None:
-        log = ground.processes_log if event == "agent" else ground.log
+        log = context.processes_log if event == "agent" else context.log
         log.log("info", event, **fields)
 
-    recorder = Recorder(ground.ledger, ground.state, signals)
+    recorder = Recorder(context.ledger, context.state, signals)
     env = Environment(
-        boot, bounds, GATES, _behaviours(config), note, archive.ask, mesh=mesh, name=ground.name
+        boot, bounds, GATES, _behaviours(config), note, archive.ask, mesh=mesh, name=context.name
     )
     registry = Registry(builtin_declarations())
     if sources:
         report("asking the workers for their tools")
-        registry = await _registry(workers, sources, ground.log, report)
+        registry = await _registry(workers, sources, context.log, report)
     asked = NodeGateway(gateway, config.settings)
     kernel = Kernel(recorder, registry, cells, workers, asked, signals, env)
     return kernel, gateway, archive
@@ -485,15 +487,15 @@ async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, r
     return Registry([*builtin_declarations(), *described.declarations], sources)
 
 
-def _facts(ground: Ground) -> NodeFacts:
+def _facts(context: BootContext) -> NodeFacts:
     return NodeFacts(
-        name=ground.name,
-        origin=ground.keys.origin,
+        name=context.name,
+        origin=context.keys.origin,
         version=__version__,
-        engine=ground.engine,
-        data=ground.data,
-        runtime=ground.runtime,
-        providers=frozenset(ground.config.settings.providers),
+        engine=context.engine,
+        data=context.data,
+        runtime=context.runtime,
+        providers=frozenset(context.config.settings.providers),
     )
 
 
@@ -503,18 +505,18 @@ def _logs_of(logs: Path) -> Callable[[str, int], list[dict[str, Any]]]:
     return lambda address, limit: read_last_of(files, limit, {"address": address})
 
 
-def _record_boot(ground: Ground, recorder: Recorder, peers: Sequence[Peer]) -> None:
+def _record_boot(context: BootContext, recorder: Recorder, peers: Sequence[Peer]) -> None:
     body = {
-        "boot": f"{ground.boot:016x}",
+        "boot": f"{context.boot:016x}",
         "version": __version__,
-        "engine": ground.engine,
-        "name": ground.name,
-        "origin": ground.keys.origin,
-        "ed25519": ground.keys.ed25519.text,
-        "ml_dsa_65": ground.keys.mldsa.text,
-        "recovered_groups": ground.ledger.recovery.groups,
-        "torn_bytes": ground.ledger.recovery.torn_bytes,
-        **configured(ground.config.settings, peers, ground.state.boots.configured),
+        "engine": context.engine,
+        "name": context.name,
+        "origin": context.keys.origin,
+        "ed25519": context.keys.ed25519.text,
+        "ml_dsa_65": context.keys.mldsa.text,
+        "recovered_groups": context.ledger.recovery.groups,
+        "torn_bytes": context.ledger.recovery.torn_bytes,
+        **configured(context.config.settings, peers, context.state.boots.configured),
     }
     recorder.commit([Draft("node.booted", body)])
 

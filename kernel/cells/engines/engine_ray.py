@@ -18,7 +18,7 @@ from typing import Any
 
 from kernel.cells.engines.engine import EngineError
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
-from kernel.helper.offspring import end_strays
+from kernel.helper.offspring import end_orphans
 from kernel.shapes import ShapeError, read, told
 
 OBJECT_STORE_BYTES = 80 * 2**20
@@ -181,7 +181,7 @@ class RayEngine:
             await self._helper.stop()
         if self._sweep is not None:
             await self._sweep
-        await asyncio.to_thread(end_strays)
+        await asyncio.to_thread(end_orphans)
         await asyncio.to_thread(shutil.rmtree, self._runtime / "ray", ignore_errors=True)
 
     def info(self) -> dict[str, Any]:
@@ -198,6 +198,6 @@ class RayEngine:
         self._helper = None
         self._ray = None
         if not self._closing:
-            self._sweep = asyncio.ensure_future(asyncio.to_thread(end_strays))
+            self._sweep = asyncio.ensure_future(asyncio.to_thread(end_orphans))
             if was_ready:
                 self._on_lost(f"the placer ended with status {status}")

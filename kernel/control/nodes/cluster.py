@@ -63,7 +63,7 @@ class ClusterControl:
         return [own, *(self._node_row(view) for view in remote.mesh.peers())]
 
     def _node_row(self, view: PeerView) -> NodeRow:
-        outbox = self._kernel.state.crossings.outbox.get(view.peer.origin, ())
+        outbox = self._kernel.state.in_transit.outbox.get(view.peer.origin, ())
         return {
             "name": view.peer.name,
             "origin": view.peer.origin,

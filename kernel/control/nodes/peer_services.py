@@ -126,7 +126,7 @@ class PeerServices:
         target, signal = op.get("target"), op.get("signal")
         if not isinstance(target, str) or "@" in target or signal not in ("term", "kill"):
             raise Invalid("a kill names a process of this node, and term or kill")
-        address = self._kernel.post.resolve(clean(target)[:1_100])
+        address = self._kernel.messaging.resolve(clean(target)[:1_100])
         if address == USER:
             raise Refused(f"{USER} is not for another node to end")
         self._record(peer, "kill", target=target, address=address, signal=signal)

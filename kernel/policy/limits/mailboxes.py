@@ -35,11 +35,11 @@ def _mailbox(send: SendMessage, facts: Facts) -> Verdict | None:
 
 
 def _outbox(send: SendMessage, facts: Facts) -> Verdict | None:
-    crossings, bounds, times = facts.state.crossings, facts.bounds, 2 if send.answers else 1
-    waiting, limit = len(crossings.outbox.get(send.origin, ())), bounds.outbox_messages * times
+    in_transit, bounds, times = facts.state.in_transit, facts.bounds, 2 if send.answers else 1
+    waiting, limit = len(in_transit.outbox.get(send.origin, ())), bounds.outbox_messages * times
     if waiting >= limit:
         return deny(f"{waiting} messages wait for {send.peer}, limit {limit}", Busy)
-    held = crossings.held_bytes[send.origin]
+    held = in_transit.held_bytes[send.origin]
     if held + send.size_bytes > bounds.outbox_bytes * times:
         return deny(f"{held} bytes wait for {send.peer}, limit {bounds.outbox_bytes}", Busy)
     return None

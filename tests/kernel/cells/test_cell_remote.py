@@ -25,7 +25,7 @@ from kernel.cells.cells import Cells
 from kernel.cells.engines.engine_local import LocalEngine
 from kernel.errors import Invalid
 from mesh.identity.identity import NoiseKey
-from tests.kernel.cells.test_cell_door import HandEngine
+from tests.kernel.cells.test_cell_acceptor import HandEngine
 from tests.kernel.twins.cell_node import BOOT, ENV, Node, Notes, message, placement
 from tests.patience import HANG_S
 

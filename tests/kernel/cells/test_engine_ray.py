@@ -27,7 +27,7 @@ Reopen = Callable[[], Awaitable[None]]
 def sweeping(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Lets a sweep come to its end, which finds nothing."""
     over = threading.Event()
-    monkeypatch.setattr(engine_ray, "end_strays", lambda: 0 if over.wait(HANG_S) else -1)
+    monkeypatch.setattr(engine_ray, "end_orphans", lambda: 0 if over.wait(HANG_S) else -1)
     return over
 
 

@@ -1,4 +1,4 @@
-"""Which processes are strays of a node, and that they end."""
+"""Which processes are orphans of a node, and that they end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from kernel.helper.os_processes import ProcessRow, descendants, descends, kill_all, read_processes, strays
+from kernel.helper.os_processes import ProcessRow, descendants, descends, kill_all, orphans, read_processes
 from tests.patience import HANG_S
 
 NODE = 100
@@ -31,14 +31,14 @@ TABLE = rows(
 )
 
 
-def test_strays_are_those_of_the_session_that_do_not_lead_back_to_the_node() -> None:
-    assert strays(TABLE, NODE) == [103, 104, 107]
+def test_orphans_are_those_of_the_session_that_do_not_lead_back_to_the_node() -> None:
+    assert orphans(TABLE, NODE) == [103, 104, 107]
 
 
 def test_a_node_that_leads_no_session_owns_nobody_in_it() -> None:
     table = {**TABLE, NODE: ProcessRow(NODE, 1, 1, True)}
-    assert strays(table, NODE) == []
-    assert strays({}, NODE) == []
+    assert orphans(table, NODE) == []
+    assert orphans({}, NODE) == []
 
 
 def test_descendants_are_at_any_depth_and_alive() -> None:

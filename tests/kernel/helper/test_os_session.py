@@ -32,7 +32,7 @@ from kernel.helper.os_session import (
 from tests.patience import HANG_S
 from tests.places import ROOT
 
-# As a node does: writes boot.json, has a child and a stray that outlives its parent, and prints their pids.
+# As a node does: writes boot.json, has a child and an orphan that outlives its parent, and prints their pids.
 NODE = """
     import os, signal, subprocess, sys
     from pathlib import Path
@@ -42,12 +42,12 @@ NODE = """
     child = subprocess.Popen(["sleep", "300"], stdout=subprocess.DEVNULL)
     out, into = os.pipe()
     if os.fork() == 0:
-        stray = os.fork()
-        if stray == 0:
+        orphan = os.fork()
+        if orphan == 0:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.close(1)
             signal.pause()
-        os.write(into, str(stray).encode())
+        os.write(into, str(orphan).encode())
         os._exit(0)
     os.wait()
     print(child.pid, os.read(out, 20).decode(), flush=True)
@@ -97,14 +97,14 @@ def edit_boot(data: Path, **changes: Any) -> None:
 
 def test_the_whole_old_session_is_ended(tmp_path: Path, start: Callable[..., Started]) -> None:
     node = start(NODE, str(tmp_path))
-    child, stray = map(int, node.line.split())
-    assert set(session_members(node.popen.pid)) == {node.popen.pid, child, stray}
+    child, orphan = map(int, node.line.split())
+    assert set(session_members(node.popen.pid)) == {node.popen.pid, child, orphan}
     assert end_old_session(tmp_path) == 3
     assert session_members(node.popen.pid) == []
     assert node.popen.wait(HANG_S) == -signal.SIGKILL
 
 
-def test_strays_are_ended_when_their_leader_is_long_dead(
+def test_orphans_are_ended_when_their_leader_is_long_dead(
     tmp_path: Path, start: Callable[..., Started]
 ) -> None:
     node = start(NODE, str(tmp_path))
@@ -212,14 +212,14 @@ def test_what_has_put_off_its_mark_is_named_and_not_left_unsaid(
     tmp_path: Path, start: Callable[..., Started]
 ) -> None:
     node = start(NODE, str(tmp_path))
-    child, stray = map(int, node.line.split())
+    child, orphan = map(int, node.line.split())
     node.popen.kill()
     node.popen.wait(HANG_S)
     handle = os.pidfd_open(child)
-    os.kill(child, signal.SIGKILL)  # the stray was forked by the leader itself, so it bears no mark
+    os.kill(child, signal.SIGKILL)  # the orphan was forked by the leader itself, so it bears no mark
     assert select.select([handle], [], [], HANG_S)[0]
     os.close(handle)
-    with pytest.raises(SessionError, match=rf"processes (\d+, )*{stray}\b.* delete the file"):
+    with pytest.raises(SessionError, match=rf"processes (\d+, )*{orphan}\b.* delete the file"):
         end_old_session(tmp_path, 0.1)
 
 

@@ -12,9 +12,9 @@ from chain.journal.sequencer import Batch
 from chain.ledger.ledger import Ticket
 from kernel.bounds import Bounds
 from kernel.clock import LoopClock
-from kernel.message.mail import Outgoing
+from kernel.message.messaging import Outgoing
 from kernel.peer.mesh_port import NoMesh
-from kernel.peer.outboxes import MOST_WAITING, Outboxes, Way
+from kernel.peer.outboxes import MOST_WAITING, DeliveryParts, Outboxes
 from kernel.state.after_durable import AfterDurable
 from mesh.identity.peers import Peer
 from tests.kernel.turn.test_turns import on_twin
@@ -49,7 +49,7 @@ class Bench:
         kernel = twin.kernel
         policy, clock = kernel.policy, LoopClock()
         self.boxes = Outboxes(
-            Way(kernel.recorder, kernel.post, Bounds(), clock, self.after, self.mesh, policy)
+            DeliveryParts(kernel.recorder, kernel.messaging, Bounds(), clock, self.after, self.mesh, policy)
         )
         self.slow = Ticket(_never, Batch([], [], 0, [], 0))
 

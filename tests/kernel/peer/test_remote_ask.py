@@ -39,7 +39,7 @@ def test_an_ask_is_answered_by_another_node(tmp_path: Path) -> None:
         a.twin.finish(at)
         await until(lambda: balance(b) == (2, 2, 0, 0, 0))
         assert balance(a) == (2, 2, 0, 0, 0)
-        assert not a.twin.kernel.state.crossings.questions
+        assert not a.twin.kernel.state.in_transit.questions
         assert len(await a.twin.entries("tool.outcome")) == 1
 
     on_pair(tmp_path, body)
@@ -180,16 +180,16 @@ def test_many_who_ask_a_node_that_is_lost_are_told_once_each_and_the_loop_goes_r
         at = await ada_asks(a, "bob@b")
         for number in range(1, many):
             a.twin.ask_tool(at, "ask", {"to": "bob@b", "text": "and this"}, round_=number)
-        crossings = a.twin.kernel.state.crossings
+        in_transit = a.twin.kernel.state.in_transit
         await a.twin.ledger.barrier()
-        await until(lambda: len(crossings) == (0 if taken else many))
-        assert len(crossings.questions) == many
+        await until(lambda: len(in_transit) == (0 if taken else many))
+        assert len(in_transit.questions) == many
         unlink(a.mesh, b.mesh)
-        assert len(crossings.questions) == many - TOLD_AT_ONCE
+        assert len(in_transit.questions) == many - TOLD_AT_ONCE
         link(a.mesh, b.mesh)
         for _ in range(many):
             assert "noconnection: b was lost" in (await a.twin.result())["text"]
-        assert not crossings.questions
+        assert not in_transit.questions
         assert a.twin.cells.results.empty()
         assert len(await a.twin.entries("tool.outcome")) == many
 
@@ -230,7 +230,7 @@ def test_an_ask_times_out_and_its_late_answer_is_refused(tmp_path: Path) -> None
         got = await b.twin.delivery()
         outcome = await a.twin.result()
         assert outcome["status"] == "timeout"
-        assert not a.twin.kernel.state.crossings.questions
+        assert not a.twin.kernel.state.in_transit.questions
         b.twin.finish(got, "late")
         await until(lambda: balance(b)[4] == 0)
         assert balance(b)[2] == 1

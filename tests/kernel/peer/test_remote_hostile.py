@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from kernel.bounds import Bounds
-from kernel.message.letters import Letter, channel_rights, read_letter
+from kernel.message.wire_message import WireMessage, channel_rights, read_wire_message
 from kernel.operations.messages import Messages
 from mesh.delivery.delivery import MAX_OPEN
 from mesh.identity.peers import RIGHTS, AllowList, Peer
@@ -286,8 +286,8 @@ def test_the_channel_leaves_what_was_claimed_and_fails_closed() -> None:
     assert channel_rights({"send", "spawn"}, None, tools) == set(tools)
     assert channel_rights({"send", "spawn"}, frozenset(), tools) == set()
     assert channel_rights(set(), frozenset({"spawn_agent", "other"}), tools) == set()
-    letter = read_letter(msgpack.packb({**LETTER, "rights": []}), 1000)
-    assert isinstance(letter, Letter)
+    letter = read_wire_message(msgpack.packb({**LETTER, "rights": []}), 1000)
+    assert isinstance(letter, WireMessage)
     assert letter.rights == frozenset()
 
 
@@ -303,7 +303,7 @@ def test_only_the_node_that_was_asked_can_answer(tmp_path: Path) -> None:
             await b.twin.spawn("bob")
             waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=20.0))
             got = await b.twin.delivery()
-            question = next(iter(a.twin.kernel.state.crossings.questions))
+            question = next(iter(a.twin.kernel.state.in_transit.questions))
             a.op(eve, message(text="a lie", answers=question, status="ok"))
             assert "nobody waits" in await refusal(eve)
             a.op(eve, {"op": "ack", "n": int(question[1:]), "id": question})
@@ -380,7 +380,7 @@ def test_a_flood_into_a_mailbox_is_refused_and_an_endless_one_ends_the_link(tmp_
         assert balance(node)[0] == 5
         assert "again and again" in node.mesh.cuts[0]
         assert len(await node.twin.entries("message.refused")) == 10
-        assert len(node.twin.kernel.state.crossings.inbox[eve.origin]) <= 16
+        assert len(node.twin.kernel.state.in_transit.inbox[eve.origin]) <= 16
 
     bounds = Bounds(mailbox_messages=5, peer_refusals=10, peer_refusals_per_s=0.001)
     on_pair(tmp_path, body, bounds=bounds)

@@ -283,7 +283,7 @@ def test_a_full_outbox_is_given_up_in_its_order_and_the_loop_goes_round_meanwhil
         sent = [
             (await a.control(Messages.send, "bob@b", "hi"))["message"] for _ in range(2 * EFFECTS_AT_ONCE + 1)
         ]
-        left = a.twin.kernel.state.crossings
+        left = a.twin.kernel.state.in_transit
         a.twin.kernel.remote.outboxes.clear(b.origin, "the test said so")
         assert len(left) == EFFECTS_AT_ONCE + 1
         await until(lambda: not len(left))

@@ -24,7 +24,7 @@ from kernel.errors import (
     SupervisionError,
     Unavailable,
 )
-from kernel.message.mail import BURIED_AT_ONCE, Outgoing
+from kernel.message.messaging import DEAD_LETTERS_AT_ONCE, Outgoing
 from kernel.model.pids import BLOCK
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CELL_LOST, CRASH, KILLED
@@ -151,17 +151,17 @@ def test_what_is_about_to_go_is_not_begun_again_with_its_supervisor(tmp_path: Pa
     on_twin(tmp_path, body, disk=disk)
 
 
-def test_a_full_mailbox_is_buried_a_few_messages_at_a_time_and_its_address_waits_for_that(
+def test_a_full_mailbox_becomes_dead_letters_a_few_at_a_time_and_its_address_waits_for_that(
     tmp_path: Path,
 ) -> None:
     async def body(twin: Twin) -> None:
         processes, mail = twin.kernel.processes, twin.kernel.state.mail
         await twin.spawn("ada")
-        sent = [(await twin.send("ada")).id for _ in range(2 * BURIED_AT_ONCE + 1)]
+        sent = [(await twin.send("ada")).id for _ in range(2 * DEAD_LETTERS_AT_ONCE + 1)]
         at = await twin.delivery()
         processes.stop("/user/ada")
         twin.finish(at)
-        assert len(mail["/user/ada"]) == BURIED_AT_ONCE
+        assert len(mail["/user/ada"]) == DEAD_LETTERS_AT_ONCE
         for words in (processes.start, lambda address: processes.admission.removal(address, True)):
             with pytest.raises(Busy, match="dead letters"):
                 words("/user/ada")
@@ -176,7 +176,7 @@ def test_a_full_mailbox_is_buried_a_few_messages_at_a_time_and_its_address_waits
 def test_a_temporary_process_goes_after_its_full_mailbox(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada", restart="temporary")
-        for _ in range(2 * BURIED_AT_ONCE + 1):
+        for _ in range(2 * DEAD_LETTERS_AT_ONCE + 1):
             await twin.send("ada")
         twin.crash(await twin.delivery())
         await until(lambda: "/user/ada" not in twin.kernel.state.slots)
@@ -186,13 +186,13 @@ def test_a_temporary_process_goes_after_its_full_mailbox(tmp_path: Path) -> None
             for record in await twin.entries("message.dead", "process.slot")
             if record.body.get("address") != "/user"
         ]
-        assert ends == ["message.dead"] * (2 * BURIED_AT_ONCE + 1) + ["process.slot"]
+        assert ends == ["message.dead"] * (2 * DEAD_LETTERS_AT_ONCE + 1) + ["process.slot"]
         await twin.spawn("ada", restart="temporary")
 
     on_twin(tmp_path, body)
 
 
-def test_what_is_stopped_while_the_disk_is_full_has_its_mail_buried_and_can_be_started(
+def test_what_is_stopped_while_the_disk_is_full_has_its_mail_made_dead_letters_and_can_be_started(
     tmp_path: Path,
 ) -> None:
     disk = FullDisk()
@@ -250,25 +250,25 @@ def test_what_a_slot_is_meant_to_be_counts_for_its_parents_restart_though_the_di
     on_twin(tmp_path, body, disk=disk)
 
 
-def test_a_message_that_cannot_be_buried_holds_up_no_other_mailbox(tmp_path: Path) -> None:
+def test_a_message_that_cannot_be_a_dead_letter_holds_up_no_other_mailbox(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
-        post, mail, failed = twin.kernel.post, twin.kernel.state.mail, []
+        messaging, mail, failed = twin.kernel.messaging, twin.kernel.state.mail, []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
-        for name, count in (("carl", BURIED_AT_ONCE), ("ada", 1), ("bob", 1)):
+        for name, count in (("carl", DEAD_LETTERS_AT_ONCE), ("ada", 1), ("bob", 1)):
             pid = await twin.spawn(name)
             for _ in range(count):
                 await twin.send(name)
             twin.kernel.live.remove(pid)
-        settle = post._settle
+        settle = messaging._settle
 
         def fails(ident: str) -> Sequence[Draft]:
             if ident in mail.get("/user/ada", {}):
                 raise RuntimeError("a fault")
             return settle(ident)
 
-        post._settle = fails
+        messaging._settle = fails
         for name in ("carl", "ada", "bob"):
-            post.bury_all(f"/user/{name}", "the test said so")
+            messaging.dead_letter_all(f"/user/{name}", "the test said so")
         await until(lambda: "/user/bob" not in mail)
         assert len(failed) == 1 and list(mail) == ["/user/ada"]
 

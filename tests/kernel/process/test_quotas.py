@@ -234,7 +234,7 @@ def test_the_reserve_is_at_most_half_so_that_a_small_node_has_agents_too(tmp_pat
 
 def test_a_child_of_an_agent_takes_nothing_that_was_meant_for_another(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
-        resolve = twin.kernel.post.resolve
+        resolve = twin.kernel.messaging.resolve
         await twin.spawn("ada")
         await twin.spawn("team", type="supervisor")
         await twin.spawn("carl", parent="/user/team")

@@ -111,7 +111,7 @@ def test_dead_letters_are_bounded_by_bytes_and_drops_are_on_the_record(tmp_path:
         letters = [await twin.send("ada", "x" * 400) for _ in range(4)]
         at = await twin.delivery()
         for letter in letters[1:]:
-            twin.kernel.post.bury(letter.id, "the test said so")
+            twin.kernel.messaging.dead_letter(letter.id, "the test said so")
         assert list(twin.kernel.state.dead) == [letter.id for letter in letters[2:]]
         assert twin.kernel.state.dead_bytes == 800
         dropped = [record.body for record in await twin.entries("message.dropped")]
@@ -123,7 +123,7 @@ def test_dead_letters_are_bounded_by_bytes_and_drops_are_on_the_record(tmp_path:
     on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))
 
 
-def test_a_message_is_buried_though_what_its_letter_drops_has_to_wait(tmp_path: Path) -> None:
+def test_a_message_is_a_dead_letter_though_what_its_letter_drops_has_to_wait(tmp_path: Path) -> None:
     """Somebody waits for the disk, and the end of the ask goes behind that, and the drop behind the end."""
 
     async def body(twin: Twin) -> None:
@@ -135,9 +135,9 @@ def test_a_message_is_buried_though_what_its_letter_drops_has_to_wait(tmp_path: 
         await twin.delivery()
         twin.ask_tool(at, "ask", {"to": "ada", "text": "well"})
         asked = list(twin.kernel.state.mail["/user/ada"])[1]
-        twin.kernel.post.bury(first.id, "the test said so")
+        twin.kernel.messaging.dead_letter(first.id, "the test said so")
         twin.kernel.recorder.when_writable("somebody", lambda: None)
-        assert twin.kernel.post.bury(asked, "the test said so") is not None
+        assert twin.kernel.messaging.dead_letter(asked, "the test said so") is not None
         assert (await twin.result())["status"] == "error"
         await twin.kernel.recorder.writable()
         assert list(twin.kernel.state.dead) == [asked]
@@ -150,7 +150,7 @@ def test_one_large_dead_letter_makes_room_for_itself(tmp_path: Path) -> None:
         await twin.spawn("ada")
         letters = [await twin.send("ada", "x" * size) for size in (1, 300, 300, 300, 900)]
         for letter in letters[1:]:
-            twin.kernel.post.bury(letter.id, "the test said so")
+            twin.kernel.messaging.dead_letter(letter.id, "the test said so")
         assert list(twin.kernel.state.dead) == [letters[4].id]
 
     on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))

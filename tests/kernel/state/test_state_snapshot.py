@@ -46,7 +46,7 @@ WIRING = (
     "_mail",
     "_turns",
     "_calls",
-    "_crossings",
+    "_in_transit",
     "_letters",
     "_in_use",
     "_addresses",
@@ -74,7 +74,7 @@ def view(state: State) -> dict[str, Any]:
     seen: dict[str, Any] = plain(state)
     for index in ("_children", "_named"):
         seen["slots"][index] = {key: list(slots) for key, slots in seen["slots"][index].items() if slots}
-    seen["crossings"]["inbox"] = {key: box for key, box in seen["crossings"]["inbox"].items() if box}
+    seen["in_transit"]["inbox"] = {key: box for key, box in seen["in_transit"]["inbox"].items() if box}
     seen["order"] = {name: list(getattr(state, name)) for name in ("slots", "dead", "mail")}
     seen["order"]["mail"] = sorted(seen["order"]["mail"])
     seen["doubtful"] = [doubt.id for doubt in state.doubts()]
@@ -165,7 +165,10 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
         kind = list(kinds)[at]
         made.append((kind, kinds[kind] if which < 900 else None, seq, 1000 + seq, bytes(16)))
         seq += 1
-        if kind == "turn.ended" and TURN_ENDS[c % 6] in ("diverged", "poison"):  # buried in the same commit
+        if kind == "turn.ended" and TURN_ENDS[c % 6] in (
+            "diverged",
+            "poison",
+        ):  # a dead letter in the same commit
             made.append(("message.dead", {"id": f"m{old}", "why": "w"}, seq, 1000 + seq, bytes(16)))
             seq += 1
     return made
@@ -207,7 +210,7 @@ async def _busy(twin: Twin) -> None:
     await twin.call_tool(await _asked(twin), "spawn_agent", {"name": "cy"})
     letter = await twin.send("/user/bob", "never")
     twin.crash(await twin.delivery())
-    twin.kernel.post.bury(letter.id, "the test said so")
+    twin.kernel.messaging.dead_letter(letter.id, "the test said so")
     await twin.send("/user/bob", "still there")
     await twin.ledger.barrier()
 

@@ -152,7 +152,7 @@ def test_that_a_message_is_dead_is_told_when_the_disk_has_it(tmp_path: Path) -> 
         end = twin.kernel.watchers.wait(mail.id)
         await twin.ledger.barrier()
         disk.ready.clear()
-        ticket = twin.kernel.post.bury(mail.id, "the test said so")
+        ticket = twin.kernel.messaging.dead_letter(mail.id, "the test said so")
         assert ticket is not None
         for _ in range(100):
             await asyncio.sleep(0)

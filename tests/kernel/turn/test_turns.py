@@ -14,7 +14,7 @@ from kernel.abi import TurnResult
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellAsked, CellCall, CellLost, TurnDone
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
-from kernel.message.mail import BURIED_AT_ONCE
+from kernel.message.messaging import DEAD_LETTERS_AT_ONCE
 from tests.kernel.twins.disks import FullDisk, SlowDisk
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin, kernel_twin
 
@@ -298,20 +298,20 @@ def test_an_expired_message_is_not_delivered(tmp_path: Path) -> None:
     on_twin(tmp_path, body)
 
 
-def test_expired_messages_are_buried_a_few_at_a_time_and_what_is_behind_them_is_delivered(
+def test_expired_messages_are_made_dead_letters_a_few_at_a_time_and_what_is_behind_them_is_delivered(
     tmp_path: Path,
 ) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")
         await twin.send("ada")
         at = await twin.delivery()
-        for _ in range(2 * BURIED_AT_ONCE + 1):
+        for _ in range(2 * DEAD_LETTERS_AT_ONCE + 1):
             await twin.send("ada", deadline_us=time.time_ns() // 1000 - 1)
         last = await twin.send("ada")
         twin.finish(at)
-        assert len(twin.kernel.state.dead) == BURIED_AT_ONCE
+        assert len(twin.kernel.state.dead) == DEAD_LETTERS_AT_ONCE
         assert (await twin.delivery()).message["id"] == last.id
-        assert len(twin.kernel.state.dead) == 2 * BURIED_AT_ONCE + 1
+        assert len(twin.kernel.state.dead) == 2 * DEAD_LETTERS_AT_ONCE + 1
 
     on_twin(tmp_path, body)
 

@@ -37,7 +37,7 @@ from kernel.cells.launcher import BehaviourEntry
 from kernel.errors import KernelError
 from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.kernel import Environment, Kernel
-from kernel.message.mail import OPERATOR, Outgoing
+from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.remote_calls import PeerAsked

@@ -17,13 +17,13 @@ from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellCrashed
 from kernel.control.erasure import ERASED_REASON, check_unused
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused
-from kernel.message.mail import Outgoing
+from kernel.message.messaging import Outgoing
 from kernel.operations.erasure import Erased, Erasure
 from kernel.operations.memory import Memory
 from kernel.operations.messages import Messages
 from kernel.operations.spawning import Spawning, SpawnRequest
-from kernel.state.crossings import decision_record
 from kernel.state.documents import NewDocument, draft_document
+from kernel.state.in_transit_records import decision_record
 from kernel.state.recorder import replay_into
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state
@@ -212,7 +212,7 @@ def test_a_dead_letter_goes_with_its_message(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Doors) -> None:
         await twin.spawn("ada")
         mail = await twin.send("ada", SECRET)
-        twin.kernel.post.bury(mail.id, "the test said so")
+        twin.kernel.messaging.dead_letter(mail.id, "the test said so")
         before = twin.kernel.state.tally.dead
         answer = await control(Erasure.erase, "why", seqs=[mail.seq])
         state = twin.kernel.state
@@ -549,7 +549,7 @@ def test_a_refusal_of_a_peers_message_goes_from_what_is_kept_for_it(tmp_path: Pa
         seq = recorder.commit([Draft("message.refused", refused), *kept]).entries[0].entry.seq
         await control(Erasure.erase, "why", seqs=[seq])
         assert SECRET.encode() not in encode_state(twin.kernel.state)
-        assert twin.kernel.state.crossings.inbox[ORIGIN] == {
+        assert twin.kernel.state.in_transit.inbox[ORIGIN] == {
             1: ("m1", ERASED_REASON),
             2: ("m2", "another reason"),
         }

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.kernel.cells.test_cell_door import Case as LocalCase
-from tests.kernel.cells.test_cell_door import with_node
+from tests.kernel.cells.test_cell_acceptor import Case as LocalCase
+from tests.kernel.cells.test_cell_acceptor import with_node
 from tests.kernel.cells.test_cell_remote import Case, with_door
 from tests.kernel.twins.cell_node import placement
 from tests.mesh.twins.flood import flood

@@ -1,10 +1,10 @@
-"""The node's door for cells: who dials in stays a visitor until it has shown a token that is expected.
+"""Accepts the connections of cells: who dials in stays a stranger until it has shown a token that is expected.
 
-A token opens the door once. A visitor may send one small frame, and has ``hello_s`` to do so, a handshake included;
-only so many visitors may stand there at a time, each address has a share of that, and one that comes is never turned
+A token is good once. A stranger may send one small frame, and has ``hello_s`` to do so, a handshake included;
+only so many strangers there are at a time, each address has a share of that, and one that comes is never turned
 away for those who came before (:mod:`mesh.links.strangers`). At the Unix socket it must be of the node's own user; over
 TCP (:mod:`kernel.cells.cell_entrance`) the frame comes inside a Noise handshake, and nothing else is known of the
-visitor.
+stranger.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-class Visitor:
-    """One connection from anywhere. ``os_pid`` is what the visitor says, on its own machine, and only for show."""
+class CellConnection:
+    """One connection from anywhere. ``os_pid`` is what the cell says, on its own machine, and only for show."""
 
     def __init__(self, link: FrameLink) -> None:
         self.link = link
@@ -73,8 +73,8 @@ class Visitor:
         self.link.abort(FrameError("killed by the node"))
 
 
-class LocalVisitor(Visitor):
-    """One connection at the Unix socket. ``os_pid`` comes from the operating system, not from the visitor."""
+class LocalCellConnection(CellConnection):
+    """One connection at the Unix socket. ``os_pid`` comes from the operating system, not from the cell."""
 
     def __init__(self, link: FrameLink) -> None:
         super().__init__(link)
@@ -116,40 +116,40 @@ class LocalVisitor(Visitor):
 
 
 class _Newcomer:
-    """A connection whose visitor has not shown a token yet."""
+    """A connection that has not shown a token yet."""
 
     def __init__(
         self,
-        door: Door,
-        make: Callable[[FrameLink], Visitor],
+        acceptor: Acceptor,
+        make: Callable[[FrameLink], CellConnection],
         boot: int,
         max_frame_bytes: int,
         share: Share,
     ) -> None:
         self.link = FrameLink(boot, self._heard, self._closed, self._opened, max_frame_bytes, share=share)
-        self._visitor = make(self.link)
-        self._door = door
+        self._connection = make(self.link)
+        self._acceptor = acceptor
 
     def _opened(self, link: FrameLink) -> None:
-        self._door.opened(self._visitor)
+        self._acceptor.opened(self._connection)
 
     def _heard(self, frame: Any) -> None:
-        self._door.greeted(self._visitor, frame)
+        self._acceptor.greeted(self._connection, frame)
 
     def _closed(self, error: Exception | None) -> None:
-        self._door.left(self.link, error)
+        self._acceptor.left(self.link, error)
 
 
-class Door:
-    """``admit(cell, visitor)`` is called for each visitor that showed the cell's token."""
+class Acceptor:
+    """``admit(cell, connection)`` is called for each connection that showed the cell's token."""
 
-    def __init__(self, boot: int, limits: CellLimits, admit: Callable[[str, Visitor], None]) -> None:
+    def __init__(self, boot: int, limits: CellLimits, admit: Callable[[str, CellConnection], None]) -> None:
         self._boot = boot
         self._limits = limits
         self._admit = admit
         self._share = Share()
         self._tokens: dict[str, str] = {}
-        self._visitors: Strangers[FrameLink] = Strangers(limits.visitors, limits.visitors_per_address)
+        self._unproven: Strangers[FrameLink] = Strangers(limits.visitors, limits.visitors_per_address)
         self._told = Bucket(TOLD_AT_ONCE, TOLD_PER_S)
         self._untold = 0
 
@@ -160,22 +160,22 @@ class Door:
         self._tokens.pop(token, None)
 
     def close(self) -> None:
-        for link in self._visitors:
+        for link in self._unproven:
             link.abort(FrameError("the node closes"))
 
-    def visitor(self, make: Callable[[FrameLink], Visitor] = LocalVisitor) -> FrameLink:
-        """The protocol of a new connection, whose visitor is ``make(protocol)``."""
+    def connection(self, make: Callable[[FrameLink], CellConnection] = LocalCellConnection) -> FrameLink:
+        """The protocol of a new connection; ``make(protocol)`` is the connection."""
         return _Newcomer(self, make, self._boot, self._limits.hello_frame_bytes, self._share).link
 
-    def opened(self, visitor: Visitor) -> None:
+    def opened(self, connection: CellConnection) -> None:
         """Somebody has dialled."""
-        link = visitor.link
+        link = connection.link
         try:
-            address = visitor.identify()
+            address = connection.identify()
         except FrameError as error:
             link.abort(error)
             return
-        if (pushed := self._visitors.enter(link, address)) is not None:
+        if (pushed := self._unproven.enter(link, address)) is not None:
             limits = self._limits
             pushed.abort(
                 FrameError(
@@ -186,10 +186,10 @@ class Door:
         asyncio.get_running_loop().call_later(self._limits.hello_s, self._check_greeted, link)
 
     def _check_greeted(self, link: FrameLink) -> None:
-        if link in self._visitors:
+        if link in self._unproven:
             link.abort(FrameError(f"no hello within {self._limits.hello_s:g} s"))
 
-    def greeted(self, visitor: Visitor, frame: Any) -> None:
+    def greeted(self, connection: CellConnection, frame: Any) -> None:
         """Its first frame. Raises :class:`FrameError` when it is no good hello."""
         match frame:
             case ["hello", str() as token, int() as os_pid, int() as abi]:
@@ -203,14 +203,14 @@ class Door:
             raise FrameError(
                 f"it speaks ABI {abi}, this node {ABI_VERSION}; start both from one installation"
             )
-        visitor.take(os_pid)
+        connection.take(os_pid)
         del self._tokens[token]
-        self._visitors.leave(visitor.link)
-        self._admit(cell, visitor)
+        self._unproven.leave(connection.link)
+        self._admit(cell, connection)
 
     def left(self, link: FrameLink, error: Exception | None) -> None:
         """It has gone without one."""
-        self._visitors.leave(link)
+        self._unproven.leave(link)
         if not self._told.take(asyncio.get_running_loop().time()):
             self._untold += 1
             return

@@ -19,7 +19,7 @@ import pytest
 
 from kernel.abi import ABI_VERSION
 from kernel.cell.link.frames import HEADER_BYTES, FrameDecoder, encode_frame
-from kernel.cells.cell_door import listen
+from kernel.cells.cell_acceptor import listen
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells

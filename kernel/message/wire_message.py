@@ -1,6 +1,6 @@
 """What a message is between two kernels: the body of a ``mesh.delivery.delivery`` parcel. Pure.
 
-Everything in a body is the other node's word. :func:`read_letter` takes exactly the shape written here; what the
+Everything in a body is the other node's word. :func:`read_wire_message` takes exactly the shape written here; what the
 words are worth is decided by the receiver: the sender is always ``ADDRESS@`` the origin that the session has proved,
 and the rights are what is left after :func:`channel_rights`.
 """
@@ -34,7 +34,7 @@ _NEEDED = {"spawn_agent": "spawn"}
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class WireMessage:
     """A message as the other kernel tells it. ``ttl_us``: how long its answer is of use, 0 for ever.
 
     ``rights`` None: its sender is a person, who has every right that the channel leaves.
@@ -53,7 +53,7 @@ class Letter:
     rights: frozenset[str] | None
 
 
-def write_letter(mail: Mail, now_us: int) -> bytes:
+def write_wire_message(mail: Mail, now_us: int) -> bytes:
     """The body of an outgoing message. Durations go along, not times: the other node's clock may differ."""
     packed: bytes = msgpack.packb(
         {
@@ -73,8 +73,8 @@ def write_letter(mail: Mail, now_us: int) -> bytes:
     return packed
 
 
-def read_letter(body: bytes, limit_bytes: int) -> Letter:
-    """The letter in a parcel. Raises :class:`Invalid` for any other shape, or a text over ``limit_bytes``."""
+def read_wire_message(body: bytes, limit_bytes: int) -> WireMessage:
+    """The message in a parcel. Raises :class:`Invalid` for any other shape, or a text over ``limit_bytes``."""
     try:
         value = unpack(body, _MAX_VALUES)
     except Unbounded as error:
@@ -87,34 +87,34 @@ def read_letter(body: bytes, limit_bytes: int) -> Letter:
     size = len(value["text"].encode("utf-8", "surrogatepass"))
     if size > limit_bytes:
         raise Invalid(f"message of {size} bytes, limit {limit_bytes}")
-    letter = Letter(
+    wire = WireMessage(
         **{name: value[name] for name in _FIELDS if name != "waiting"},
         waiting=_texts("waiting", value["waiting"], MAX_WAITING),
         rights=None if value["rights"] is None else frozenset(_texts("rights", value["rights"], MAX_RIGHTS)),
     )
-    _check(letter)
-    return letter
+    _check(wire)
+    return wire
 
 
-def _check(letter: Letter) -> None:
-    if not 0 < len(letter.to) <= MAX_TARGET_CHARS or "@" in letter.to:
+def _check(wire: WireMessage) -> None:
+    if not 0 < len(wire.to) <= MAX_TARGET_CHARS or "@" in wire.to:
         raise Invalid(
             "a message between nodes names a process of the node that it goes to; nothing is relayed"
         )
-    if letter.sender != OPERATOR:
+    if wire.sender != OPERATOR:
         try:
-            validate_address(letter.sender)
+            validate_address(wire.sender)
         except AddressError as error:
             raise Invalid(f"the sender is no address: {error}") from error
-    if len(letter.session) > MAX_SESSION_CHARS or not letter.session.isprintable():
+    if len(wire.session) > MAX_SESSION_CHARS or not wire.session.isprintable():
         raise Invalid(f"the session is not at most {MAX_SESSION_CHARS} printable characters")
-    if len(letter.trace) not in (0, 16):
-        raise Invalid(f"the trace has {len(letter.trace)} bytes, not 16")
-    if not 0 <= letter.ttl_us < 2**53:
+    if len(wire.trace) not in (0, 16):
+        raise Invalid(f"the trace has {len(wire.trace)} bytes, not 16")
+    if not 0 <= wire.ttl_us < 2**53:
         raise Invalid("the time that the answer is waited for is out of range")
-    if len(letter.answers) > MAX_ID_CHARS or letter.status not in ("", "ok", "error"):
+    if len(wire.answers) > MAX_ID_CHARS or wire.status not in ("", "ok", "error"):
         raise Invalid("what the message answers, or with which status, is not readable")
-    if bool(letter.answers) != bool(letter.status):
+    if bool(wire.answers) != bool(wire.status):
         raise Invalid("an answer has a status, and nothing else has one")
 
 

@@ -28,7 +28,7 @@ from kernel.state.state import State
 from kernel.state.unit import Unit
 
 OPERATOR = "operator"
-BURIED_AT_ONCE = (
+DEAD_LETTERS_AT_ONCE = (
     100  # between two rounds of the event loop: mailboxes that are full end without holding it up
 )
 
@@ -80,7 +80,7 @@ class Accepted:
         return f"m{self.seq}"
 
 
-class Post:
+class Messaging:
     """The node's post office; targets on other nodes are :class:`kernel.peer.router.Router`'s.
 
     ``settle(message id)`` gives the records that close the open intents of the turn that handles it.
@@ -104,7 +104,7 @@ class Post:
         self._signals = signals
         self._ends = ends
         self._settle = settle
-        self._burials: dict[str, str] = {}  # why, of mailboxes that are being buried
+        self._emptying: dict[str, str] = {}  # why, of mailboxes whose messages are being made dead letters
         self._resumes = False
 
     # -- names ---------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class Post:
 
     # -- death and replay ----------------------------------------------------------------------------------------
 
-    def bury(self, ident: str, why: str, extra: tuple[Draft, ...] = ()) -> Ticket | None:
+    def dead_letter(self, ident: str, why: str, extra: tuple[Draft, ...] = ()) -> Ticket | None:
         """Turn an accepted message into a dead letter, after the records in ``extra``; None when there is none.
 
         Without ``extra``, the open intents of its turn get their outcomes first.
@@ -227,42 +227,44 @@ class Post:
             count, held = count - 1, held - letter.mail.size_bytes
         return drops
 
-    def bury_all(self, address: str, why: str) -> None:
-        """Bury everything in the mailbox of an address that is down: a few messages at a time, and later while the
-        ledger takes nothing. What runs there again meanwhile gets the rest, and a message whose turn has ended is
+    def dead_letter_all(self, address: str, why: str) -> None:
+        """Make dead letters of all mail of an address that is down: a few at a time, and later while the ledger takes
+        nothing. What runs there again meanwhile gets the rest, and a message whose turn has ended is
         answered by that end.
         """
         if self._state.mail.get(address):
-            self._burials[address] = why
+            self._emptying[address] = why
             if not self._resumes:
-                self._bury_some()
+                self._dead_letter_some()
 
-    def _bury_some(self) -> None:
+    def _dead_letter_some(self) -> None:
         self._resumes, waits = True, False
         try:
-            for _ in range(BURIED_AT_ONCE):
-                if not self._burials:
+            for _ in range(DEAD_LETTERS_AT_ONCE):
+                if not self._emptying:
                     break
-                self._bury_one(*next(iter(self._burials.items())))
+                self._dead_letter_one(*next(iter(self._emptying.items())))
         except LedgerUnavailable:
             waits = True
-            self._recorder.when_writable("burials", self._bury_some)
+            self._recorder.when_writable("dead letters", self._dead_letter_some)
         finally:
-            self._resumes = bool(self._burials) and not waits
+            self._resumes = bool(self._emptying) and not waits
             if self._resumes:
-                asyncio.get_running_loop().call_soon(self._bury_some)
+                asyncio.get_running_loop().call_soon(self._dead_letter_some)
 
-    def _bury_one(self, address: str, why: str) -> None:
-        """Bury the next message for ``address``; it is done with when there is none, or it cannot be buried at all."""
+    def _dead_letter_one(self, address: str, why: str) -> None:
+        """Make a dead letter of the next message for ``address``, which is done with when there is none, or no letter
+        can be made of it.
+        """
         box: Mapping[str, Mail] = self._state.mail.get(address, {})
         ident = next((one for one in box if turn_id(one) not in self._ends), None)
         if ident is None or self._live.at(address) is not None:
-            del self._burials[address]
+            del self._emptying[address]
             return
         try:
-            self.bury(ident, why)
+            self.dead_letter(ident, why)
         except LedgerUnavailable:
             raise
         except Exception:
-            del self._burials[address]
+            del self._emptying[address]
             raise
