@@ -68,6 +68,9 @@ class CellHost(Protocol):
     def released(self, pid: int) -> None:
         """The process has left the cell for good."""
 
+    def refused(self, pid: int, why: str) -> None:
+        """The process cannot be handed over: it has left for good, and failed to start."""
+
 
 @dataclass(slots=True)
 class Hosted:
@@ -370,9 +373,7 @@ class CellPort:
                 self._host.send(["start", pid, start_spec(hosted.placement)])
             except FrameError as error:
                 del self._hosted[pid]
-                self._host.released(pid)
-                failed = CellStartFailed(pid, f"its configuration is too large: {error}")
-                self._host.later(0, self._signals.say, failed)
+                self._host.refused(pid, f"its configuration is too large: {error}")
                 continue
             hosted.state = "starting"
             self._host.later(self._limits.start_s, self._check_started, hosted)

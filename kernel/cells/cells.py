@@ -107,8 +107,7 @@ class Cells:
         name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by)
         self._start_all(started)
         if name is None:
-            why = self._table.refusal(placement.made_by)
-            asyncio.get_running_loop().call_soon(self._signals.say, CellStartFailed(pid, why))
+            self._fail(pid, self._table.refusal(placement.made_by))
             return
         cell = self._where[pid] = self._cells[name]
         cell.port.add(placement)
@@ -163,6 +162,15 @@ class Cells:
         for name in names:
             self._cells[name] = StartedCell(self, name, self._signals, self._limits)
         self._starts.add([self._cells[name] for name in names])
+
+    def _fail(self, pid: int, why: str) -> None:
+        """Say that a process never ran, once whoever placed it goes on."""
+        asyncio.get_running_loop().call_soon(self._signals.say, CellStartFailed(pid, why))
+
+    def refused(self, cell: StartedCell, pid: int, why: str) -> None:
+        """A process could not be handed to its cell."""
+        self.released(cell, pid)
+        self._fail(pid, why)
 
     def _check_waiting(self, pid: int, cell: StartedCell) -> None:
         if self._where.get(pid) is cell and cell.port.waits(pid):
@@ -233,8 +241,8 @@ class Cells:
         return turns[0] if len(turns) == 1 else 0
 
     def lose(self, cell: StartedCell, why: str, culprit: int = 0) -> None:
-        """The cell is dead, or must die: one event for all that lived in it, a new place for what waited. ``culprit``
-        is to blame, when it is known; else whoever was running.
+        """The cell is dead, or must die: a new place for what waited, then one event for all that lived in it: what is
+        stopped because of it is found where it is. ``culprit`` is to blame, when it is known; else whoever was running.
         """
         if cell.gone or self._closed:
             return
@@ -242,12 +250,12 @@ class Cells:
         was_spare = self._table[cell.name].domain is None
         lost, waiting = self._end(cell)
         log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)
-        if lost:
-            self._signals.say(CellLost(cell.name, running if running in lost else 0, lost, why))
         for placement in waiting:
             self.place(placement)
         if not was_spare and self._starts.engine_up:
             self._start_all(self._table.spare())
+        if lost:
+            self._signals.say(CellLost(cell.name, running if running in lost else 0, lost, why))
 
     def _end(self, cell: StartedCell) -> Lost:
         """Kill it and forget it."""

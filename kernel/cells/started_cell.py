@@ -80,3 +80,6 @@ class StartedCell:
 
     def released(self, pid: int) -> None:
         self._cells.released(self, pid)
+
+    def refused(self, pid: int, why: str) -> None:
+        self._cells.refused(self, pid, why)

@@ -25,7 +25,16 @@ from kernel.model.address import parent as parent_of
 from kernel.model.makers import OPERATOR
 from kernel.model.pids import ROOT_PID
 from kernel.model.spec import ProcessSpec
-from kernel.model.states import CELL_LOST, CRASH, KILLED, SHUTDOWN, ProcessEvent, ProcessState, is_blameless
+from kernel.model.states import (
+    CELL_LOST,
+    CRASH,
+    KILLED,
+    NOPROC,
+    SHUTDOWN,
+    ProcessEvent,
+    ProcessState,
+    is_blameless,
+)
 from kernel.policy.pipeline import Policy
 from kernel.process.admission import Admission
 from kernel.process.effects import Effects
@@ -248,9 +257,12 @@ class Processes:
     # -- reports from below --------------------------------------------------------------------------------------
 
     def started(self, pid: int, cell: str) -> None:
-        """The cell says the process runs."""
+        """The cell says the process runs. What runs and is no process of the node any more is stopped where it is."""
         process = self._live.get(pid)
-        if process is None or process.state not in (ProcessState.STARTING, ProcessState.STOPPING):
+        if process is None:
+            self._launcher.stop(pid, NOPROC)
+            return
+        if process.state not in (ProcessState.STARTING, ProcessState.STOPPING):
             return
         process.on(ProcessEvent.STARTED)
         body = {"address": process.address, "pid": pid, "cell": cell}

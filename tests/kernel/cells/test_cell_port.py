@@ -48,6 +48,9 @@ class Host:
     def released(self, pid: int) -> None:
         self.free.append(pid)
 
+    def refused(self, pid: int, why: str) -> None:
+        """Nothing here is too large for a link."""
+
     def pass_time(self, seconds: float) -> None:
         end = self.now + seconds
         while due := sorted((timer for timer in self._timers if timer[0] <= end), key=lambda timer: timer[0]):

@@ -13,7 +13,7 @@ import pytest
 
 from kernel.abi import OPEN_CALLS
 from kernel.cell.link.frames import VALUE_BYTES
-from kernel.cells.cell_events import CellCall
+from kernel.cells.cell_events import CellCall, Place
 from kernel.errors import Invalid, StateError
 from tests.kernel.twins.cell_node import OUTCOMES, Node, local_node, placement
 from tests.patience import HANG_S
@@ -256,6 +256,24 @@ def test_a_coroutine_that_survives_cancel_costs_its_cell_and_the_others_are_repo
     with_node(body, confirm_s=0.3)
 
 
+def test_who_waits_in_a_dying_cell_and_is_stopped_for_its_loss_runs_in_no_other() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Stubborn")
+        node.deliver(2, "x")
+        await node.notes.wait("log", 2)
+        node.cells.stop(2, "killed")
+        node.cells.place(placement(3, "Echo"))
+        node.cells.place(placement(4, "Echo"))
+        node.notes.lost = lambda: node.cells.stop(3, "killed")  # as when its parent goes with that cell
+        assert (await node.notes.wait("cell_lost"))[3] == [1]
+        await node.start(5, "Echo")  # once the cell has confirmed what was stopped there
+        assert sorted(pid for view in node.cells.list() for pid in view.pids) == [4, 5]
+        assert not node.notes.of("started", 3)
+
+    with_node(body, confirm_s=0.3)
+
+
 def test_a_task_left_behind_by_a_turn_is_cancelled() -> None:
     async def body(node: Node) -> None:
         await node.start(1, "Leaves")
@@ -370,8 +388,10 @@ def test_a_turn_too_large_for_the_link_is_refused_to_the_kernel() -> None:
         with pytest.raises(Invalid, match="turn t1 cannot be handed to pid 1: frame of"):
             node.deliver(1, "x" * (17 * 2**20), "t1")
         assert (await node.turn(1, "hi", "t2"))["reply"] == "p1: hi"
-        node.cells.place(placement(2, "Echo", config={"x": "x" * (17 * 2**20)}))
-        assert "too large" in (await node.notes.wait("start_failed", 2))[2]
+        for pid, isolation in ((2, "shared"), (3, "dedicated")):
+            node.cells.place(placement(pid, "Echo", isolation=isolation, config={"x": "x" * (17 * 2**20)}))
+            assert "too large" in (await node.notes.wait("start_failed", pid))[2]
+            assert node.cells.place_of(pid) == Place()
 
     with_node(body)
 

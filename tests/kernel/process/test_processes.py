@@ -625,6 +625,17 @@ def test_who_waits_for_a_start_waits_on_when_the_cell_is_lost_and_is_told_when_i
     on_twin(tmp_path, body)
 
 
+def test_what_runs_and_is_no_process_any_more_is_stopped_where_it_is() -> None:
+    tree = Tree()
+    address = tree.spawn_only("ada", restart="temporary")
+    pid = tree.pid(address)
+    tree.processes.kill(address, "kill")
+    assert tree.told == [pid]
+    tree.up()  # its cell says that it runs all the same
+    assert tree.told == [pid, pid]
+    assert address not in tree.running()
+
+
 def test_nothing_starts_and_no_timer_fires_once_the_tree_is_closed() -> None:
     async def body() -> None:
         tree = Tree()

@@ -59,13 +59,14 @@ NAMES: dict[type[Signal], str] = {
 
 class Notes:
     """Every event in order, as (name, *arguments); answers each syscall unless its tool is ``slow``. What came of a
-    turn is told as the map that crossed the link.
+    turn is told as the map that crossed the link. ``lost`` is done while the loss of a cell is heard.
     """
 
     def __init__(self) -> None:
         self.all: list[tuple[Any, ...]] = []
         self.cells: Cells | None = None
         self.answers: Callable[[int, CellCall], dict[str, Any] | None] = default_answer
+        self.lost: Callable[[], None] = lambda: None
         self._new = asyncio.Event()
 
     def _note(self, *event: Any) -> None:
@@ -98,6 +99,8 @@ class Notes:
         if isinstance(said, TurnDone):
             values[-1] = {**told(said.result), "remember": list(said.result.remember)}
         self._note(NAMES[type(said)], *(values[:1] if isinstance(said, CellStarted) else values))
+        if isinstance(said, CellLost):
+            self.lost()
         if isinstance(said, CellAsked):
             call = said.call
             outcome = self.answers(said.pid, call)
