@@ -17,6 +17,7 @@ from chain.keys.keys import Keys
 from chain.keys.rotation import vkeys_text
 from chain.ledger.loop_calls import LoopCalls
 from chain.ledger.publication import Publication
+from chain.ledger.unpublished import publish_covered
 from chain.notes.slots import HeadSlots
 from chain.state.binding import Unbound
 from chain.state.history import journal_items
@@ -86,6 +87,7 @@ def recovered(
         disk.make_directory(data / name)
     slots, calls, publication = HeadSlots(data / "heads", disk), LoopCalls(), Publication()
     items, published = partial(journal_items, data, disk), partial(calls.post, publication.published)
+    publish_covered(data, disk, keys)
     publisher = Publisher(data / "ledger", disk, items, published, tuning.publish_s)
     publication.published(publisher.size)
 

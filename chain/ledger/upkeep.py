@@ -70,10 +70,11 @@ class Upkeep:
 
     async def place_snapshot(self, group: int, digest: bytes) -> None:
         """Sign the snapshot of everything before ``group`` that was written beside the present one and has that digest,
-        and put it in its place. Raises LedgerUnavailable when it cannot be written.
+        and put it in its place. Raises LedgerUnavailable when it cannot be written, or covers more than is published.
         """
         async with self._parts.snapshot.lock:
-            await self._parts.snapshot.place(group, digest, self._parts.signers())
+            published = self._parts.publisher.size
+            await self._parts.snapshot.place(group, digest, self._parts.signers(), published)
 
     async def sign_snapshot(self) -> None:
         """Sign the snapshot that was found at the start: a person has accepted it. Raises LedgerUnavailable."""

@@ -99,7 +99,7 @@ def last_frame(directory: Path, disk: Disk, start: Position, origin: str) -> Fra
     OSError.
     """
     last = None
-    for _, _, frame in _frames(directory, disk, start, origin):
+    for _, _, frame in frames(directory, disk, start, origin):
         last = frame
     return replace(last, payload=b"") if last else None
 
@@ -111,7 +111,7 @@ def find_unbound(directory: Path, disk: Disk, start: Position, history: KeyHisto
     """
     name, offset, group = "", 0, -1
     pair: KeyPair | None = history.current
-    for name, offset, frame in _frames(directory, disk, start, history.origin):
+    for name, offset, frame in frames(directory, disk, start, history.origin):
         _follow(history, frame)
         group = frame.group
         signers = [pair, *reversed(history.pairs)] if pair else history.pairs
@@ -168,8 +168,10 @@ def snapshot_note(keys: Sequence[Keys], group: int, digest: bytes) -> bytes:
     return join_note(text, *lines)
 
 
-def _frames(directory: Path, disk: Disk, start: Position, origin: str) -> Iterator[tuple[str, int, Frame]]:
-    """File, offset and frame, up to where the checksums no longer fit: what is behind that, no reader hands out."""
+def frames(directory: Path, disk: Disk, start: Position, origin: str) -> Iterator[tuple[str, int, Frame]]:
+    """File, offset and frame behind ``start``, up to where the checksums no longer fit: what is behind that, no reader
+    hands out. Raises OSError.
+    """
     group, checksum = start.group, start.checksum
     for name in segment_names(directory, disk):
         if name < segment_name(group):

@@ -10,7 +10,15 @@ from chain.disk import Disk
 from chain.errors import LedgerUnavailable
 from chain.keys.keys import Keys
 from chain.state.binding import snapshot_note
-from chain.state.snapshot import Snapshot, place_snapshot, read_signed, sign_snapshot, snapshot_digest
+from chain.state.snapshot import (
+    NEW,
+    Snapshot,
+    covered_entries,
+    place_snapshot,
+    read_signed,
+    sign_snapshot,
+    snapshot_digest,
+)
 
 _CHANGED = "the snapshot is not the one that the node has signed: it was changed"
 
@@ -28,10 +36,17 @@ class KeptSnapshot:
         self._group, self.digest = found or (0, b"")
         self.lock = asyncio.Lock()
 
-    async def place(self, group: int, digest: bytes, keys: Sequence[Keys]) -> None:
-        """Sign the one before ``group`` that was written beside, and put it in its place. Raises LedgerUnavailable."""
+    async def place(self, group: int, digest: bytes, keys: Sequence[Keys], published: int) -> None:
+        """Sign the one before ``group`` that was written beside, and put it in its place. Raises LedgerUnavailable;
+        also when it covers more than the entries that are ``published``: a start would find the others nowhere.
+        """
         note = snapshot_note(keys, group, digest)
         try:
+            covered = await asyncio.to_thread(covered_entries, self._directory, self._disk, NEW)
+            if covered > published:
+                raise LedgerUnavailable(
+                    f"the new snapshot covers {covered} entries, {published} are published"
+                )
             await asyncio.to_thread(place_snapshot, self._directory, self._disk, digest, note)
         except OSError as error:
             if await asyncio.to_thread(self._is_there, digest):  # what failed came after it had the name

@@ -34,7 +34,8 @@ FORMAT = 1
 MAX_HEADER_BYTES = 256 * 2**20
 MAX_RECORD_BYTES = 2 * 2**20
 
-_NEW = "next.new"
+NEW = "next.new"
+"""What was written beside the snapshot, to take its place."""
 _NEW_NOTE = "note.new"
 _NOTE = re.compile(r"[0-9a-f]{32}\.note").fullmatch
 _LENGTH = Struct(">I")
@@ -94,7 +95,7 @@ def write_snapshot(directory: Path, disk: Disk, snapshot: Snapshot, records: Ite
     header: dict[str, Any] = {"format": FORMAT, **asdict(snapshot)}
     del header["state"]
     packed: bytes = msgpack.packb(header)
-    new = directory / _NEW
+    new = directory / NEW
     handle = disk.create(new)
     try:
         out = _Output(disk, handle)
@@ -134,7 +135,7 @@ def place_snapshot(directory: Path, disk: Disk, digest: bytes, note: bytes) -> N
     ``digest``, which it must have. On the disk when this returns. Raises OSError.
     """
     sign_snapshot(directory, disk, digest, note)
-    disk.rename(directory / _NEW, directory / SNAPSHOT_FILE)
+    disk.rename(directory / NEW, directory / SNAPSHOT_FILE)
     disk.sync_directory(directory)
     for name in disk.names(directory):
         if is_note(name) and name != note_name(digest):
@@ -194,6 +195,19 @@ def snapshot_digest(directory: Path, disk: Disk) -> bytes:
     """What the snapshot in ``directory`` says at its end that its digest is; nothing is checked. Raises OSError."""
     path = directory / SNAPSHOT_FILE
     return disk.read_at(path, max(0, disk.size(path) - _DIGEST_BYTES), _DIGEST_BYTES)
+
+
+def covered_entries(directory: Path, disk: Disk, name: str = SNAPSHOT_FILE) -> int:
+    """How many entries the snapshot ``name`` in ``directory`` covers, by its header; 0 when there is none. Nothing else
+    of it is checked. Raises DamageError, ForeignDataError, OSError.
+    """
+    if name not in disk.names(directory):
+        return 0
+    source = _Input(directory / name, disk)
+    try:
+        return int(_read_header(source)["seq"])
+    finally:
+        source.close()
 
 
 def snapshot_records(directory: Path, disk: Disk, digest: bytes = b"") -> Iterator[StateRecord]:

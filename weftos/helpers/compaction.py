@@ -98,17 +98,17 @@ class Compaction:
         async with self._one:
             began = time.monotonic()
             try:
-                await self._ledger.publish()
-                covered = await self._snapshot(group)
+                present = self._ledger.segment
+                await self._ledger.publish()  # so all that is before that segment, whatever begins meanwhile
+                covered = await self._snapshot(group, *present)
                 removed = await self._ledger.drop_before(covered["group"])
             except (ChainError, OSError) as error:
                 raise CompactionError(str(error)) from error
             took_s = round(time.monotonic() - began, 3)
             self._log("info", "journal compacted", segments_removed=removed, took_s=took_s, **covered)
 
-    async def _snapshot(self, wanted: int) -> dict[str, Any]:
-        """Have one made of what the node itself has written, and stand behind it."""
-        group, checksum = self._ledger.segment
+    async def _snapshot(self, wanted: int, group: int, checksum: bytes) -> dict[str, Any]:
+        """Have one made of what the node itself has written before ``group``, and stand behind it."""
         if group < wanted:
             raise CompactionError(f"the present segment begins with group {group}, not yet with {wanted}")
         told = ["--group", str(group), "--checksum", checksum.hex()]

@@ -132,6 +132,20 @@ def test_without_a_snapshot_nothing_is_removed(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_segment_that_begins_while_it_is_published_is_not_covered(tmp_path: Path) -> None:
+    class RollingLedger(TwinLedger):
+        async def publish(self) -> None:
+            await super().publish()
+            self.present = (8, b"d" * 32)
+
+    async def run() -> None:
+        ledger = RollingLedger()
+        await compaction(ledger, tmp_path, Log()).run_to(5)
+        assert ledger.calls == [("publish",), ("place_snapshot", 5, b"\r"), ("drop_before", 5)]
+
+    asyncio.run(run())
+
+
 def test_it_runs_when_there_is_enough_and_again_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
