@@ -145,19 +145,26 @@ def hits_text(hits: list[Hit], limit_bytes: int) -> str:
         {**{field: hit.get(field) for field in _HIT_FIELDS}, "text": cut_bytes(hit["text"], share)[0]}
         for hit in hits
     ]
-    while len((text := canonical(shown)).encode()) > limit_bytes:
+    while len((text := canonical(shown)).encode()) > limit_bytes and shown:
         shown.pop()
     return text
 
 
 def document_text(document: Document, offset: int, limit_bytes: int) -> str:
-    """A document from character ``offset`` on, as JSON of at most ``limit_bytes``; ``next_offset``: there is more."""
+    """A document from character ``offset`` on, as JSON of at most ``limit_bytes``; ``next_offset``: there is more.
+    Raises Invalid when nothing of it fits.
+    """
     shown = {field: document.get(field) for field in ("id", "title", "owner", "scope", "seq")}
     rest, size = document["text"][offset:], limit_bytes
     while True:
         piece, cut = cut_bytes(rest, size)
         more = {"next_offset": offset + len(piece)} if cut else {}
         text = canonical({**shown, "text": piece, **more})
-        if len(text.encode()) <= limit_bytes:
+        if len(text.encode()) <= limit_bytes and (piece or not cut):
             return text
+        if not piece:
+            raise Invalid(
+                f"document {document['id']} cannot be shown: with its title and owner nothing of it fits into a result "
+                f"of {limit_bytes} bytes"
+            )
         size //= 2

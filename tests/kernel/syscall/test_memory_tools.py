@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
 from kernel.memory.memory import document_text, hits_text
 from kernel.operations.memory import Document, Hit, Memory
 from kernel.state.state import State
+from kernel.values import canonical
 from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
@@ -465,3 +466,18 @@ def test_a_long_document_is_read_in_pieces_that_make_the_whole() -> None:
         offset = piece.get("next_offset")
     assert "".join(pieces) == whole
     assert len(pieces) > 5
+
+
+@pytest.mark.parametrize(("title", "text"), [("\x01" * 256, "hello"), ("\x01" * 256, ""), ("t", "\x01\x01")])
+def test_a_document_of_which_nothing_fits_into_a_result_is_refused(title: str, text: str) -> None:
+    shown = {"id": "d1", "title": title, "owner": "o", "scope": "own", "seq": 1}
+    document = cast(Document, {**shown, "text": text, "bytes": len(text), "time_us": 0, "tags": []})
+    least = len(canonical({**shown, "text": text}).encode())
+    assert json.loads(document_text(document, 0, least))["text"] == text
+    for limit_bytes in (1, least - 30, least - 1):
+        with pytest.raises(Invalid, match=f"nothing of it fits into a result of {limit_bytes} bytes"):
+            document_text(document, 0, limit_bytes)
+
+
+def test_results_of_which_none_fits_are_none() -> None:
+    assert hits_text([], 1) == "[]"
