@@ -23,7 +23,7 @@ NAMING = ("new_directory", "create", "rename", "remove", "remove_directory")
 WATCHED = 2  # the one that fills a tile, and the one that removes what it has superseded
 
 
-def counts(operation: str) -> bool:
+def counts(operation: str, path: Path) -> bool:
     """What the publisher does to names."""
     return operation in NAMING and current_thread().name == "ledger-publisher"
 

@@ -1,8 +1,8 @@
 """A process that changes its keys and is killed by the disk at the n-th operation: ``DIRECTORY keys|ledger N``.
 
 Says ``changed`` once the new keys are in force and in their place. ``N`` is counted from the beginning of the change,
-and counts the operations of one side only: those on the files of keys, which the main thread does one after the other,
-or those of the ledger's threads, which fall differently in each run.
+and counts the operations of one side only: those on the files of keys, which are done one after the other, or those of
+the ledger, which fall differently in each run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from threading import current_thread, main_thread
 
 from chain.disk import Disk
 from chain.keys.key_change import adopt_keys, load_candidates, prepare_keys
@@ -21,12 +20,14 @@ from tests.chain.twins.dying_disk import DyingDisk
 from tests.chain.twins.ledgers import Clock, draft
 
 
-def disk_of(side: str) -> DyingDisk:
+def disk_of(directory: Path, side: str) -> DyingDisk:
     """Counts the operations of one side."""
-    on_main = {"keys": True, "ledger": False}[side]
-    return DyingDisk(
-        lambda operation: operation != "new_directory" and (current_thread() is main_thread()) == on_main
-    )
+
+    def counts(operation: str, path: Path) -> bool:
+        of_keys = path == directory or path.relative_to(directory).parts[0].startswith("keys")
+        return operation != "new_directory" and of_keys == (side == "keys")
+
+    return DyingDisk(counts)
 
 
 def boot(directory: Path, disk: Disk) -> Ledger:
@@ -38,7 +39,7 @@ def boot(directory: Path, disk: Disk) -> Ledger:
 
 
 async def run(directory: Path, side: str, dies_at: int) -> None:
-    disk = disk_of(side)
+    disk = disk_of(directory, side)
     ledger = boot(directory, disk)
     ledger.start(asyncio.get_running_loop())
     await ledger.commit([draft(ledger.next_seq)], durable=True).durable()
