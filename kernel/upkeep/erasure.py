@@ -79,12 +79,12 @@ class Selection:
 @dataclass(slots=True)
 class Plan:
     """``ranges``: first and last of each row of entries. ``turns``: those they are part of, that asked for them, or
-    that were given a document of theirs, that caused them, and those of processes that they started. ``left``: entries
-    of these turns that are not erased, and what else repeats what they say, seq and kind, the first
-    :data:`MOST_LEFT` of ``left_count``; ``kept``: how many of the selected are never erased, by kind. ``pids``: whose
-    turns they are. ``exits``: PIDs of which the end is erased, and ``refusals``: the reasons of refusals that are, for
-    the node's state repeats both. ``logs``: files of the log that may repeat it, and how many lines of
-    these PIDs, -1 where nobody can say.
+    that were given a document of theirs, that caused them, those of processes that they started, and the later ones of
+    the same sessions. ``left``: entries of these turns that are not erased, and what else repeats what they say, seq
+    and kind, the first :data:`MOST_LEFT` of ``left_count``; ``kept``: how many of the selected are never erased, by
+    kind. ``pids``: whose turns they are. ``exits``: PIDs of which the end is erased, and ``refusals``: the reasons of
+    refusals that are, for the node's state repeats both. ``logs``: files of the log that may repeat it, and how many
+    lines of these PIDs, -1 where nobody can say.
     """
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -220,6 +220,7 @@ class _Finder:
         if self._documents:
             self._concerned.update(self._quoting())
         self._concerned.update(self._of_children())
+        self._concerned.update(self._later())
         for turn in self._concerned:
             self._messages.add(_message_of(turn))
             self._sessions.update(self._session_of(turn))
@@ -276,6 +277,22 @@ class _Finder:
                 children.add(record.body["address"])
             elif entry.kind == "turn.started" and record.body["address"] in children:
                 yield entry.subject
+
+    def _later(self) -> Iterator[str]:
+        """Turns of the same sessions that came after turns concerned: their history said it, and so what they asked."""
+        sessions: set[tuple[str, str]] = set()
+        for record in self._ledger.entries(min(map(_seq_of, self._concerned), default=self._ledger.size)):
+            turn = record.entry.subject
+            if record.entry.kind == "turn.started":
+                where = (
+                    set(self._session_of(turn))
+                    if record.erased
+                    else {(record.body["address"], record.body["session"])}
+                )
+                if turn in self._concerned:
+                    sessions |= where
+                elif where & sessions:
+                    yield turn
 
     def _pids(self) -> set[int]:
         """Who handled the turns concerned, and the process that was chosen."""

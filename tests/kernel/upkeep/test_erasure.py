@@ -21,6 +21,7 @@ from kernel.message.messaging import Outgoing
 from kernel.operations.erasure import Erased, Erasure
 from kernel.operations.memory import Memory
 from kernel.operations.messages import Messages
+from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning, SpawnRequest
 from kernel.state.documents import NewDocument, draft_document
 from kernel.state.in_transit_records import decision_record
@@ -447,6 +448,66 @@ def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Pa
         assert not saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
         assert SECRET.encode() not in encode_state(twin.kernel.state)
         assert not any(SECRET in str(fields) for _, fields in twin.log)
+
+    on_control(tmp_path, body)
+
+
+async def told_whole(twin: Twin, text: str, *history: str, session: str = "main") -> str:
+    """A turn that asks a model as one does after a start: the history is said anew."""
+    await twin.send("ada", text, session=session)
+    at = await twin.delivery()
+    twin.kernel.model_calls.forget("/user/ada", session)
+    twin.ask_model(at, [{"role": "user", "content": each} for each in (*history, text)])
+    await twin.result()
+    await answer(twin, at, f"done: {' '.join(history)}")
+    return at.turn
+
+
+async def starts(twin: Twin) -> dict[str, int]:
+    """The entry with which each turn began."""
+    return {record.entry.subject: record.entry.seq for record in await twin.entries("turn.started")}
+
+
+@pytest.mark.parametrize("chosen", ["pid", "seqs"])
+def test_later_turns_of_the_session_are_listed_for_their_history_said_it(tmp_path: Path, chosen: str) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        pid = await twin.spawn("ada")
+        early = await told_whole(twin, "before")
+        if chosen == "seqs":
+            await told_whole(twin, SECRET, "before")
+        else:  # of another process
+            await control(Processes.stop, "ada")
+            pid = (await control(Processes.start, "ada"))["pid"]
+            await told_whole(twin, SECRET, "before")
+            await control(Processes.stop, "ada")
+            await control(Processes.start, "ada")
+        said = list(saying(twin.directory, SECRET))
+        later = {await told_whole(twin, "after", SECRET), await told_whole(twin, "and later", SECRET)}
+        other = await told_whole(twin, "elsewhere", session="other")
+        if chosen == "seqs":
+            erased = await control(Erasure.erase, "why", seqs=said)
+        else:
+            erased = await control(Erasure.erase, "why", pid=pid)
+        assert not unsaid(twin, erased)
+        left = {seq for seq, _ in erased["left"]}
+        listed = {turn for turn, seq in (await starts(twin)).items() if seq in left}
+        assert listed >= later and not listed & {early, other}
+
+    on_control(tmp_path, body)
+
+
+@pytest.mark.parametrize("first", ["message.accepted", "turn.started"])
+def test_later_turns_are_listed_though_the_message_or_the_start_was_erased_before(
+    tmp_path: Path, first: str
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await twin.spawn("ada")
+        turn = await told_whole(twin, SECRET)
+        await told_whole(twin, "after", SECRET)
+        own = {"message.accepted": int(turn[1:]), "turn.started": (await starts(twin))[turn]}
+        await control(Erasure.erase, "why", seqs=[own.pop(first)])
+        erased = await control(Erasure.erase, "why", seqs=[*own.values()])
+        assert not unsaid(twin, erased)
 
     on_control(tmp_path, body)
 
