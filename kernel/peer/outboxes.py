@@ -84,6 +84,7 @@ class Outboxes:
         self._links: dict[str, int] = {}
         self._effects: deque[tuple[str, int | None, Effect]] = deque()
         self._resumes = False
+        self._withdrawn: set[str] = set()  # before they were on the disk, and not dead letters yet
         for peer, box in self._state.in_transit.outbox.items():
             self._boxes[peer] = Outbox(peer, [self._parcel(mail) for mail in box.values()])
             self._newest[peer] = max(mail.seq for mail in box.values())
@@ -160,17 +161,21 @@ class Outboxes:
 
     def _durable(self, group: Group) -> None:
         """Put what has become durable into the outboxes."""
-        for peer, box in list(self._state.in_transit.outbox.items()):
-            newest = self._newest.get(peer, -1)
-            fresh = []
-            for mail in reversed(box.values()):
-                if mail.seq <= newest:
-                    break
-                fresh.append(mail)
-            for mail in reversed(fresh):
+        for peer in list(self._state.in_transit.outbox):
+            for mail in self._fresh(peer):
                 if mail.seq < group.size:
                     self._newest[peer] = mail.seq
-                    self._perform(peer, self._box(peer).put(self._parcel(mail)))
+                    if mail.id not in self._withdrawn:
+                        self._perform(peer, self._box(peer).put(self._parcel(mail)))
+
+    def _fresh(self, peer: str) -> list[Mail]:
+        """What the disk had yet to take when it was last looked at, in its order."""
+        newest, fresh = self._newest.get(peer, -1), []
+        for mail in reversed(self._state.in_transit.outbox.get(peer, {}).values()):
+            if mail.seq <= newest:
+                break
+            fresh.append(mail)
+        return fresh[::-1]
 
     def _box(self, peer: str) -> Outbox:
         box = self._boxes.get(peer)
@@ -240,13 +245,17 @@ class Outboxes:
     def withdraw(self, mail: Mail, why: str) -> None:
         """Nobody waits any more for a question that was not acknowledged."""
         effects = self._box(mail.peer).withdraw(mail.seq, why)
-        if not effects:  # not on the disk yet, so never sent
-            effects = [GivenUp(self._parcel(mail), why, False)]
-        self._perform(mail.peer, effects)
+        self._perform(mail.peer, effects or [self._give_up(mail, why)])
 
     def clear(self, peer: str, why: str) -> None:
         """Give up everything for a peer that is none any more."""
-        self._perform(peer, self._box(peer).clear(why))
+        fresh = [mail for mail in self._fresh(peer) if mail.id not in self._withdrawn]
+        self._perform(peer, [*self._box(peer).clear(why), *(self._give_up(mail, why) for mail in fresh)])
+
+    def _give_up(self, mail: Mail, why: str) -> GivenUp:
+        """Of one that is not on the disk yet: never sent, also when the disk takes it before its dead letter."""
+        self._withdrawn.add(mail.id)
+        return GivenUp(self._parcel(mail), why, False)
 
     def _perform(self, peer: str, effects: list[Effect]) -> None:
         link = self._links.get(peer)
@@ -283,6 +292,7 @@ class Outboxes:
 
         def dead_letter() -> None:
             self._parts.after.do(lambda: None, self._parts.messaging.dead_letter(ident, why))
+            self._withdrawn.discard(ident)
 
         ident = own_id(lost.parcel.id)
         self._parts.recorder.until_writable(("dead_letter", ident), dead_letter)

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from chain.journal.group import Group
 from chain.journal.sequencer import Batch
 from chain.ledger.ledger import Ticket
@@ -18,6 +20,7 @@ from kernel.peer.outboxes import MOST_WAITING, DeliveryParts, Outboxes
 from kernel.state.after_durable import AfterDurable
 from mesh.identity.peers import Peer
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Twin
 from tests.kernel.twins.mesh_twin import until
 
@@ -53,13 +56,18 @@ class Bench:
         )
         self.slow = Ticket(_never, Batch([], [], 0, [], 0))
 
-    async def send(self) -> int:
-        """One message, on the disk when this returns; its number."""
+    def write(self) -> tuple[int, Ticket]:
+        """One message, maybe not on the disk yet: its number."""
         seq = self.twin.ledger.next_seq
         out = Outgoing("operator", "bob@b", "hi", "main", bytes(16), -1)
         unit = self.twin.kernel.recorder.unit()
         self.boxes.put(unit, out, "bob", BOB)
-        await self.twin.kernel.recorder.commit(unit, durable=True).durable()
+        return seq, self.twin.kernel.recorder.commit(unit, durable=True)
+
+    async def send(self) -> int:
+        """The same, on the disk when this returns."""
+        seq, ticket = self.write()
+        await ticket.durable()
         return seq
 
     def hold(self) -> None:
@@ -99,6 +107,34 @@ def test_what_waited_for_an_old_link_does_not_overtake_on_the_new_one(tmp_path: 
         assert bench.mesh.said == numbers
 
     on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+def test_what_is_given_up_before_the_disk_takes_it_is_a_dead_letter_and_never_sent(
+    tmp_path: Path, cleared: bool
+) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        bench, state = Bench(twin), twin.kernel.state
+        bench.boxes.up(BOB.origin)
+        await twin.ledger.barrier()
+        disk.full = True
+        seq, _ = bench.write()
+        await until(lambda: twin.ledger.refusal is not None)
+        mail = state.in_transit.find(f"m{seq}")
+        assert mail is not None
+        if cleared:
+            bench.boxes.clear(BOB.origin, "b is no peer")
+        else:
+            bench.boxes.withdraw(mail, "b is no peer")
+        disk.full = False
+        await until(lambda: mail.id in state.dead)
+        assert state.dead[mail.id].why == "b is no peer"
+        second = await bench.send()
+        assert bench.mesh.said == [second]
+
+    on_twin(tmp_path, body, disk=disk)
 
 
 def test_links_that_come_and_go_while_the_disk_is_behind_queue_no_more_than_so_much(tmp_path: Path) -> None:
