@@ -84,7 +84,7 @@ class Outboxes:
         self._links: dict[str, int] = {}
         self._effects: deque[tuple[str, int | None, Effect]] = deque()
         self._resumes = False
-        self._withdrawn: set[str] = set()  # before they were on the disk, and not dead letters yet
+        self._given_up: set[str] = set()  # and not dead letters yet
         for peer, box in self._state.in_transit.outbox.items():
             self._boxes[peer] = Outbox(peer, [self._parcel(mail) for mail in box.values()])
             self._newest[peer] = max(mail.seq for mail in box.values())
@@ -165,7 +165,7 @@ class Outboxes:
             for mail in self._fresh(peer):
                 if mail.seq < group.size:
                     self._newest[peer] = mail.seq
-                    if mail.id not in self._withdrawn:
+                    if mail.id not in self._given_up:
                         self._perform(peer, self._box(peer).put(self._parcel(mail)))
 
     def _fresh(self, peer: str) -> list[Mail]:
@@ -245,20 +245,19 @@ class Outboxes:
     def withdraw(self, mail: Mail, why: str) -> None:
         """Nobody waits any more for a question that was not acknowledged."""
         effects = self._box(mail.peer).withdraw(mail.seq, why)
-        self._perform(mail.peer, effects or [self._give_up(mail, why)])
+        self._perform(mail.peer, effects or self._give_up([mail], why))
 
     def clear(self, peer: str, why: str) -> None:
         """Give up everything for a peer that is none any more."""
-        fresh = [mail for mail in self._fresh(peer) if mail.id not in self._withdrawn]
-        self._perform(peer, [*self._box(peer).clear(why), *(self._give_up(mail, why) for mail in fresh)])
+        self._perform(peer, [*self._box(peer).clear(why), *self._give_up(self._fresh(peer), why)])
 
-    def _give_up(self, mail: Mail, why: str) -> GivenUp:
-        """Of one that is not on the disk yet: never sent, also when the disk takes it before its dead letter."""
-        self._withdrawn.add(mail.id)
-        return GivenUp(self._parcel(mail), why, False)
+    def _give_up(self, fresh: list[Mail], why: str) -> list[Effect]:
+        """Of what is not on the disk yet: never sent, also when the disk takes it before its dead letter."""
+        return [GivenUp(self._parcel(mail), why, False) for mail in fresh if mail.id not in self._given_up]
 
     def _perform(self, peer: str, effects: list[Effect]) -> None:
         link = self._links.get(peer)
+        self._given_up.update(own_id(effect.parcel.id) for effect in effects if isinstance(effect, GivenUp))
         self._effects.extend((peer, link, effect) for effect in effects)
         if not self._resumes:
             self._go_on()
@@ -292,7 +291,7 @@ class Outboxes:
 
         def dead_letter() -> None:
             self._parts.after.do(lambda: None, self._parts.messaging.dead_letter(ident, why))
-            self._withdrawn.discard(ident)
+            self._given_up.discard(ident)
 
         ident = own_id(lost.parcel.id)
         self._parts.recorder.until_writable(("dead_letter", ident), dead_letter)

@@ -137,6 +137,28 @@ def test_what_is_given_up_before_the_disk_takes_it_is_a_dead_letter_and_never_se
     on_twin(tmp_path, body, disk=disk)
 
 
+def test_what_went_out_and_is_given_up_twice_before_its_dead_letter_is_written_was_maybe_delivered(
+    tmp_path: Path,
+) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        bench, state = Bench(twin), twin.kernel.state
+        bench.boxes.up(BOB.origin)
+        mail = state.in_transit.find(f"m{await bench.send()}")
+        assert mail is not None and bench.mesh.said == [mail.seq]
+        disk.full = True
+        bench.write()
+        await until(lambda: twin.ledger.refusal is not None)
+        for why in ("the link was cut", "the link was cut again"):
+            bench.boxes.withdraw(mail, why)
+        disk.full = False
+        await until(lambda: mail.id in state.dead)
+        assert state.dead[mail.id].why == "the link was cut (maybe delivered)"
+
+    on_twin(tmp_path, body, disk=disk)
+
+
 def test_links_that_come_and_go_while_the_disk_is_behind_queue_no_more_than_so_much(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         bench = Bench(twin)
