@@ -18,6 +18,7 @@ from collections import deque
 from dataclasses import dataclass
 from hashlib import sha256
 
+from chain.errors import LedgerUnavailable
 from chain.journal.group import Group
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
@@ -192,7 +193,7 @@ class Outboxes:
 
     def _begin(self, peer: str) -> None:
         """Send, unless what was to go out over links that are gone still waits for the disk: then behind that."""
-        if len(self._parts.after) >= MOST_WAITING:
+        if len(self._parts.after) + len(self._effects) >= MOST_WAITING:
             self._parts.recorder.when_writable(("begin", peer), lambda: self._begin(peer))
             return
         self._perform(peer, self._box(peer).up())
@@ -264,19 +265,22 @@ class Outboxes:
 
     def _go_on(self) -> None:
         """Carry out some of what waits, in its order, and the rest in the next rounds of the loop: also when one fails,
-        or others follow from it, as when a link that is full is cut.
+        or others follow from it, as when a link that is full is cut. What is behind a dead letter waits with it.
         """
-        self._resumes = True
+        self._resumes, waits = True, False
         try:
             for _ in range(min(EFFECTS_AT_ONCE, len(self._effects))):
                 peer, link, effect = self._effects.popleft()
                 if isinstance(effect, Send):
                     self._send(peer, link, effect)
-                elif isinstance(effect, GivenUp):
-                    self._dead_letter(effect)
+                elif isinstance(effect, GivenUp) and not self._dead_letter(effect):
+                    self._effects.appendleft((peer, link, effect))
+                    self._parts.recorder.when_writable(("given up", self), self._go_on)
+                    waits = True
+                    break
         finally:
             self._resumes = bool(self._effects)
-            if self._resumes:
+            if self._resumes and not waits:
                 asyncio.get_running_loop().call_soon(self._go_on)
 
     def _send(self, peer: str, link: int | None, send: Send) -> None:
@@ -286,15 +290,17 @@ class Outboxes:
 
         self._parts.after.do(go)
 
-    def _dead_letter(self, lost: GivenUp) -> None:
+    def _dead_letter(self, lost: GivenUp) -> bool:
+        """Whether it is recorded: False while the ledger refuses."""
         why = f"{lost.why} ({MAYBE})" if lost.maybe_delivered else lost.why
-
-        def dead_letter() -> None:
-            self._parts.after.do(lambda: None, self._parts.messaging.dead_letter(ident, why))
-            self._given_up.discard(ident)
-
         ident = own_id(lost.parcel.id)
-        self._parts.recorder.until_writable(("dead_letter", ident), dead_letter)
+        try:
+            ticket = self._parts.messaging.dead_letter(ident, why)
+        except LedgerUnavailable:
+            return False
+        self._parts.after.do(lambda: None, ticket)
+        self._given_up.discard(ident)
+        return True
 
 
 def carried_id(mail: Mail) -> str:

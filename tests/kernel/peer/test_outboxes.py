@@ -159,6 +159,30 @@ def test_what_went_out_and_is_given_up_twice_before_its_dead_letter_is_written_w
     on_twin(tmp_path, body, disk=disk)
 
 
+def test_nothing_goes_out_before_what_was_given_up_is_a_dead_letter_on_the_disk(tmp_path: Path) -> None:
+    """What goes out says that all before it is settled: the other node forgets it, and a node that is killed asks."""
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        bench, state = Bench(twin), twin.kernel.state
+        bench.boxes.up(BOB.origin)
+        first, second = await bench.send(), await bench.send()
+        mail = state.in_transit.find(f"m{first}")
+        assert mail is not None and bench.mesh.said == [first, second]
+        disk.full = True
+        third, _ = bench.write()
+        await until(lambda: twin.ledger.refusal is not None)
+        bench.boxes.down(BOB.origin)
+        bench.boxes.withdraw(mail, "the link was cut")
+        bench.boxes.up(BOB.origin)
+        assert bench.mesh.said == [first, second]
+        disk.full = False
+        await until(lambda: bench.mesh.said == [first, second, second, third])
+        assert mail.id in state.dead
+
+    on_twin(tmp_path, body, disk=disk)
+
+
 def test_links_that_come_and_go_while_the_disk_is_behind_queue_no_more_than_so_much(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         bench = Bench(twin)
