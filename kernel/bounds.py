@@ -32,6 +32,8 @@ class Bounds:
     mailbox_messages: int = 1_000
     mailbox_bytes: int = 8 * MIB
     message_bytes: int = 256 * KIB
+    mail_bytes: int = 512 * MIB  # of all mailboxes and outboxes; the last eighth is for people
+    peer_mail_bytes: int = 64 * MIB  # of the messages of one peer that are in mailboxes
     messages_per_trace: int = 1_000  # that agents may send because of one message from outside
     dead_letters: int = 10_000
     dead_letters_bytes: int = 64 * MIB
@@ -104,6 +106,8 @@ def check(bounds: Bounds) -> list[str]:
         ("message_bytes", "body_bytes"),
         ("message_bytes", "outbox_bytes"),
         ("message_bytes", "dead_letters_bytes"),
+        ("message_bytes", "peer_mail_bytes"),
+        ("peer_mail_bytes", "mail_bytes"),
         ("session_bytes", "sessions_bytes"),
         ("turn_bytes", "turns_bytes"),
         ("model_request_bytes", "asked_bytes"),

@@ -1,11 +1,11 @@
 """What the node keeps for others, in all, and how much of it there may be: each of these has a bound and an eviction.
 
-``sessions``: the one that was added to longest ago goes, whole, unless its turn is open. ``dead letters``: the oldest
-is dropped, on the record. ``ends``: the oldest is forgotten; the ledger has it. ``open turns``: what their calls hold
-is needed until they end, so a turn that would hold more is ended with an error. ``asked``: so are calls without an
-answer. ``doubts``: nothing goes; while there
-are as many, no tool runs that may leave another. ``counters``: the number of its next
-entry is held for each process that runs and for the newest PIDs. ``logs``: all files of the node's logs.
+``mail``: nothing goes; what does not fit is refused to its sender. ``sessions``: the one that was added to longest
+ago goes, whole, unless its turn is open. ``dead letters``: the oldest is dropped, on the record. ``ends``: the oldest
+is forgotten; the ledger has it. ``open turns``: what their calls hold is needed until they end, so a turn that would
+hold more is ended with an error. ``asked``: so are calls without an answer. ``doubts``: nothing goes; while there are
+as many, no tool runs that may leave another. ``counters``: the number of its next entry is held for each process that
+runs and for the newest PIDs. ``logs``: all files of the node's logs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ def totals(kernel: Kernel) -> dict[str, Any]:
     """Everything but the logs: counts and bytes, as ``N of LIMIT``."""
     state, bounds, watchers = kernel.state, kernel.env.bounds, kernel.watchers
     pairs = {
+        "mail_bytes": (state.mail_bytes, bounds.mail_bytes),
         "sessions": (len(state.sessions), bounds.sessions),
         "sessions_bytes": (state.sessions.bytes, bounds.sessions_bytes),
         "dead_letters": (len(state.dead), bounds.dead_letters),

@@ -22,7 +22,7 @@ from kernel.policy.proposal import SendMessage
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.signals import Signals
-from kernel.slices.mailboxes import Mail, turn_id
+from kernel.slices.mailboxes import Mail, size_of, turn_id
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
 from kernel.state.unit import Unit
@@ -58,9 +58,22 @@ class Outgoing:
     asker: Asker | None = None
 
     @property
-    def size_bytes(self) -> int:
+    def text_bytes(self) -> int:
         """Of its text, as UTF-8."""
         return len(self.text.encode("utf-8", "surrogatepass"))
+
+    @property
+    def size_bytes(self) -> int:
+        """As of :class:`kernel.slices.mailboxes.Mail`."""
+        return size_of(
+            self.text,
+            self.sender,
+            self.session,
+            self.reply_to,
+            self.answers,
+            *self.waiting,
+            *self.rights or (),
+        )
 
     def asked_by(self) -> Asker:
         """Who asks that it be taken."""
@@ -171,7 +184,7 @@ class Messaging:
         down = self._state.slots.down(address)
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
-        self._policy.require(out.asked_by(), SendMessage(address, out.size_bytes))
+        self._policy.require(out.asked_by(), SendMessage(address, out.text_bytes, out.size_bytes))
         accepted = Accepted(unit.next_seq, address)
         body = {
             "id": accepted.id,

@@ -18,6 +18,7 @@ from kernel.model.address import validate_address
 from kernel.slices.mailboxes import Mail
 from kernel.values import clean
 from mesh.bounded import Unbounded, unpack
+from mesh.identity.peers import is_origin
 
 MAX_TARGET_CHARS = 1_100
 MAX_SESSION_CHARS = 1_100
@@ -89,11 +90,23 @@ def read_wire_message(body: bytes, limit_bytes: int) -> WireMessage:
         raise Invalid(f"message of {size} bytes, limit {limit_bytes}")
     wire = WireMessage(
         **{name: value[name] for name in _FIELDS if name != "waiting"},
-        waiting=_texts("waiting", value["waiting"], MAX_WAITING),
+        waiting=_waiting(value["waiting"]),
         rights=None if value["rights"] is None else frozenset(_texts("rights", value["rights"], MAX_RIGHTS)),
     )
     _check(wire)
     return wire
+
+
+def _waiting(value: list[Any]) -> tuple[str, ...]:
+    for asker in (found := _texts("waiting", value, MAX_WAITING)):
+        address, _, origin = asker.rpartition("@")
+        try:
+            validate_address(address)
+        except AddressError as error:
+            raise Invalid(f"who waits for the answer is no process: {error}") from error
+        if not is_origin(origin):
+            raise Invalid(f"who waits for the answer is on no node: {origin!r:.80}")
+    return found
 
 
 def _check(wire: WireMessage) -> None:

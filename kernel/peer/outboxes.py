@@ -100,7 +100,7 @@ class Outboxes:
     def put(self, unit: Unit, out: Outgoing, local: str, peer: Peer) -> Accepted:
         """Check a message for the process ``local`` of ``peer`` and add its entry, as :meth:`Messaging.put` does."""
         parse_target(local)
-        asked = SendMessage(local, out.size_bytes, peer.name, peer.origin, bool(out.answers))
+        asked = SendMessage(local, out.text_bytes, out.size_bytes, peer.name, peer.origin, bool(out.answers))
         self._parts.policy.require(out.asked_by(), asked)
         due_us = self._parts.recorder.ledger.now_us() + int(self._parts.bounds.carriage_s * 1e6)
         accepted = Accepted(unit.next_seq, f"{local}@{peer.origin}")

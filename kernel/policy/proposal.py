@@ -43,11 +43,12 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class SendMessage:
-    """A message to the process at ``to``; of the peer of that name and origin, when there is one. ``answers``: it is an
-    answer.
+    """A message to the process at ``to``; of the peer of that name and origin, when there is one. ``text_bytes``: of
+    its text, ``size_bytes``: of all that it holds. ``answers``: it is an answer.
     """
 
     to: str
+    text_bytes: int
     size_bytes: int
     peer: str = ""
     origin: str = ""

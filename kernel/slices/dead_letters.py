@@ -23,7 +23,7 @@ class DeadLetter:
 
 
 class DeadLetters(Table[str, DeadLetter]):
-    """By the id of the message. ``bytes``: of their texts."""
+    """By the id of the message. ``bytes``: what they hold."""
 
     NAME = "dead"
 

@@ -24,7 +24,7 @@ MAX_QUESTIONS = 10_000
 
 
 class InTransit(Slice):
-    """``held_bytes``: of the texts in each outbox."""
+    """``held_bytes``: what the messages in each outbox hold; ``question_bytes``: questions that have left theirs."""
 
     NAME = "crossings"  # as it is called on disk
 
@@ -33,6 +33,7 @@ class InTransit(Slice):
         self.questions: OrderedDict[str, Mail] = OrderedDict()
         self.inbox: dict[str, dict[int, tuple[str, str]]] = {}
         self.held_bytes: Counter[str] = Counter()
+        self.question_bytes = 0
         self._peer_of: dict[str, str] = {}
         self._question_of: dict[str, str] = {}
         self._mail, self._turns, self._calls = mail, turns, calls
@@ -40,6 +41,11 @@ class InTransit(Slice):
     def __len__(self) -> int:
         """Messages that no peer has answered for yet."""
         return len(self._peer_of)
+
+    @property
+    def bytes(self) -> int:
+        """What outboxes and questions hold in all."""
+        return self.held_bytes.total() + self.question_bytes
 
     def find(self, ident: str) -> Mail | None:
         """The message of this id that is in an outbox."""
@@ -84,7 +90,10 @@ class InTransit(Slice):
         if peer is None:
             return
         box = self.outbox[peer]
-        self.held_bytes[peer] -= box.pop(ident).size_bytes
+        size_bytes = box.pop(ident).size_bytes
+        self.held_bytes[peer] -= size_bytes
+        if ident in self.questions:
+            self.question_bytes += size_bytes
         if not box:
             del self.outbox[peer]
 
@@ -101,6 +110,8 @@ class InTransit(Slice):
         mail = self.questions.pop(ident, None)
         if mail is not None:
             self._question_of.pop(mail.reply_to or mail.id, None)
+            if ident not in self._peer_of:
+                self.question_bytes -= mail.size_bytes
 
     def _turn_ended(self, told: Told) -> None:
         turn: Turn | None = self._turns.get(told.body["turn"])
@@ -143,5 +154,7 @@ class InTransit(Slice):
             if mail is None or mail.id != ident:
                 raise ValueError(f"the question {ident!r:.80} is not the message it says")
             self._ask(mail)
+            if ident not in self._peer_of:
+                self.question_bytes += mail.size_bytes
         for origin, number, ident, why in as_rows(inbox):
             self.inbox.setdefault(as_text(origin), {})[as_number(number)] = (as_text(ident), as_text(why))

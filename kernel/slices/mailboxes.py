@@ -12,6 +12,9 @@ from kernel.model.rows import as_rows, made, row
 from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slice import Handler, Table, Told
 
+BESIDE_TEXTS_BYTES = 1024
+"""What the node holds of any message beside its texts: numbers, ids, its places in the tables. Measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mail:
@@ -41,8 +44,26 @@ class Mail:
 
     @property
     def size_bytes(self) -> int:
-        """Of its text, which is what a mailbox is bounded by."""
-        return len(self.text.encode())
+        """Of all that it holds, which is what mail is bounded by."""
+        return size_of(
+            self.text,
+            self.sender,
+            self.session,
+            self.reply_to,
+            self.answers,
+            *self.waiting,
+            *self.rights or (),
+        )
+
+
+def size_of(*texts: str) -> int:
+    """What a message with these texts takes, in bytes."""
+    return BESIDE_TEXTS_BYTES + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+
+def origin_of(sender: str) -> str:
+    """The node that a message of ``sender`` came from; empty for this one."""
+    return sender.rpartition("@")[2] if "@" in sender else ""
 
 
 def mail_of(told: Told) -> Mail:
@@ -83,7 +104,8 @@ def message_id(turn: str) -> str:
 class Mailboxes(Table[str, OrderedDict[str, Mail]]):
     """By address, its messages by id, oldest first; an address without any has none.
 
-    ``waits_for``: by who asked, of whom he has unanswered questions, and how many.
+    ``waits_for``: by who asked, of whom he has unanswered questions, and how many. ``box_bytes``: what the messages of
+    each mailbox hold; ``origin_bytes``: by the node that they came from, what those in all mailboxes do.
     """
 
     NAME = "mail"
@@ -91,6 +113,8 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
     def __init__(self) -> None:
         super().__init__()
         self.waits_for: dict[str, Counter[str]] = {}
+        self.box_bytes: Counter[str] = Counter()
+        self.origin_bytes: Counter[str] = Counter()
         self._box_of: dict[str, str] = {}
 
     def hears(self) -> Mapping[str, Handler]:
@@ -103,6 +127,7 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
     def _hold(self, mail: Mail) -> None:
         self._kept.setdefault(mail.to, OrderedDict())[mail.id] = mail
         self._box_of[mail.id] = mail.to
+        self._count(mail, mail.size_bytes)
         if mail.reply_to:
             self.waits_for.setdefault(mail.sender, Counter())[mail.to] += 1
 
@@ -110,10 +135,17 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
         address = self._box_of.pop(ident, None)
         if address is not None:
             mail = self._kept[address].pop(ident)
+            self._count(mail, -mail.size_bytes)
             if not self._kept[address]:
                 del self._kept[address]
             if mail.reply_to:
                 self._waits_no_more(mail)
+
+    def _count(self, mail: Mail, size_bytes: int) -> None:
+        for held, key in ((self.box_bytes, mail.to), (self.origin_bytes, origin_of(mail.sender))):
+            held[key] += size_bytes
+            if not held[key]:
+                del held[key]
 
     def _waits_no_more(self, question: Mail) -> None:
         asked = self.waits_for[question.sender]
@@ -136,6 +168,11 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
     def messages(self) -> int:
         """How many there are in all."""
         return len(self._box_of)
+
+    @property
+    def bytes(self) -> int:
+        """What they hold in all."""
+        return self.origin_bytes.total()
 
     def rows(self) -> Any:
         return [row(mail) for box in self._kept.values() for mail in box.values()]

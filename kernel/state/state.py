@@ -149,8 +149,13 @@ class State:
         return self.calls.kept_bytes
 
     @property
+    def mail_bytes(self) -> int:
+        """What all messages hold that are neither answered nor dead, here and on their way to other nodes."""
+        return self.mail.bytes + self.in_transit.bytes
+
+    @property
     def dead_bytes(self) -> int:
-        """Of the texts of dead letters."""
+        """What dead letters hold."""
         return self.dead.bytes
 
     @property

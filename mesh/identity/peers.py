@@ -76,7 +76,7 @@ class Peer:
                 f"{self.name!r:.80} is no name for a peer: letters, digits, _ . -, at most 63, not all digits, "
                 "and not beginning with weftos-"
             )
-        if not _ORIGIN(self.origin):
+        if not is_origin(self.origin):
             raise PeersError(
                 f"{self.origin!r:.80} is no origin: copy what `weftos node id` prints on that node"
             )
@@ -96,6 +96,11 @@ class Peer:
         if self.tools is None:
             return frozenset(name for name, kind in effects.items() if kind == "none")
         return frozenset(effects) if ALL_TOOLS in self.tools else self.tools & effects.keys()
+
+
+def is_origin(text: str) -> bool:
+    """Whether ``text`` has the form of a node's origin."""
+    return _ORIGIN(text) is not None
 
 
 def good_address(address: str) -> bool:

@@ -209,6 +209,8 @@ class LimitSettings(Section):
     mailbox_messages: Limit = _BOUNDS.mailbox_messages
     mailbox_bytes: Limit = _BOUNDS.mailbox_bytes
     message_bytes: Limit = _BOUNDS.message_bytes
+    mail_bytes: Limit = _BOUNDS.mail_bytes
+    peer_mail_bytes: Limit = _BOUNDS.peer_mail_bytes
     dead_letters: Limit = _BOUNDS.dead_letters
     dead_letters_bytes: Limit = _BOUNDS.dead_letters_bytes
     sessions: Limit = _BOUNDS.sessions

@@ -1,36 +1,61 @@
-"""Mailboxes: how many messages may wait for a process, and for another node."""
+"""Mailboxes: how many messages may wait for a process, and for another node; and what all of them may hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kernel.errors import Busy, MailboxFull
+from kernel.policy.asker import Asker
 from kernel.policy.proposal import Facts, Proposal, SendMessage, Verdict, deny
-from kernel.slices.mailboxes import Mail
+from kernel.slices.mailboxes import origin_of
+
+PEOPLES_PART = 8
+"""One in so many bytes of all mail is for people alone."""
 
 
 def mailboxes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
-    """A message has to find room where it waits. An answer to another node is taken though its outbox is full: whoever
-    asked is waiting for it.
+    """A message has to find room where it waits, however large it is beside others: where none waits, one finds room.
+    An answer to another node is taken though its outbox is full, or the node: whoever asked is waiting for it.
     """
     match proposal.operation:
-        case SendMessage(origin=origin) as send:
-            return _outbox(send, facts) if origin else _mailbox(send, facts)
+        case SendMessage(origin="") as send:
+            return (
+                _mailbox(send, facts)
+                or _share(send, proposal.asker, facts)
+                or _node(send, proposal.asker, facts)
+            )
+        case SendMessage() as send:
+            return _outbox(send, facts) or (None if send.answers else _node(send, proposal.asker, facts))
     return None
 
 
 def _mailbox(send: SendMessage, facts: Facts) -> Verdict | None:
-    bounds = facts.bounds
-    box: Mapping[str, Mail] = facts.state.mail.get(send.to, {})
-    if len(box) >= bounds.mailbox_messages:
+    bounds, mail = facts.bounds, facts.state.mail
+    messages = len(mail.get(send.to, ()))
+    if messages >= bounds.mailbox_messages:
         return deny(
-            f"mailbox of {send.to} is full ({len(box)} messages, limit {bounds.mailbox_messages})",
+            f"mailbox of {send.to} is full ({messages} messages, limit {bounds.mailbox_messages})",
             MailboxFull,
         )
-    may_be_full = (len(box) + 1) * bounds.message_bytes > bounds.mailbox_bytes
-    held = sum(mail.size_bytes for mail in box.values()) if may_be_full else 0
-    if held + send.size_bytes > bounds.mailbox_bytes:
+    held = mail.box_bytes[send.to]
+    if _is_over(held, send, bounds.mailbox_bytes):
         return deny(f"mailbox of {send.to} is full ({held} bytes, limit {bounds.mailbox_bytes})", MailboxFull)
+    return None
+
+
+def _share(send: SendMessage, asker: Asker, facts: Facts) -> Verdict | None:
+    """What a peer's own messages hold here; what agents send because of them counts to no peer."""
+    origin = "" if asker.process else origin_of(asker.principal)
+    held, limit = facts.state.mail.origin_bytes[origin], facts.bounds.peer_mail_bytes
+    if origin and _is_over(held, send, limit):
+        return deny(f"{held} bytes of messages of your node wait here, limit {limit}", Busy)
+    return None
+
+
+def _node(send: SendMessage, asker: Asker, facts: Facts) -> Verdict | None:
+    held, limit = facts.state.mail_bytes, facts.bounds.mail_bytes
+    if asker.rights is not None:
+        limit -= limit // PEOPLES_PART
+    if _is_over(held, send, limit):
+        return deny(f"{held} bytes of messages wait in this node, limit {limit}", Busy)
     return None
 
 
@@ -40,6 +65,10 @@ def _outbox(send: SendMessage, facts: Facts) -> Verdict | None:
     if waiting >= limit:
         return deny(f"{waiting} messages wait for {send.peer}, limit {limit}", Busy)
     held = in_transit.held_bytes[send.origin]
-    if held + send.size_bytes > bounds.outbox_bytes * times:
+    if _is_over(held, send, bounds.outbox_bytes * times):
         return deny(f"{held} bytes wait for {send.peer}, limit {bounds.outbox_bytes}", Busy)
     return None
+
+
+def _is_over(held: int, send: SendMessage, limit: int) -> bool:
+    return held > 0 and held + send.size_bytes > limit

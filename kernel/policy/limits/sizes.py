@@ -9,7 +9,7 @@ from kernel.policy.proposal import AskModel, Facts, Proposal, SendMessage, Verdi
 def sizes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     """Of a message its text, of a question to a model all of it."""
     match proposal.operation:
-        case SendMessage(size_bytes=size):
+        case SendMessage(text_bytes=size):
             what, limit = "message", facts.bounds.message_bytes
         case AskModel(size_bytes=size):
             what, limit = "model request", facts.bounds.model_request_bytes

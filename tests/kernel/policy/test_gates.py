@@ -13,6 +13,7 @@ import pytest
 from kernel.abi import Effects, Sandbox, ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.errors import Busy, CapabilityError, Invalid, MailboxFull
+from kernel.message.messaging import Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.policy.asker import PERSON, Asker, channel_of
 from kernel.policy.capability import capability_gate
@@ -43,6 +44,7 @@ from kernel.policy.proposal import (
 )
 from kernel.state.state import State
 from mesh.identity.peers import RIGHTS
+from tests.kernel.twins.records import message
 from tests.places import ROOT
 from weftos.node.gates import GATES
 
@@ -84,11 +86,13 @@ class Told(State):
         spec = ProcessSpec(name, tools=tools, **fields).to_json()
         self.tell("process.spawned", {"address": address, "parent": parent, "spec": spec, "made_by": made_by})
 
-    def accepted(self, to: str, text: str = "hi", rights: list[str] | None = None) -> None:
+    def accepted(
+        self, to: str, text: str = "hi", rights: list[str] | None = None, sender: str = "/user/boss"
+    ) -> None:
         ident = f"m{self._seq + 1}"
         body = {
             "id": ident,
-            "sender": "/user/boss",
+            "sender": sender,
             "to": to,
             "text": text,
             "session": "main",
@@ -99,11 +103,13 @@ class Told(State):
             {**body, "wants_reply": False, "deadline_us": 0, "rights": rights, "waiting": []},
         )
 
-    def sent(self, peer: str, text: str = "hi") -> None:
+    def sent(self, peer: str, text: str = "hi", **more: Any) -> str:
         ident = f"m{self._seq + 1}"
         body = {"id": ident, "sender": "/user/boss", "to": f"bob@{peer}", "peer": peer, "text": text}
         rest = {"session": "main", "reply_to": "", "wants_reply": False, "deadline_us": 9, "answer_by_us": 0}
-        self.tell("message.sent", {**body, **rest, "rights": [], "waiting": [], "answers": "", "status": ""})
+        told = {**body, **rest, "rights": [], "waiting": [], "answers": "", "status": "", **more}
+        self.tell("message.sent", told)
+        return ident
 
 
 # -- tools -----------------------------------------------------------------------------------------------------------
@@ -229,7 +235,7 @@ def test_one_message_from_outside_leads_to_so_many_processes_and_messages_of_age
     state.spawned("/user/boss/a", made_by="agent")
     state.accepted("/user/boss", rights=["pay"])
     held = facts(state, agent_spawns_per_trace=1, messages_per_trace=1)
-    send = SendMessage("/user/boss", 2)
+    send = SendMessage("/user/boss", 2, 2)
     assert causes_gate(Proposal(AGENT, spawn("/user/boss")), held) == deny(
         "1 processes came of one message from outside, the limit; nobody asked for more"
     )
@@ -246,8 +252,8 @@ def test_one_message_from_outside_leads_to_so_many_processes_and_messages_of_age
 
 def test_a_message_is_as_long_as_it_may_be_and_a_question_to_a_model_too() -> None:
     held = facts(message_bytes=10, model_request_bytes=20)
-    assert sizes_gate(Proposal(AGENT, SendMessage("/user/a", 10)), held) is None
-    assert sizes_gate(Proposal(AGENT, SendMessage("/user/a", 11)), held) == deny(
+    assert sizes_gate(Proposal(AGENT, SendMessage("/user/a", 10, 99)), held) is None
+    assert sizes_gate(Proposal(AGENT, SendMessage("/user/a", 11, 99)), held) == deny(
         "message of 11 bytes, limit 10", Invalid
     )
     assert sizes_gate(Proposal(AGENT, AskModel("p", "m", (), 20)), held) is None
@@ -261,14 +267,102 @@ def test_a_mailbox_holds_so_many_messages_and_bytes() -> None:
     state.accepted("/user/a", "four")
 
     def says(**bounds: int) -> Verdict | None:
-        return mailboxes_gate(Proposal(PERSON, SendMessage("/user/a", 4)), facts(state, **bounds))
+        return mailboxes_gate(Proposal(PERSON, SendMessage("/user/a", 4, 4)), facts(state, **bounds))
 
+    held = state.mail.box_bytes["/user/a"]
+    assert held > len("four/user/bossmain")
     assert says() is None
-    assert says(message_bytes=5, mailbox_bytes=8) is None
+    assert says(mailbox_bytes=held + 4) is None
     assert says(mailbox_messages=1) == deny("mailbox of /user/a is full (1 messages, limit 1)", MailboxFull)
-    assert says(message_bytes=5, mailbox_bytes=7) == deny(
-        "mailbox of /user/a is full (4 bytes, limit 7)", MailboxFull
+    assert says(mailbox_bytes=held + 3) == deny(
+        f"mailbox of /user/a is full ({held} bytes, limit {held + 3})", MailboxFull
     )
+
+
+def test_a_message_counts_with_all_that_it_holds_before_it_is_accepted_too() -> None:
+    def held(**more: Any) -> int:
+        told = {"text": "", "session": "", "sender": "", "reply_to": "", "waiting": [], "rights": [], **more}
+        state = State(10, 1_000)
+        state.apply_entry("message.accepted", message(1, "/user/a", **told), 1, 1, b"t" * 16)
+        out = Outgoing(
+            **{name: told[name] for name in ("sender", "text", "session", "reply_to")},
+            target="/user/a",
+            trace=b"",
+            cause=1,
+            rights=frozenset(told["rights"]),
+            waiting=tuple(told["waiting"]),
+        )
+        assert out.size_bytes == state.mail_bytes
+        return out.size_bytes
+
+    bare = held()
+    for name in ("text", "session", "sender", "reply_to"):
+        assert held(**{name: "é" * 10}) == bare + 20
+    for name in ("waiting", "rights"):
+        assert held(**{name: ["é" * 5, "x" * 10]}) == bare + 20
+
+
+def test_all_mail_is_bounded_and_the_last_of_it_is_for_people() -> None:
+    state = Told()
+    state.accepted("/user/a", "x" * 1_000)
+    state.sent(ORIGIN, "x" * 1_000)
+    held = state.mail_bytes
+    here, there = SendMessage("/user/b", 4, 4), SendMessage("bob", 4, 4, "bob", "weftos-" + "b" * 26)
+
+    def says(asker: Asker, send: SendMessage, limit: int) -> Verdict | None:
+        return mailboxes_gate(Proposal(asker, send), facts(state, mail_bytes=limit))
+
+    def full(limit: int) -> Verdict:
+        return deny(f"{held} bytes of messages wait in this node, limit {limit}", Busy)
+
+    for send in (here, there):
+        assert says(PERSON, send, held + 4) is None
+        assert says(PERSON, send, held + 3) == full(held + 3)
+        assert says(AGENT, send, held + 4) == full(held + 4 - (held + 4) // 8)
+        assert says(AGENT, send, held * 2) is None
+    assert says(PERSON, replace(there, answers=True), 1) is None
+    assert mailboxes_gate(Proposal(PERSON, here), facts(Told(), mail_bytes=1)) is None
+
+
+def test_messages_of_a_peer_have_a_share_whoever_of_it_sends_them() -> None:
+    state = Told()
+    state.accepted("/user/a", "x" * 1_000, [], f"/user/eve@{ORIGIN}")
+    held = state.mail_bytes
+
+    def says(sender: str, limit: int, process: str = "") -> Verdict | None:
+        asker = Asker(sender, channel_of(sender), process=process, rights=frozenset())
+        send = SendMessage("/user/b", 4, 4)
+        return mailboxes_gate(Proposal(asker, send), facts(state, peer_mail_bytes=limit))
+
+    mallory = f"/user/mallory@{ORIGIN}"
+    assert says(mallory, held + 4) is None
+    why = f"{held} bytes of messages of your node wait here, limit {held + 3}"
+    assert says(mallory, held + 3) == deny(why, Busy)
+    assert says(mallory, held + 3, process="/user/a") is None
+    for other in ("/user/boss", "operator", "/user/eve@weftos-" + "b" * 26):
+        assert says(other, held + 3) is None
+    state.tell("message.dead", {"id": "m1", "to": "/user/a", "why": "x"})
+    assert says(mallory, 1) is None and not state.mail.origin_bytes and not state.mail.box_bytes
+
+
+def test_a_question_counts_until_it_is_answered_and_once() -> None:
+    state = Told()
+    ident = state.sent(ORIGIN, wants_reply=True, reply_to="t1:1")
+    held = state.mail_bytes
+    assert held
+    state.tell("message.acknowledged", {"id": ident})
+    assert state.mail_bytes == held
+    again = State(10, 1_000)
+    again.in_transit.restore(state.in_transit.rows())
+    assert again.mail_bytes == held
+    for told in (state, again):
+        told.apply_entry("message.replied", {"id": ident}, 9, 9, b"")
+        assert told.mail_bytes == 0
+    ident = state.sent(ORIGIN, wants_reply=True, reply_to="t1:1")
+    state.tell("message.replied", {"id": ident})
+    assert state.mail_bytes == held
+    state.tell("message.acknowledged", {"id": ident})
+    assert state.mail_bytes == 0
 
 
 def test_an_outbox_takes_an_answer_when_it_takes_nothing_else() -> None:
@@ -276,14 +370,15 @@ def test_an_outbox_takes_an_answer_when_it_takes_nothing_else() -> None:
     state.sent(ORIGIN, "four")
 
     def says(*, answers: bool = False, **bounds: int) -> Verdict | None:
-        send = SendMessage("bob", 4, "bob", ORIGIN, answers)
+        send = SendMessage("bob", 4, 4, "bob", ORIGIN, answers)
         return mailboxes_gate(Proposal(PERSON, send), facts(state, **bounds))
 
     assert says() is None
     assert says(outbox_messages=1) == deny("1 messages wait for bob, limit 1", Busy)
     assert says(outbox_messages=1, answers=True) is None
-    assert says(outbox_bytes=7) == deny("4 bytes wait for bob, limit 7", Busy)
-    assert says(outbox_bytes=7, answers=True) is None
+    held = state.mail_bytes
+    assert says(outbox_bytes=held + 3) == deny(f"{held} bytes wait for bob, limit {held + 3}", Busy)
+    assert says(outbox_bytes=held + 3, answers=True) is None
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------
@@ -363,7 +458,7 @@ def test_every_gate_that_there_is_is_in_force() -> None:
     [
         tool(effects="none"),
         AskModel("p", "m", (), 1),
-        SendMessage("/user/a", 1),
+        SendMessage("/user/a", 1, 1),
         SpawnProcess(ProcessSpec("a", tools=()), "/user"),
         WriteMemory("/user/a", 1),
         ReadMemory(query="x"),

@@ -17,6 +17,7 @@ from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.control.totals import log_bytes, totals
+from kernel.errors import Busy
 from kernel.message.watch import Watchers
 from kernel.process.asked import Asked
 from kernel.slices.sessions import Sessions
@@ -113,14 +114,16 @@ def test_dead_letters_are_bounded_by_bytes_and_drops_are_on_the_record(tmp_path:
         for letter in letters[1:]:
             twin.kernel.messaging.dead_letter(letter.id, "the test said so")
         assert list(twin.kernel.state.dead) == [letter.id for letter in letters[2:]]
-        assert twin.kernel.state.dead_bytes == 800
+        assert twin.kernel.state.dead_bytes == sum(
+            letter.mail.size_bytes for letter in twin.kernel.state.dead.values()
+        )
         dropped = [record.body for record in await twin.entries("message.dropped")]
-        assert dropped == [{"id": letters[1].id, "why": "more than 1000 bytes of dead letters"}]
+        assert dropped == [{"id": letters[1].id, "why": "more than 3000 bytes of dead letters"}]
         tally = twin.kernel.state.tally
         assert tally.accepted == tally.acknowledged + tally.dead + tally.dropped + twin.kernel.state.in_flight
         twin.finish(at)
 
-    on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))
+    on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=3000, message_bytes=900))
 
 
 def test_a_message_is_a_dead_letter_though_what_its_letter_drops_has_to_wait(tmp_path: Path) -> None:
@@ -148,12 +151,34 @@ def test_a_message_is_a_dead_letter_though_what_its_letter_drops_has_to_wait(tmp
 def test_one_large_dead_letter_makes_room_for_itself(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")
-        letters = [await twin.send("ada", "x" * size) for size in (1, 300, 300, 300, 900)]
+        letters = [await twin.send("ada", "x" * size) for size in (1, 300, 300, 300, 4000)]
         for letter in letters[1:]:
             twin.kernel.messaging.dead_letter(letter.id, "the test said so")
         assert list(twin.kernel.state.dead) == [letters[4].id]
 
-    on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=1000, message_bytes=900))
+    on_twin(tmp_path, body, bounds=Bounds(dead_letters_bytes=5000, message_bytes=4000))
+
+
+def test_a_node_starts_with_more_mail_than_may_be_and_takes_more_when_some_is_gone(tmp_path: Path) -> None:
+    async def before(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.spawn("bob")
+        for name in ("ada", "ada", "bob"):
+            await twin.send(name, "x" * 400)
+
+    async def after(twin: Twin) -> None:
+        held = twin.kernel.state.mail_bytes
+        assert held == sum(
+            mail.size_bytes for box in twin.kernel.state.mail.values() for mail in box.values()
+        )
+        with pytest.raises(Busy, match=f"{held} bytes of messages wait in this node, limit 3000"):
+            await twin.send("bob")
+        for ident in list(twin.kernel.state.mail["/user/ada"]):
+            twin.kernel.messaging.dead_letter(ident, "the test said so")
+        await twin.send("bob")
+
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after, bounds=Bounds(mail_bytes=3000, peer_mail_bytes=3000, message_bytes=900))
 
 
 @pytest.mark.parametrize(
@@ -416,7 +441,7 @@ def test_status_says_what_is_kept_and_of_how_much(tmp_path: Path) -> None:
         assert found["counters"] == len(twin.ledger._sequencer.counts) > 0
         assert set(found) == {
             "sessions", "sessions_bytes", "sessions_evicted", "dead_letters", "dead_letters_bytes", "ends",
-            "ends_bytes", "open_turns_bytes", "asked_bytes", "doubts", "doubts_bytes", "counters",
+            "ends_bytes", "open_turns_bytes", "asked_bytes", "doubts", "doubts_bytes", "counters", "mail_bytes",
         }  # fmt: skip
 
     on_twin(tmp_path, body)

