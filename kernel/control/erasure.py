@@ -104,17 +104,23 @@ class ErasureControl:
             raise
 
     async def _plan(self, chosen: Selection) -> Plan:
-        """A plan that nothing has overtaken: no session in it was read while it was made."""
+        """A plan that nothing has overtaken: while it was made no session in it was read, and no turn of it said more.
+        What happened before is in the files that it was read from.
+        """
         for _ in range(ATTEMPTS):
             with self._kernel.opened.watch() as opened:
+                unended = {turn.id for turn in self._state.turns.values()}
+                unended.update(intent.turn for intent in self._state.intents)
+                with ledger_errors():
+                    await self._kernel.recorder.barrier()
                 plan = await self._erasures.plan(chosen)
             if len(plan.ranges) > MOST_RANGES:
                 raise Refused(
                     f"the entries stand in {len(plan.ranges)} places of the ledger, at most {MOST_RANGES} can be named "
                     "at once: erase the process session by session, or entries by their numbers"
                 )
-            if not opened.intersection(plan.sessions):
-                check_unused(plan, self._state)
+            check_unused(plan, self._state)
+            if not opened.intersection(plan.sessions) and not unended.intersection(plan.turns):
                 return plan
         raise Busy("a session that holds what is to be erased is in use all the time; stop its process first")
 

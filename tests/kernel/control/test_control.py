@@ -47,7 +47,6 @@ def erasures_of(twin: Twin) -> Erasures:
     """Plans from the journal, and nobody who does the rest."""
 
     async def plan(selection: Selection) -> Plan:
-        await twin.ledger.barrier()
         return plan_erasure(JournalEntries(twin.directory), selection)
 
     return Erasures(plan, lambda: None, lambda: {"step": "", "fault": ""})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +31,11 @@ from kernel.state.recorder import replay_into
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state
 from kernel.upkeep.erasure import PROTECTED, Plan, Selection, as_json, plan_erasure, ranges_of
+from kernel.worker.workers import WorkerResult
 from tests.kernel.control.test_control import control_of, erasures_of, on_control
+from tests.kernel.syscall.test_open_calls import cut, until
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.disks import SlowDisk
 from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.journal_entries import JournalEntries
 from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin, accept
@@ -300,6 +305,88 @@ def test_a_session_read_while_the_plan_is_made_makes_another_plan(tmp_path: Path
             await control(Erasure.erase, "why", target="ada", session="main")
 
     on_twin(tmp_path, body)
+
+
+async def _says_more(twin: Twin, at: Delivery) -> None:
+    twin.ask_model(at, [{"role": "user", "content": SECRET}])
+    await twin.result()
+    await answer(twin, at, SECRET)
+
+
+async def _is_over_but_for_a_call(twin: Twin, at: Delivery) -> None:
+    twin.workers.hold.clear()
+    twin.workers.answer = lambda call: WorkerResult("ok", SECRET, False, "", 4)
+    twin.ask_tool(at, "pay", {"amount": 5})
+    await until(lambda: twin.workers.calls)
+    cut(twin, at)
+
+
+async def _call_ends(twin: Twin, at: Delivery) -> None:
+    twin.workers.hold.set()
+    await until(lambda: not len(twin.kernel.state.intents))
+
+
+async def _nothing(twin: Twin, at: Delivery) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile"),
+    [(_nothing, _says_more), (_is_over_but_for_a_call, _call_ends)],
+    ids=["turn", "call"],
+)
+def test_what_ends_while_the_plan_is_made_makes_another_plan(
+    tmp_path: Path,
+    before: Callable[[Twin, Delivery], Awaitable[None]],
+    meanwhile: Callable[[Twin, Delivery], Awaitable[None]],
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada", tools=("pay",))
+        await twin.send("ada", SECRET)
+        at = await twin.delivery()
+        await before(twin, at)
+        made, plans = erasures_of(twin), 0
+
+        async def plan(selection: Selection) -> Plan:
+            nonlocal plans
+            plans += 1
+            found = await made.plan(selection)
+            if plans == 1:
+                await meanwhile(twin, at)
+            return found
+
+        control = control_of(twin, erasures=replace(made, plan=plan))
+        found = await control(Erasure.erase, "why", target="ada", session="main")
+        await twin.ledger.barrier()
+        assert not saying(twin.directory, SECRET, seqs_of(found["ranges"])) and plans == 2
+
+    on_twin(tmp_path, body)
+
+
+def test_what_the_disk_has_not_taken_yet_is_waited_for(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await twin.spawn("ada", tools=TOOLS)
+        await twin.send("ada", "go on")
+        at = await twin.delivery()
+        await twin.ledger.barrier()
+        disk.ready.clear()
+        before = asyncio.ensure_future(twin.send("ada", "on its way to the disk", session="other"))
+        await until(lambda: saying(twin.directory, "on its way to the disk"))
+        twin.ask_model(at, [{"role": "user", "content": SECRET}])
+        await twin.result()
+        twin.finish(at, SECRET)
+        await until(lambda: at.turn not in twin.kernel.state.turns)
+        erasing = asyncio.ensure_future(control(Erasure.erase, "why", target="ada", session="main"))
+        for _ in range(100):  # rounds of the loop: whoever would plan without waiting has planned by then
+            await asyncio.sleep(0)
+        disk.ready.set()
+        found = await erasing
+        await before
+        await twin.ledger.barrier()
+        assert not saying(twin.directory, SECRET, seqs_of(found["ranges"]))
+
+    on_control(tmp_path, body, disk=disk)
 
 
 def test_what_stands_in_more_places_than_one_entry_can_name_is_named_by_several_at_once(
