@@ -91,7 +91,7 @@ class Bounds:
 
 
 STATE_LIMITS = ("session_records", "session_bytes", "sessions", "sessions_bytes")
-"""Those that decide what the node's durable state keeps: a replay with the same ones comes to the same."""
+"""Those that a replay holds sessions to where an earlier version wrote them; since then what goes is recorded."""
 
 
 def check(bounds: Bounds) -> list[str]:

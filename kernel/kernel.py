@@ -257,6 +257,7 @@ class Kernel:
         the rows of those who are the node's and not the kernel's; they hear after the kernel has.
         """
         self._signals.connect(joined(self._handlers(CellLog(self.env.log, self.live)), hears))
+        self.turns.histories.evict()
         self.tool_calls.recover()
         self.processes.boot()
 

@@ -36,7 +36,7 @@ def totals(kernel: Kernel) -> dict[str, Any]:
     }
     return {
         **{name: f"{held} of {limit}" for name, (held, limit) in pairs.items()},
-        "sessions_evicted": state.sessions.evicted,
+        "sessions_evicted": kernel.turns.histories.evicted,
         "counters": kernel.recorder.ledger.counters,
     }
 

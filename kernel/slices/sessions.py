@@ -1,16 +1,18 @@
 """What processes remember of their conversations, within limits for each of them and for all together.
 
-A function of the journal alone, so that a replay comes to the same: of one session the oldest turns go first, and of
-all sessions the one that was added to longest ago, whole. One whose turn is open stays: that turn, when it is resumed,
-must be handed what it was handed before.
+Of one session the oldest turns go first, and of all sessions the one that was added to longest ago, whole. One whose
+turn is open stays: that turn, when it is resumed, must be handed what it was handed before. What goes is in the journal
+(:mod:`kernel.turn.histories`), so that a replay decides nothing, whatever the limits are by then. Earlier versions did
+not write it: what they wrote is held to the limits of this boot, as they did.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import msgpack
@@ -35,21 +37,30 @@ class Kept:
 
 
 class Session:
-    """What an address remembers of one conversation: the newest turns, whole, within a count and a size."""
+    """What an address remembers of one conversation: the newest turns, whole."""
 
-    def __init__(self, max_records: int, max_bytes: int) -> None:
-        self._max_records = max_records
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._turns: deque[Kept] = deque()
         self.records = 0
         self.bytes = 0
 
-    def add(self, records: list[dict[str, Any]], size: int) -> None:
-        """Add one turn's records and forget the oldest turns beyond the limits; the newest stays in any case."""
+    def turns_with(self, records: int, size: int, limits: tuple[int, int]) -> int:
+        """How many turns are within ``limits`` (records and bytes) when one that has so much is added, it included."""
+        turns = 1
+        for turn in reversed(self._turns):
+            records += len(turn.records)
+            size += turn.size
+            if records > limits[0] or size > limits[1]:
+                break
+            turns += 1
+        return turns
+
+    def add(self, records: list[dict[str, Any]], size: int, turns: int) -> None:
+        """Add one turn's records, and forget the oldest so that there are no more than ``turns`` turns."""
         self._turns.append(Kept(records, size))
         self.records += len(records)
         self.bytes += size
-        while len(self._turns) > 1 and (self.records > self._max_records or self.bytes > self._max_bytes):
+        while len(self._turns) > turns:
             old = self._turns.popleft()
             self.records -= len(old.records)
             self.bytes -= old.size
@@ -66,8 +77,8 @@ class Session:
 class Sessions(Table[Key, Session]):
     """All of them, the one that was added to longest ago first. ``bytes``: of all their records, as they are kept.
 
-    ``evicted``: how many had to go since the node started, what it read from its journal included. ``addresses`` are
-    those of the slots, ``in_use`` says which sessions have an open turn.
+    ``of_one``, ``most`` and ``most_bytes`` are the limits for what earlier versions wrote. ``addresses`` are those of
+    the slots, ``in_use`` says which sessions have an open turn.
     """
 
     NAME = "sessions"
@@ -89,7 +100,6 @@ class Sessions(Table[Key, Session]):
         super().__init__(self._sessions)
         self._of: dict[str, dict[str, Session]] = {}
         self.bytes = 0
-        self.evicted = 0
 
     def hears(self) -> Mapping[str, Handler]:
         return {"process.slot": self._slot}
@@ -102,40 +112,46 @@ class Sessions(Table[Key, Session]):
         if told.body["state"] == "removed" and told.body["address"] in self._addresses:
             self.forget_all(told.body["address"])
 
-    def _recorded(self, key: Key, turn: tuple[list[dict[str, Any]], int] | None) -> None:
+    def _recorded(self, key: Key, turn: tuple[list[dict[str, Any]], int, int | None] | None) -> None:
         if turn is None:
             self._forget(key)
-        else:
-            self.add(key, *turn)
-
-    def add(self, key: Key, records: list[dict[str, Any]], size: int) -> None:
-        """Add one turn's records to a session, and let go what is beyond the limits and not in use; this one stays in
-        any case.
-        """
-        self._hold(key, records, size)
-        if self._fits():
             return
-        for other in list(self._sessions):
-            if other == key or self._fits():
-                return
-            if not self._in_use(other):
-                self._forget(other)
-                self.evicted += 1
+        records, size, turns = turn
+        if turns is not None:
+            self._hold(key, records, size, turns)
+            return
+        self._hold(key, records, size, self.turns_with(key, len(records), size, self._of_one))
+        for other in list(self.beyond(self._most, self._most_bytes)):
+            self._forget(other)
 
-    def _hold(self, key: Key, records: list[dict[str, Any]], size: int) -> None:
+    def turns_with(self, key: Key, records: int, size: int, limits: tuple[int, int]) -> int:
+        """As :meth:`Session.turns_with`, also of one that is not there yet."""
+        return self._sessions.get(key, Session()).turns_with(records, size, limits)
+
+    def beyond(self, most: int, most_bytes: int) -> Iterator[Key]:
+        """Which have to go that no more than so many, with so many bytes, are left: none that is in use, and not the
+        one that was added to last.
+        """
+        count, held = len(self._sessions), self.bytes
+        for key, session in islice(self._sessions.items(), count - 1 if count else 0):
+            if count <= most and held <= most_bytes:
+                return
+            if not self._in_use(key):
+                count -= 1
+                held -= session.bytes
+                yield key
+
+    def _hold(self, key: Key, records: list[dict[str, Any]], size: int, turns: int) -> None:
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = Session(*self._of_one)
+            session = self._sessions[key] = Session()
         self._sessions.move_to_end(key)
         of = self._of.setdefault(key[0], {})
         of.pop(key[1], None)
         of[key[1]] = session
         before = session.bytes
-        session.add(records, size)
+        session.add(records, size, turns)
         self.bytes += session.bytes - before
-
-    def _fits(self) -> bool:
-        return len(self._sessions) <= self._most and self.bytes <= self._most_bytes
 
     def _forget(self, key: Key) -> None:
         session = self._sessions.pop(key, None)
@@ -162,8 +178,8 @@ class Sessions(Table[Key, Session]):
     def restore(self, rows: Any) -> None:
         for address, name, turns in as_rows(rows):
             key = as_text(address), as_text(name)
-            for records, size in as_rows(turns):
-                self._hold(key, as_list(msgpack.unpackb(as_bytes(records))), as_number(size))
+            for number, (records, size) in enumerate(as_rows(turns), 1):
+                self._hold(key, as_list(msgpack.unpackb(as_bytes(records))), as_number(size), number)
 
 
 def _packed(session: Session) -> list[list[Any]]:

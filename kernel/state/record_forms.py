@@ -236,9 +236,11 @@ def check_change(table: str, key: str, value: bytes | None) -> Change | None:
     return read_change(table, key, value)
 
 
-def remembered(records: list[dict[str, Any]]) -> bytes:
-    """The value of a ``session`` record: what one turn leaves to the next. :func:`kernel.values.plain` made it."""
-    value: bytes = msgpack.packb(records)
+def remembered(records: list[dict[str, Any]], turns: int) -> bytes:
+    """The value of a ``session`` record: what one turn leaves to the next, which :func:`kernel.values.plain` made, and
+    how many turns the session has with it: older ones are forgotten.
+    """
+    value: bytes = msgpack.packb([records, turns])
     return value
 
 
@@ -247,14 +249,17 @@ def _session(key: str, value: bytes | None) -> Change:
     if value is None:
         return Change(SESSION, (address, session), None)
     try:
-        records = msgpack.unpackb(value)
+        found = msgpack.unpackb(value)
     except ValueError:
-        records = _healed(value)
+        found = _healed(value)
+    records, turns = found, None  # as earlier versions wrote it: their limits say how many turns stay
+    if type(found) is list and len(found) == 2 and _number(found[1]):
+        records, turns = found
     if type(records) is not list or not {*map(type, records)} <= {dict}:
         raise ValueError("what is remembered is no list of maps")
     if len(value) > DEEPEST:
         check_depth(records, "what is remembered", DEEPEST)
-    return Change(SESSION, (address, session), (records, len(value)))
+    return Change(SESSION, (address, session), (records, len(value), turns))
 
 
 def _healed(value: bytes) -> Any:

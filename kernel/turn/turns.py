@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chain.errors import ChainError, LedgerUnavailable
-from chain.ledger.ledger import Draft, StateChange, Ticket
+from chain.ledger.ledger import Draft, Ticket
 from kernel.abi import TurnResult
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, KernelError
@@ -31,10 +31,10 @@ from kernel.signals import Signals
 from kernel.slices.mailboxes import Mail, turn_id
 from kernel.slices.turns import Call, Turn
 from kernel.state.after_durable import AfterDurable
-from kernel.state.record_forms import SESSION, remembered
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
+from kernel.turn.histories import Histories
 from kernel.turn.turn_signals import SessionRead, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
 
@@ -93,6 +93,7 @@ class Turns:
         self._signals = signals
         self._ends = ends
         self._parts = parts
+        self.histories = Histories(recorder, bounds)
 
     # -- opening -------------------------------------------------------------------------------------------------
 
@@ -264,8 +265,7 @@ class Turns:
         unit = self._recorder.unit()
         unit.add(*self._parts.settle(turn), self._ended(turn, end.pid, status, reply))
         if end.remember:
-            key = f"{turn.address}\n{turn.mail.session}"
-            unit.add(StateChange(SESSION, key, remembered(end.remember)))
+            unit.add(self.histories.addition(turn, end.remember))
         self._parts.reply(unit, turn.mail, status, reply, end.pid)
         try:
             ticket = self._recorder.commit(unit)
@@ -277,6 +277,7 @@ class Turns:
             why = f"what the behaviour came to cannot be recorded: {error}"
             self._record_end(turn, End(end.pid, "error", why, []))
             return
+        self.histories.evict()
         del self._ends[turn.id]
         self._leave(turn)
         self._tell(turn, ticket, status, reply)

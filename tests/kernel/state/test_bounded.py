@@ -1,8 +1,12 @@
-"""What others can make the node keep: bounded in all, with an eviction that a replay repeats, and told by status."""
+"""What others can make the node keep: bounded in all, with an eviction that a replay repeats, and told by status.
+
+What a session record of an earlier version says is held to the limits of the state; since then what goes is recorded.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +49,7 @@ def test_the_session_that_was_added_to_longest_ago_goes_first() -> None:
     for name in "abca":
         remember(state, "/p", name)
     remember(state, "/q", "d")
-    assert kept(state) == [("/p", "c"), ("/p", "a"), ("/q", "d")] and state.sessions.evicted == 1
+    assert kept(state) == [("/p", "c"), ("/p", "a"), ("/q", "d")]
 
 
 def test_sessions_go_by_bytes_too_but_not_the_newest() -> None:
@@ -88,7 +92,7 @@ def test_sessions_are_what_a_plain_list_of_them_would_be(
             sessions.forget_all(address)
             plain = {other: turns for other, turns in plain.items() if other[0] != address}
             continue
-        sessions.add(key, [{}] * (what % 3), size)
+        sessions.keeps()["session"](key, ([{}] * (what % 3), size, None))
         turns = [*plain.pop(key, []), (what % 3, size)]
         while len(turns) > 1 and (sum(n for n, _ in turns) > 3 or sum(s for _, s in turns) > 50):
             del turns[0]
@@ -104,6 +108,81 @@ def test_sessions_are_what_a_plain_list_of_them_would_be(
 
 
 # -- on a kernel -----------------------------------------------------------------------------------------------------
+
+
+async def say(twin: Twin, name: str, session: str, text: str = "") -> Delivery:
+    """One turn of that session, which remembers ``text``; without one it stays open."""
+    mail = await twin.send(name, session=session)
+    at = await twin.delivery()
+    if text:
+        twin.finish(at, "", remember=[{"said": text}])
+        await twin.end_of(mail)
+    return at
+
+
+ONE, MANY = Bounds(sessions=1, session_records=1), Bounds()
+
+
+@pytest.mark.parametrize(("before", "after"), [(MANY, ONE), (ONE, MANY)])
+def test_a_turn_that_is_open_over_a_restart_is_handed_the_same_history_whatever_the_limits_are_then(
+    tmp_path: Path, before: Bounds, after: Bounds
+) -> None:
+    handed: list[Any] = []
+
+    async def first(twin: Twin) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name)
+            await say(twin, name, "main", "one")
+            await say(twin, name, "main", "two")
+        await say(twin, "ada", "other", "three")
+        handed.append((await say(twin, "ada", "main")).history)
+        handed.append((await say(twin, "bob", "main")).history)
+
+    async def then(twin: Twin) -> None:
+        resumed = [await twin.delivery(), await twin.delivery()]
+        assert [at.history for at in resumed] == handed
+        assert ("/user/ada", "other") in twin.kernel.state.sessions
+
+    on_twin(tmp_path, first, bounds=before)
+    on_twin(tmp_path, then, bounds=after)
+    assert [len(history) for history in handed] == ([2, 2] if before is MANY else [0, 0])
+
+
+def test_a_new_limit_lets_sessions_go_once_the_node_runs_and_they_do_not_come_back(tmp_path: Path) -> None:
+    def left(count: int) -> Callable[[Twin], Awaitable[None]]:
+        async def body(twin: Twin) -> None:
+            for _ in range(10):  # rounds of the loop, each with some of them
+                await asyncio.sleep(0)
+            assert kept(twin.kernel.state) == [
+                ("/user/ada", f"s{number}") for number in range(150 - count, 150)
+            ]
+            said = totals(twin.kernel)
+            assert said["sessions"] == f"{count} of {twin.kernel.env.bounds.sessions}"
+            evicted.append(said["sessions_evicted"])
+
+        return body
+
+    async def first(twin: Twin) -> None:
+        await twin.spawn("ada")
+        for number in range(150):
+            await say(twin, "ada", f"s{number}", "it")
+
+    evicted: list[Any] = []
+    on_twin(tmp_path, first)
+    on_twin(tmp_path, left(2), bounds=Bounds(sessions=2))
+    on_twin(tmp_path, left(2), bounds=MANY)
+    assert evicted == [148, 0]
+
+
+def test_sessions_go_by_bytes_while_the_node_runs(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        for session in "abc":
+            await say(twin, "ada", session, "x" * 400)
+        assert kept(twin.kernel.state) == [("/user/ada", "b"), ("/user/ada", "c")]
+        assert twin.kernel.state.sessions.bytes <= 1000
+
+    on_twin(tmp_path, body, bounds=Bounds(session_bytes=1000, sessions_bytes=1000))
 
 
 def test_dead_letters_are_bounded_by_bytes_and_drops_are_on_the_record(tmp_path: Path) -> None:

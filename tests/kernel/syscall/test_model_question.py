@@ -120,8 +120,8 @@ def test_no_more_text_is_made_than_the_ledger_takes() -> None:
 
 
 def test_a_record_that_is_named_many_times_is_here_once_and_its_text_nowhere() -> None:
-    session, records = Session(10, 10_000), [{"content": "é"}, {"content": "b"}]
-    session.add(records, 50)
+    session, records = Session(), [{"content": "é"}, {"content": "b"}]
+    session.add(records, 50, 1)
     pieces = [[0, 2], [0, 1], 1, [1, 2]]
     named = {"prefix": [2, known_of(records).hash], "pieces": pieces}
     question = asked({**REST, "messages": [{}], **named}, Base(session=session))

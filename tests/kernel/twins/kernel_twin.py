@@ -20,7 +20,7 @@ from chain.keys.keys import create_keys, load_keys
 from chain.ledger.ledger import Ledger, Reader, Ticket, Tuning
 from chain.vectors.document import may_read
 from kernel.abi import ToolDeclaration, TurnResult
-from kernel.bounds import Bounds
+from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.cell.conversation import Conversation
 from kernel.cells.cell_events import (
     CellAsked,
@@ -399,7 +399,7 @@ async def kernel_twin(
     """
     bounds = bounds or Bounds()
     keys = load_keys(directory / "keys") if (directory / "keys").exists() else create_keys(directory / "keys")
-    state = State(bounds.session_records, bounds.session_bytes)
+    state = State(*(getattr(bounds, name) for name in STATE_LIMITS))
     ledger = Ledger.open(
         directory,
         keys,
