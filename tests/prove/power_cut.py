@@ -38,6 +38,7 @@ from chain.notes.note import verify
 from chain.state.history import PUBLISHED, History
 from chain.state.recovery import start_of
 from chain.state.snapshot import Snapshot, read_snapshot, write_snapshot
+from chain.tiles.tile_paths import body_file, partials
 from chain.tiles.tile_store import TileStore
 from tests.prove.key_cut import key_walk
 from tests.prove.progress import follow
@@ -47,7 +48,7 @@ from tests.prove.walks import forked_pool, run_alone, say_found
 ROOT = Path("/ledger")
 OLD = Keys(bytes(range(32)), bytes(range(32, 64)))
 NEW = Keys(bytes(range(64, 96)), bytes(range(96, 128)), OLD.pairs)
-SECRET = "the word that is to be forgotten"
+SECRET, LATER_SECRET = "the word that is to be forgotten", "the word that goes when its tile is full"
 RESERVE_BYTES = 512
 OWN_KINDS = ("node.disk_full", "node.disk_free")  # written by the ledger itself
 SEGMENT_BYTES = 6_000
@@ -64,7 +65,7 @@ class Expected:
 
     leaves: dict[int, bytes] = field(default_factory=dict)
     commits: dict[str, int] = field(default_factory=dict)
-    erasable: range = range(0)
+    erasable: frozenset[int] = frozenset()
 
     def written(self, entries: Sequence[Written], key: str = "") -> None:
         """Entries have got their place, in the commit ``key`` if they have a state change beside them."""
@@ -80,7 +81,7 @@ class Expected:
 
     def erasing(self, first: int, last: int) -> None:
         """The bodies of these entries go from now on."""
-        self.erasable = range(first, last + 1)
+        self.erasable |= frozenset(range(first, last + 1))
 
 
 @dataclass(slots=True)
@@ -125,8 +126,8 @@ class Work:
         self._name = name
         self._made = 0
 
-    async def commit(self, words: str = "", entries: int = 3) -> None:
-        """One durable commit, promised to its caller once it returns."""
+    async def commit(self, words: str = "", entries: int = 3) -> tuple[int, int]:
+        """One durable commit, promised to its caller once it returns: its first entry and its last."""
         key = f"{self._name}{self._made}"
         self._made += 1
         drafts: list[Draft | StateChange] = [
@@ -142,6 +143,7 @@ class Work:
             self.expected.written(ticket.entries, key)
         await ticket.durable()
         self.disk.mark(b"commit " + key.encode())
+        return ticket.entries[0].entry.seq, ticket.entries[-1].entry.seq
 
     async def commits(self, rounds: int, callers: int = 1) -> None:
         for _ in range(rounds):
@@ -192,7 +194,16 @@ class Work:
         while self.ledger.full_size < self.ledger.size:
             await asyncio.sleep(0.002)
 
-    async def erase(self, first: int, last: int) -> None:
+    def leave_a_file(self) -> None:
+        """Somebody else puts a file beside the partial bodies."""
+        folder = self.disk.root / "ledger" / partials(body_file(0))
+        handle = self.disk.create(folder / "theirs")
+        self.disk.sync(handle)
+        self.disk.close(handle)
+        self.disk.sync_directory(folder)
+
+    async def erase(self, entries: tuple[int, int], words: str) -> None:
+        first, last = entries
         body = {"ranges": [[first, last]], "by": "operator", "reason": "to see it"}
         with self.disk.telling():
             ticket = self.ledger.commit([Draft("erase", body)], durable=True)
@@ -200,7 +211,7 @@ class Work:
         await ticket.durable()
         self.expected.erasing(first, last)
         await self.ledger.upkeep.erase_bodies([(first, last)])
-        self.disk.mark(b"erased")
+        self.disk.mark(b"erased " + words.encode())
 
     async def close(self) -> None:
         await self.ledger.close()
@@ -241,9 +252,7 @@ async def work_through(disk: WatchedDisk, expected: Expected) -> None:
     work = Work(disk, expected, "a")
     work.ledger.start(asyncio.get_running_loop())
     await work.commits(4)
-    first = work.ledger.next_seq
-    await work.commit(SECRET)
-    last = work.ledger.next_seq - 1
+    secret = await work.commit(SECRET)
     await work.publish()
     await work.commits(3, callers=4)
     await work.failing_sync()
@@ -251,12 +260,17 @@ async def work_through(disk: WatchedDisk, expected: Expected) -> None:
     await work.full_disk()
     await work.compact()
     await work.commits(3)
-    await work.erase(first, last)
+    await work.erase(secret, SECRET)
     await work.rotate()
     await work.commits(2, callers=3)
+    secret = await work.commit(LATER_SECRET)
     await work.compact()
+    work.leave_a_file()
     await work.commits(25, callers=3)  # past a full tile
     await work.publish()
+    await work.commits(1)
+    await work.publish()  # what the full tile has superseded goes
+    await work.erase(secret, LATER_SECRET)
     await work.close()
 
 
@@ -321,10 +335,10 @@ def _killed(first: Run, place: str, count: int) -> Run:
 
 def faults(state: CutState, expected: Expected) -> Iterator[str]:
     """What is wrong with what is recovered from ``state``."""
-    if b"erased" in state.promises:
-        for path, content in state.content.files().items():
-            if SECRET.encode() in content:
-                yield f"{path} still holds what was erased"
+    erased = [promise.partition(b" ")[2] for promise in state.promises if promise.startswith(b"erased ")]
+    for path, content in state.content.files().items():
+        if any(words in content for words in erased):
+            yield f"{path} still holds what was erased"
     disk = RecordedDisk(ROOT, state.content)
     try:
         opened = open_ledger(disk)

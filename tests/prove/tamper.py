@@ -96,10 +96,9 @@ async def _make(disk: RecordedDisk) -> None:
     work.ledger.start(asyncio.get_running_loop())
     for _ in range(4):
         await work.commit(entries=GROUP)
-    first = work.ledger.next_seq
-    await work.commit("to be erased", entries=2)
+    to_be_erased = await work.commit("to be erased", entries=2)
     await work.compact()
-    await work.erase(first, first + 1)
+    await work.erase(to_be_erased, "to be erased")
     await work.rotate()
     while ENTRIES - work.ledger.next_seq > GROUP:
         await work.commit(entries=GROUP)
