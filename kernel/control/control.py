@@ -36,10 +36,10 @@ class Control:
         since_s = kernel.env.clock.now_s()
         self._recorder = kernel.recorder
         cluster = ClusterControl(kernel)
-        self._workspaces = Workspaces(facts.data, kernel.state.slots)
-        spawning = SpawnControl(kernel, facts, self._workspaces, cluster.spawn)
+        self.workspaces = Workspaces(facts.data, kernel.state.slots, facts.protected)
+        spawning = SpawnControl(kernel, facts, self.workspaces, cluster.spawn)
         parts = (
-            NodeControl(kernel, facts, services, since_s),
+            NodeControl(kernel, facts, services, self.workspaces, since_s),
             spawning,
             ProcessControl(kernel, services, cluster.kill, since_s),
             MessageControl(kernel),
@@ -56,7 +56,7 @@ class Control:
 
     def hears(self) -> Handlers:
         """What is done here when peers ask for it, or when a process has gone."""
-        return {PeerAsked: (self._peer_services.asked,), SlotGone: (self._workspaces.gone,)}
+        return {PeerAsked: (self._peer_services.asked,), SlotGone: (self.workspaces.gone,)}
 
     async def ask(self, op: Operator, row: Row[P, Request, Answer], request: Request) -> Answer:
         """Answer ``request`` of ``op``. Raises KernelError."""

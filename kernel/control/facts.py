@@ -11,6 +11,7 @@ from kernel.errors import Unavailable
 from kernel.memory.memory import Ask
 from kernel.operations.keys import Rotated
 from kernel.operations.node import Setting
+from kernel.toolbox.protected import ProtectedPaths
 from kernel.upkeep.erasure import Plan, Selection
 from kernel.upkeep.loop_lag import LoopLag
 
@@ -26,6 +27,7 @@ class NodeFacts:
     data: Path
     runtime: Path
     providers: frozenset[str]
+    protected: ProtectedPaths
 
 
 RotateKeys = Callable[[str], Awaitable[Rotated]]

@@ -28,15 +28,24 @@ from kernel.operations.node import (
     Stopping,
 )
 from kernel.operations.operation import Handler, Nothing
+from kernel.process.workspaces import Workspaces
 
 
 class NodeControl:
     """``since_s``: when the node began, on the clock of the kernel."""
 
-    def __init__(self, kernel: Kernel, facts: NodeFacts, services: NodeServices, since_s: float) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        facts: NodeFacts,
+        services: NodeServices,
+        workspaces: Workspaces,
+        since_s: float,
+    ) -> None:
         self._kernel = kernel
         self._facts = facts
         self._services = services
+        self._workspaces = workspaces
         self._since_s = since_s
 
     def handlers(self) -> tuple[Handler, ...]:
@@ -74,6 +83,7 @@ class NodeControl:
             "faults": [
                 *(f"{part}: {why}" for part, why in ledger.faults.items()),
                 *kernel.helpers.faults(),
+                *self._workspaces.faults(),
             ],
             "kept": {**totals(kernel), "logs_bytes": await asyncio.to_thread(self._log_bytes)},
             "clock_ahead_s": self._services.clock_ahead_s(),

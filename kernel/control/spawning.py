@@ -117,7 +117,9 @@ class SpawnControl:
 
     def _workspace(self, request: SpawnRequest, parent: str) -> str:
         if not request.workspace:
-            return str(self._workspaces.own(join(parent, request.name)))
+            own = self._workspaces.own(join(parent, request.name))
+            self._workspaces.check(own)
+            return str(own)
         try:
             wanted = Path(request.workspace).resolve()
             is_directory = wanted.is_dir()
@@ -138,6 +140,7 @@ class SpawnControl:
             raise Refused(
                 f"workspace {wanted} would show files of a weftos node; choose a directory outside its data directory"
             )
+        self._workspaces.check(wanted)
         return str(wanted)
 
 

@@ -1,22 +1,30 @@
-"""The directories that processes get below the node's data directory, each where its address says."""
+"""The directories that processes work in: those they get below the node's data directory, each where its address says,
+and what none of them may show."""
 
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 
+from kernel.errors import Refused
 from kernel.model.spec import ProcessSpec
 from kernel.process.process_signals import SlotGone
 from kernel.slices.tree.slots import Slots
+from kernel.toolbox.protected import ProtectedPaths
+
+_MOST_NAMED = 16
 
 
 class Workspaces:
     """Those of one node. That of a temporary process, which nobody starts again, goes with it when it is empty."""
 
-    def __init__(self, data: Path, slots: Slots) -> None:
+    def __init__(self, data: Path, slots: Slots, protected: ProtectedPaths) -> None:
         self._data = data
         self._all = data / "workspaces"
         self._slots = slots
+        self._protected = protected
+        self._exposed: dict[str, str] = {}
 
     def own(self, address: str) -> Path:
         """The directory of ``address``. That of a parent ends in ``+``, which no name can: none lies in another."""
@@ -27,6 +35,28 @@ class Workspaces:
         """Make the directory that ``spec`` names, if it is one of these. Raises OSError."""
         if spec.workspace and Path(spec.workspace).is_relative_to(self._data):
             Path(spec.workspace).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def check(self, workspace: Path) -> None:
+        """That a workspace shows nothing of what decides what the node runs. Raises Refused."""
+        if shown := self._protected.shown_by([str(workspace)], self._all):
+            raise Refused(
+                f"workspace {workspace} would show {shown[str(workspace)]}, which decides what the node runs or whom "
+                "it believes; choose a directory that neither holds that nor lies in it"
+            )
+
+    def look(self) -> None:
+        """Look for slots that are older than what makes their workspaces show such things."""
+        self._exposed = self._protected.shown_by(self._slots.workspaces(), self._all)
+
+    def faults(self) -> list[str]:
+        """Which slots those are, in words, the first of them."""
+        exposed = (slot for slot in self._slots.values() if slot.spec.workspace in self._exposed)
+        return [
+            f"{slot.address}: its workspace {slot.spec.workspace} shows {self._exposed[slot.spec.workspace]}, which "
+            "decides what the node runs or whom it believes, and which its file tools refuse: stop and remove the "
+            "process (weftos stop, weftos rm) and spawn it with another workspace, or put that elsewhere"
+            for slot in islice(exposed if self._exposed else (), _MOST_NAMED)
+        ]
 
     def gone(self, said: SlotGone) -> None:
         """Remove what a temporary process leaves empty, with those above it that were made for it alone."""

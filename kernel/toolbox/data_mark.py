@@ -11,6 +11,8 @@ import os
 import stat
 from pathlib import Path
 
+from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths, identity
+
 MARKS = (b"weftos-data", b"weftos-runtime")
 FORMAT_FILE = "format"
 KEY_FILE = "ed25519.key"
@@ -30,17 +32,21 @@ def is_ours(directory: int) -> bool:
     )
 
 
-def lies_in_ours(directory: int) -> bool:
-    """Whether it is one of weftos' own, or lies in one anywhere but below its ``workspaces``. Raises OSError."""
-    return _lies_in(directory, OPEN_FOLDER)
+def lies_in_ours(directory: int, protected: ProtectedPaths) -> bool:
+    """Whether it is one of weftos' own or protected, or lies in one. What is below the ``workspaces`` of a data
+    directory lies in nothing that is further up. Raises OSError.
+    """
+    return _lies_in(directory, OPEN_FOLDER, protected)
 
 
-def _lies_in(directory: int, but_below: str) -> bool:
-    here, came_by_it = os.dup(directory), False
+def _lies_in(directory: int, but_below: str, protected: ProtectedPaths) -> bool:
+    here, came_by_it, closed = os.dup(directory), False, protected.identities()
     try:
         for depth in range(_MAX_DEPTH):
             if is_ours(here):
                 return not came_by_it
+            if identity(os.fstat(here)) in closed:
+                return True
             above = os.open("..", _UP, dir_fd=here)
             if os.path.samestat(os.fstat(above), os.fstat(here)):
                 os.close(above)
@@ -60,7 +66,7 @@ def shows_ours(workspace: Path) -> bool:
     """
     handle = os.open(workspace, _UP)
     try:
-        if _lies_in(handle, ""):
+        if _lies_in(handle, "", NOTHING_PROTECTED):
             return True
         with os.scandir(workspace) as entries:
             for entry in itertools.islice(entries, _MAX_LOOKED_AT):

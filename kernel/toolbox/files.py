@@ -8,7 +8,8 @@ refused or no longer on our way. A file is opened for reading only after its des
 regular file, through that same descriptor: no FIFO blocks us, no device is touched. A file with several names
 (hard links) may lie outside by another of them and is not read; writing replaces the name and leaves the
 other file alone. A directory of weftos' own (:mod:`kernel.toolbox.data_mark`), of this node or another, is entered by
-nobody, wherever below a workspace it lies, and no workspace lies in one but below its ``workspaces``.
+nobody, wherever below a workspace it lies, and no workspace lies in one but below its ``workspaces``. What decides what
+the node runs (:mod:`kernel.toolbox.protected`) is kept from everybody in the same way.
 
 A write is complete before it is reported: temporary file, fsync, rename, fsync of the directory. A write that is made
 again, since nobody knows whether it was made, says what it may replace: the **version** that was there before the first
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 from kernel.toolbox.data_mark import is_ours, lies_in_ours, would_mark
+from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 
 MAX_PATH_BYTES = 4096
 MAX_NAME_BYTES = 255
@@ -61,7 +63,14 @@ class FileChanged(Exception):
     """There is something else than the write may replace; nothing was written now."""
 
 
-def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_BYTES) -> str:
+def read_file(
+    workspace: str,
+    path: str,
+    offset: int = 0,
+    limit: int = MAX_READ_BYTES,
+    *,
+    protected: ProtectedPaths = NOTHING_PROTECTED,
+) -> str:
     """UTF-8 text of a file: at most ``limit`` bytes from byte ``offset``.
 
     A last line in brackets says when there is more. Raises :class:`FileError`.
@@ -72,7 +81,7 @@ def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_
     parents, name = _split_file(path)
     with (
         _told(path),
-        _open_directory(workspace, parents) as directory,
+        _open_parent(workspace, parents, name, protected) as directory,
         _open(name, _ANY, directory) as handle,
     ):
         found = os.fstat(handle)
@@ -85,12 +94,12 @@ def read_file(workspace: str, path: str, offset: int = 0, limit: int = MAX_READ_
     return _piece(path, data, offset, size)
 
 
-def list_directory(workspace: str, path: str = ".") -> str:
+def list_directory(workspace: str, path: str = ".", *, protected: ProtectedPaths = NOTHING_PROTECTED) -> str:
     """One line for each entry, sorted: ``name/`` for a directory, ``name  N bytes`` for a file. Raises FileError."""
     components = _components(path)
     with (
         _told(path),
-        _open_directory(workspace, components) as handle,
+        _open_directory(workspace, components, protected) as handle,
         _open(".", _READ | os.O_DIRECTORY, handle) as directory,
         os.scandir(directory) as entries,
     ):
@@ -107,14 +116,14 @@ def list_directory(workspace: str, path: str = ".") -> str:
     return "\n".join(lines) if lines else "[empty directory]"
 
 
-def file_version(workspace: str, path: str) -> str:
+def file_version(workspace: str, path: str, *, protected: ProtectedPaths = NOTHING_PROTECTED) -> str:
     """What is at ``path``: :data:`ABSENT`, or a digest of the file's first MiB, its size, inode and times.
 
     :data:`UNKNOWN` when that cannot be found out; so whatever comes of a write there, it is not made again by itself.
     """
     try:
         parents, name = _split_file(path)
-        with _open_directory(workspace, parents) as directory:
+        with _open_parent(workspace, parents, name, protected) as directory:
             return _version(name, directory)
     except FileNotFoundError:
         return ABSENT
@@ -151,7 +160,14 @@ def _check_version(path: str, name: str, directory: int, replaces: str, data: by
     )
 
 
-def write_file(workspace: str, path: str, content: str, replaces: str | None = None) -> str:
+def write_file(
+    workspace: str,
+    path: str,
+    content: str,
+    replaces: str | None = None,
+    *,
+    protected: ProtectedPaths = NOTHING_PROTECTED,
+) -> str:
     """Create or replace a file, with its missing directories. On disk when this returns.
 
     With ``replaces``, as of :func:`file_version`, only while that is what is there; nothing is to be done when the
@@ -166,7 +182,7 @@ def write_file(workspace: str, path: str, content: str, replaces: str | None = N
     parents, name = _split_file(path)
     if would_mark(parents, name, data):
         raise FileError(f"{_shown(path)} with this content would mark its directory as one of weftos' own")
-    with _told(path), _open_directory(workspace, parents, create=True) as directory:
+    with _told(path), _open_parent(workspace, parents, name, protected, create=True) as directory:
         if replaces is not None and not _check_version(path, name, directory, replaces, data):
             return f"{_shown(path)} holds these {len(data)} bytes already"
 
@@ -223,16 +239,22 @@ def _open(name: str, flags: int, directory: int | None = None, mode: int = 0o777
 
 
 @contextlib.contextmanager
-def _open_directory(workspace: str, components: list[str], *, create: bool = False) -> Iterator[int]:
+def _open_directory(
+    workspace: str, components: list[str], protected: ProtectedPaths, *, create: bool = False
+) -> Iterator[int]:
     """A descriptor (O_PATH) of the directory below ``workspace``, opened one component at a time."""
     handle = _open_workspace(workspace)
     try:
-        if lies_in_ours(handle):
-            raise FileError("the workspace lies in a data directory of weftos; spawn it with another one")
+        if lies_in_ours(handle, protected):
+            raise FileError(
+                "the workspace lies in a data directory of weftos, or in what decides what the node runs; spawn it "
+                "with another one"
+            )
         for depth, name in enumerate(components, 1):
+            shown = "/".join(components[:depth])
+            _refuse_protected(shown, name, handle, protected)
             if create:
                 _make_directory(name, handle)
-            shown = "/".join(components[:depth])
             following = os.open(name, _ANY, dir_fd=handle)
             os.close(handle)
             handle = following
@@ -246,6 +268,16 @@ def _open_directory(workspace: str, components: list[str], *, create: bool = Fal
         os.close(handle)
 
 
+@contextlib.contextmanager
+def _open_parent(
+    workspace: str, parents: list[str], name: str, protected: ProtectedPaths, *, create: bool = False
+) -> Iterator[int]:
+    """The same, of the directory in which ``name`` is or will be."""
+    with _open_directory(workspace, parents, protected, create=create) as directory:
+        _refuse_protected("/".join([*parents, name]), name, directory, protected)
+        yield directory
+
+
 def _open_workspace(workspace: str) -> int:
     if not os.path.isabs(workspace):
         raise FileError("this process has no workspace; spawn it with one")
@@ -254,6 +286,13 @@ def _open_workspace(workspace: str) -> int:
     except (OSError, ValueError) as error:
         reason = "is a symbolic link" if os.path.islink(workspace.rstrip("/")) else _reason(error)
         raise FileError(f"the workspace {reason}; it must be an existing directory") from None
+
+
+def _refuse_protected(shown: str, name: str, directory: int, protected: ProtectedPaths) -> None:
+    if protected.covers(directory, name):
+        raise FileError(
+            f"{_shown(shown)} decides what the node runs or whom it believes; no workspace shows it"
+        )
 
 
 def _make_directory(name: str, parent: int) -> None:

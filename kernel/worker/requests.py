@@ -17,11 +17,14 @@ class ToolImport:
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """``configure``, the first request. ``keys``: verifier keys under which receipts are the node's."""
+    """``configure``, the first request. ``keys``: verifier keys under which receipts are the node's; ``protected``:
+    paths that the file tools show nobody.
+    """
 
     keys: tuple[str, ...]
     builtin: bool
     tools: tuple[ToolImport, ...]
+    protected: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

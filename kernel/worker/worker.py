@@ -34,6 +34,7 @@ from kernel.toolbox.files import (
     read_file,
     write_file,
 )
+from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.worker.intent import IntentGate, IntentRefused
 from kernel.worker.loader import LoadedTool, LoadError, load_tool, one_line
 from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
@@ -100,6 +101,7 @@ class Worker:
         self._third_party: dict[str, LoadedTool] = {}
         self._faults: dict[str, str] = {}
         self._builtin = False
+        self._protected = NOTHING_PROTECTED
 
     async def handle(self, op: str, args: dict[str, Any]) -> Any:
         """One request."""
@@ -116,6 +118,7 @@ class Worker:
 
     def _configure(self, asked: Configure) -> Configured:
         self._builtin = asked.builtin
+        self._protected = ProtectedPaths(asked.protected)
         for tool in asked.tools:
             try:
                 self._third_party[tool.name] = load_tool(tool.name, tool.import_string, tool.python_path)
@@ -129,7 +132,8 @@ class Worker:
         return Configured(tuple(declarations), self._faults)
 
     async def _look(self, call: Run) -> Answered:
-        look = partial(file_version, call.workspace, json.loads(call.arguments)["path"])
+        path = json.loads(call.arguments)["path"]
+        look = partial(file_version, call.workspace, path, protected=self._protected)
         return await self._pool.run(partial(call_guarded, look, {}))
 
     async def _run(self, gate: IntentGate, call: Run) -> Answered:
@@ -145,7 +149,7 @@ class Worker:
         if loaded is not None:
             function: Callable[..., Any] = loaded.function
         elif self._builtin and tool in _FILE_TOOLS:
-            function = partial(_FILE_TOOLS[tool], call.workspace)
+            function = partial(_FILE_TOOLS[tool], call.workspace, protected=self._protected)
             if tool == "file_write":
                 function = partial(function, replaces=may_replace(decode_body(call.body)))
         else:

@@ -18,6 +18,7 @@ from kernel.helper.helper import HelperCommand
 from kernel.helper.os_session import SESSION_VARIABLE
 from kernel.toolbox.declaration import DeclarationError, declaration_from_data
 from kernel.toolbox.files import UNKNOWN
+from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.toolbox.registry import BUILTIN_PACKAGE, RegistryError, ToolSource, builtin_declarations
 from kernel.worker.intent import Spent, receipt_index
 from kernel.worker.pool import (
@@ -69,8 +70,8 @@ class Workers:
     """Runs tool calls in worker processes.
 
     ``key`` is the node's Ed25519 verifier key, by which each worker checks receipts. ``on_process`` is told the name
-    (``worker-PACKAGE``) and operating system pid of each worker, and the name and None when it is gone. Raises
-    RegistryError when a source takes the name of another tool.
+    (``worker-PACKAGE``) and operating system pid of each worker, and the name and None when it is gone. What is
+    ``protected`` the file tools show nobody. Raises RegistryError when a source takes the name of another tool.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Workers:
         sources: Iterable[ToolSource] = (),
         on_process: Callable[[str, int | None], None] = lambda name, os_pid: None,
         limits: WorkerLimits | None = None,
+        protected: ProtectedPaths = NOTHING_PROTECTED,
     ) -> None:
         self._spent = Spent()
         self._package_of: dict[str, str] = {}
@@ -98,7 +100,7 @@ class Workers:
         for package, members in grouped.items():
             name = f"worker-{package}"
             tools = [ToolImport(source.name, source.import_string, source.python_path) for source in members]
-            setup = Configure((key,), package == BUILTIN_PACKAGE, tuple(tools))
+            setup = Configure((key,), package == BUILTIN_PACKAGE, tuple(tools), protected.paths)
             self._pools[package] = WorkerPool(
                 partial(command, name), boot, setup, limits or WorkerLimits(), partial(on_process, name)
             )

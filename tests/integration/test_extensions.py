@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
+
+import weftos
 from tests.integration.live_node import WAIT_S, LiveNode
 from tests.places import ROOT
+from weftos import WeftosError
 
 EXAMPLES = ROOT / "examples"
 FILES = ("README.md", "surveyor.py", "word_count.py")
@@ -64,3 +69,37 @@ def test_a_tool_that_a_process_does_not_hold_is_refused_to_it(fresh: LiveNode, t
     assert denied["status"] == "denied"
     [unusable] = node.logged("tool not usable")
     assert (unusable["tool"], "no_such_module" in unusable["why"]) == ("missing", True)
+
+
+def test_no_agent_changes_the_configuration_and_the_code_of_its_node(fresh: LiveNode, tmp_path: Path) -> None:
+    node, project = fresh, tmp_path / "project"
+    (project / "tools").mkdir(parents=True)
+    code, settings = project / "tools" / "word_count.py", project / "weftos.toml"
+    code.write_text((EXAMPLES / "word_count.py").read_text())
+    own = f'[tools.word_count]\nimport = "word_count:word_count"\npython_path = ["{project}/tools"]\n'
+    node.up()
+    node.api.spawn("ada", behaviour="planner", tools=["file_write", "file_read"], workspace=str(project))
+    [written] = node.plan("ada", ("file_write", {"path": "notes.txt", "content": "hers"}))
+    assert written["status"] == "ok"
+    node.down()
+    settings.write_text(node.configuration + own)
+    before = (code.read_text(), settings.read_text())
+    node.up("--config", str(settings))
+    for path in ("weftos.toml", "tools/word_count.py", "tools/sitecustomize.py"):
+        [refused] = node.plan("ada", ("file_write", {"path": path, "content": "import os"}))
+        assert (refused["status"], "decides what the node runs" in refused["text"]) == ("error", True)
+    [written] = node.plan("ada", ("file_write", {"path": "notes.txt", "content": "hers too"}))
+    assert written["status"] == "ok"
+    assert (code.read_text(), settings.read_text()) == before
+    assert [each.name for each in project.glob("tools/*.py")] == ["word_count.py"]
+    [fault] = node.api.status()["faults"]
+    assert fault.startswith(f"/user/ada: its workspace {project} shows {settings}")
+    assert [line["what"] for line in node.logged("a workspace shows what decides what the node runs")] == [
+        fault
+    ]
+    (project / "papers").mkdir()
+    node.api.spawn("bob", tools=["file_write"], workspace=str(project / "papers"))
+    for workspace in (project, project / "tools", Path(sys.prefix), Path(weftos.__file__).parent):
+        with pytest.raises(WeftosError, match="decides what the node runs") as raised:
+            node.api.spawn("eve", tools=[], workspace=str(workspace))
+        assert raised.value.code == "refused"

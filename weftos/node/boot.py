@@ -44,6 +44,7 @@ from kernel.state.agreement import Contradiction, DocumentCheck
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
 from kernel.state.state_snapshot import restore_state
+from kernel.toolbox.protected import ProtectedPaths
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
 from kernel.upkeep.clock_watch import ClockWatch
 from kernel.upkeep.loop_lag import LoopLag
@@ -64,6 +65,7 @@ from weftos.node.collector import Collector
 from weftos.node.engines import make_engine
 from weftos.node.gates import GATES
 from weftos.node.mesh_wiring import make_mesh, open_mesh
+from weftos.node.protected import protected_paths
 from weftos.node.runtime import make_runtime, remove_recorded
 from weftos.ownership import check_configuration, check_own_place
 from weftos.paths import has_data
@@ -129,6 +131,7 @@ class BootContext:
     """By their variables: for the gateway, and for what must not get into a log."""
     nursery: Nursery
     """Of the gateway; it was begun before there was anything to know."""
+    protected: ProtectedPaths
 
     @property
     def keys(self) -> Keys:
@@ -348,8 +351,21 @@ async def _recover(
         await record_acceptance(Recorder(ledger, state, Signals()), found, options.accept_state)
         log.log("warning", "state was accepted", what=_said(found))
         report(f"accepted, and recorded: {_said(found)}")
+    protected = protected_paths(data, config, options.token, os.environ)
     return BootContext(
-        data, held, config, state, ledger, runtime, boot, log, processes_log, clock, keys_given, nursery
+        data,
+        held,
+        config,
+        state,
+        ledger,
+        runtime,
+        boot,
+        log,
+        processes_log,
+        clock,
+        keys_given,
+        nursery,
+        protected,
     )
 
 
@@ -420,6 +436,9 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     context.ledger.on_group(archive.group)
     report("starting the process tree")
     control = Control(kernel, _facts(context), services)
+    control.workspaces.look()
+    for fault in control.workspaces.faults():
+        context.log.log("warning", "a workspace shows what decides what the node runs", what=fault)
     kernel.boot(
         {
             EngineLost: (lambda said: hosts.on_death(said.why),),
@@ -455,6 +474,7 @@ async def _kernel(
         sources,
         lambda name, os_pid: signals.say(WorkerSeen(name, os_pid)),
         limits,
+        context.protected,
     )
     context.nursery.tell(gateway_told(config, context.provider_keys), logs / "gateway.log")
     gateway = LinkedHelper(context.nursery, boot, signals)
@@ -496,6 +516,7 @@ def _facts(context: BootContext) -> NodeFacts:
         data=context.data,
         runtime=context.runtime,
         providers=frozenset(context.config.settings.providers),
+        protected=context.protected,
     )
 
 

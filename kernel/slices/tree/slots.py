@@ -153,6 +153,10 @@ class Slots(Table[str, Slot]):
         """How many slots have this workspace."""
         return self._workspaces[workspace]
 
+    def workspaces(self) -> list[str]:
+        """Those that slots have, each once."""
+        return [workspace for workspace in self._workspaces if workspace]
+
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
         return list(self._children.get(address, {}).values())

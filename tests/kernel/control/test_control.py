@@ -33,6 +33,7 @@ from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning, SpawnRequest
 from kernel.peer.remote_calls import PeerAsked
 from kernel.process.process_signals import SlotGone
+from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.upkeep.erasure import Plan, Selection, plan_erasure
 from kernel.upkeep.loop_lag import LoopLag
 from tests.kernel.turn.test_turns import on_twin
@@ -57,6 +58,7 @@ def control_of(
     archive: Callable[..., Any] | None = None,
     rotate: RotateKeys = no_rotation,
     erasures: Erasures | None = None,
+    protected: ProtectedPaths = NOTHING_PROTECTED,
 ) -> Doors:
     async def lost(op: str, args: dict[str, Any]) -> Any:
         raise HelperLost("archive is not running")
@@ -69,6 +71,7 @@ def control_of(
         data=twin.directory,
         runtime=twin.directory / "run",
         providers=frozenset({"offline"}),
+        protected=protected,
     )
     services = NodeServices(
         config_view=lambda: [{"key": "a", "value": 1, "origin": "default"}],
@@ -80,6 +83,7 @@ def control_of(
         rotate=rotate,
     )
     control = Control(twin.kernel, facts, services)
+    control.workspaces.look()
     (twin.peers_ask,) = control.hears()[PeerAsked]
     (twin.slot_gone,) = control.hears()[SlotGone]
     return Doors(control)
@@ -248,6 +252,42 @@ def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
         assert not await twin.entries("operator.command")
 
     on_control(tmp_path, body)
+
+
+def test_no_workspace_shows_what_decides_what_the_node_runs(tmp_path: Path) -> None:
+    (tmp_path / "node").mkdir()
+
+    async def body(twin: Twin) -> None:
+        project, own = tmp_path / "project", twin.directory / "workspaces" / "user+" / "bob"
+        (project / "tools").mkdir(parents=True)
+        (project / "notes").mkdir()
+        places = [str(project / "weftos.toml"), str(project / "tools"), str(own)]
+        control = control_of(twin, protected=ProtectedPaths(places))
+        for name, workspace in (("ada", project), ("ada", project / "tools"), ("bob", None)):
+            with pytest.raises(Refused, match="which decides what the node runs or whom it believes; choose"):
+                await control(Spawning.spawn, name, workspace=str(workspace or ""))
+        await control(Spawning.spawn, "ada", workspace=str(project / "notes"))
+        assert (await control(Node.status))["faults"] == []
+
+    on_twin(tmp_path / "node", body)
+
+
+def test_a_slot_older_than_what_its_workspace_shows_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "node").mkdir()
+
+    async def body(twin: Twin) -> None:
+        project = tmp_path / "project"
+        project.mkdir()
+        await control_of(twin)(Spawning.spawn, "ada", workspace=str(project))
+        file = str(project / "weftos.toml")
+        control = control_of(twin, protected=ProtectedPaths([file]))
+        [fault] = (await control(Node.status))["faults"]
+        assert fault.startswith(f"/user/ada: its workspace {project} shows {file}, which decides")
+        await control(Processes.stop, "ada")
+        await control(Processes.remove, "ada")
+        assert (await control(Node.status))["faults"] == []
+
+    on_twin(tmp_path / "node", body)
 
 
 def test_below_an_agent_nobody_is_given_a_tool_that_it_lacks(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from kernel.toolbox.files import (
     read_file,
     write_file,
 )
+from kernel.toolbox.protected import ProtectedPaths
 
 SECRET = "outside and secret"
 RENAME_EXCHANGE = 2
@@ -536,6 +537,61 @@ def test_no_agent_can_make_a_workspace_look_like_a_data_directory(workspace: Pat
     with pytest.raises(FileError, match="would mark its directory"):
         write_file(str(workspace), "keys/ed25519.key", "x")
     assert write_file(str(workspace), "format", "A4") == "wrote 2 bytes to 'format'"
+
+
+# -- what decides what the node runs ---------------------------------------------------------------------------------
+
+
+def test_what_decides_what_the_node_runs_is_shown_by_no_workspace(workspace: Path) -> None:
+    (workspace / "weftos.toml").write_text("ours")
+    (workspace / "tools" / "deep").mkdir(parents=True)
+    (workspace / "tools" / "count.py").write_text("ours")
+    names = ("weftos.toml", "tools", "later/own.pem", "later/code")
+    protected = ProtectedPaths(str(workspace / name) for name in names)
+    root = str(workspace)
+    for path in (
+        "weftos.toml",
+        "tools/count.py",
+        "tools/new.py",
+        "tools/deep/new.py",
+        "later/own.pem",
+        "later/code/a",
+    ):
+        with pytest.raises(FileError, match="decides what the node runs or whom it believes"):
+            write_file(root, path, "mine", protected=protected)
+        with pytest.raises(FileError):
+            read_file(root, path, protected=protected)
+        assert file_version(root, path, protected=protected) == UNKNOWN
+    with pytest.raises(FileError, match="'tools' decides"):
+        list_directory(root, "tools", protected=protected)
+    for inside in ("tools", "tools/deep"):
+        with pytest.raises(FileError, match=r"the workspace lies in .* what decides what the node runs"):
+            list_directory(str(workspace / inside), protected=protected)
+    assert (workspace / "weftos.toml").read_text() == (workspace / "tools" / "count.py").read_text() == "ours"
+    assert sorted(each.name for each in workspace.glob("*/*")) == ["count.py", "deep", "deep.txt"]
+    assert (
+        write_file(root, "later/notes.txt", "mine", protected=protected)
+        == "wrote 4 bytes to 'later/notes.txt'"
+    )
+    assert "weftos.toml  4 bytes" in list_directory(root, protected=protected)
+
+
+def test_another_name_of_what_decides_leads_nowhere_either(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(workspace)
+    (tmp_path / "weftos.toml").write_text("ours")
+    os.link(tmp_path / "weftos.toml", workspace / "settings")
+    protected = ProtectedPaths([str(tmp_path / "alias" / "sub"), str(tmp_path / "weftos.toml")])
+    for path in ("sub/deep.txt", "sub/new.txt", "settings"):
+        with pytest.raises(FileError, match="decides what the node runs"):
+            write_file(str(workspace), path, "mine", protected=protected)
+
+
+def test_the_workspaces_of_a_node_are_open_whatever_lies_around_its_data(node_inside: Path) -> None:
+    protected = ProtectedPaths([str(node_inside.parent), str(node_inside / "workspaces" / "bob")])
+    (node_inside / "workspaces" / "bob").mkdir()
+    assert read_file(str(node_inside / "workspaces" / "ada"), "note.txt", protected=protected) == "hers"
+    with pytest.raises(FileError, match="the workspace lies in"):
+        list_directory(str(node_inside / "workspaces" / "bob"), protected=protected)
 
 
 # -- a write that is made again --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from chain.merkle.merkle import inclusion_path, leaf_hash, root
 from chain.notes.note import join_note
 from chain.proofs.receipt import Receipt
 from kernel.toolbox.arguments import canonical_json, hash_text
+from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.toolbox.registry import ToolSource
 from kernel.worker.workers import WorkerCall, WorkerLimits, Workers, worker_command
 from tests.patience import HANG_S
@@ -101,6 +102,7 @@ class Scene:
         scene: Callable[[Workers], Coroutine[Any, Any, None]],
         sources: list[ToolSource] | None = None,
         limits: WorkerLimits | None = None,
+        protected: ProtectedPaths = NOTHING_PROTECTED,
     ) -> None:
         """Run ``scene`` with workers, and end them all."""
         limits = limits or WorkerLimits()
@@ -114,6 +116,7 @@ class Scene:
                 sources or [],
                 lambda name, os_pid: self.told.append((name, os_pid)),
                 limits,
+                protected,
             )
             try:
                 await asyncio.wait_for(scene(workers), HANG_S)

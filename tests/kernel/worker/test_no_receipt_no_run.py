@@ -106,7 +106,7 @@ def test_a_third_partys_tool_runs_with_its_intent_once_and_with_nothing_else(
 
         try:
             sources = tuple(ToolImport(name, f"touching:{name}", (str(tmp_path),)) for name in TOOLS)
-            setup = told(Configure((mint.keys.ed25519.text,), False, sources))
+            setup = told(Configure((mint.keys.ed25519.text,), False, sources, ()))
             assert (await helper.request("configure", setup))["faults"] == {}
             for handed in HANDED:
                 answer = await run(*handed(mint, foreign_mint, tool, arguments))

@@ -48,7 +48,7 @@ def with_worker(home: Path, mint: Any, scene: Callable[[Helper, Ask], Coroutine[
 
 
 async def configure(helper: Helper, mint: Any) -> None:
-    setup = {"keys": [mint.keys.ed25519.text], "builtin": True, "tools": []}
+    setup = {"keys": [mint.keys.ed25519.text], "builtin": True, "tools": [], "protected": []}
     assert await helper.request("configure", setup) == {"declarations": [], "faults": {}}
 
 

@@ -16,6 +16,8 @@ import pytest
 
 from kernel.helper.os_processes import read_process
 from kernel.helper.output_log import MAX_FILE_BYTES
+from kernel.toolbox.files import UNKNOWN
+from kernel.toolbox.protected import ProtectedPaths
 from kernel.toolbox.registry import Registry, RegistryError, ToolSource, builtin_declarations
 from kernel.worker.pool import WorkerPool
 from kernel.worker.requests import Configure
@@ -221,6 +223,26 @@ def test_the_file_tools_work_in_the_workspace_of_the_call(scene: Any) -> None:
         assert "leads upwards" in outside.text
 
     scene.run(play)
+
+
+def test_the_file_tools_refuse_what_decides_what_the_node_runs(scene: Any) -> None:
+    file = scene.workspace / "weftos.toml"
+    file.write_text("ours")
+
+    async def play(workers: Workers) -> None:
+        def call(tool: str, **arguments: Any) -> Any:
+            return scene.mint.call(tool, arguments, scene.workspace)
+
+        for refused in (
+            await workers.run(call("file_write", path="weftos.toml", content="mine")),
+            await workers.run(call("file_read", path="weftos.toml")),
+        ):
+            assert (refused.status, "decides what the node runs" in refused.text) == ("error", True)
+        assert await workers.look(call("file_write", path="weftos.toml", content="mine")) == UNKNOWN
+        assert (await workers.run(call("file_write", path="a.txt", content="mine"))).status == "ok"
+
+    scene.run(play, protected=ProtectedPaths([str(file)]))
+    assert file.read_text() == "ours"
 
 
 def test_a_write_that_is_made_again_does_not_overwrite_what_somebody_else_wrote(scene: Any) -> None:
@@ -609,7 +631,7 @@ def test_a_python_that_cannot_be_started_is_said_to_be_unavailable(tmp_path: Pat
     async def main() -> None:
         told: list[int | None] = []
         command = replace(worker_command("worker-x", tmp_path, tmp_path, QUICK), argv=("/no/such/python",))
-        pool = WorkerPool(lambda: command, 1, Configure((), False, ()), QUICK, told.append)
+        pool = WorkerPool(lambda: command, 1, Configure((), False, (), ()), QUICK, told.append)
         with pytest.raises(WorkerUnavailable, match="No such file"):
             await pool.start()
         await pool.close()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.weftos.cli.test_cli import Shell
+from tests.weftos.twins.control_twin import Twin, served
 from weftos.cli.node import doctor
 from weftos.lifecycle.initialise import initialise
 
@@ -29,9 +31,25 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_healthy_directory_passes_everything(shell: Shell) -> None:
     checks = {check["name"]: check for check in shell.json("doctor")["checks"]}
     assert {name: check["status"] for name, check in checks.items() if name != "space"} == dict.fromkeys(
-        ["python", "ray", "duckdb", "data", "disk", "paths", "keys", "last run", "configuration"], "ok"
+        ["python", "ray", "duckdb", "data", "disk", "paths", "keys", "last run", "configuration", "faults"],
+        "ok",
     )
     assert checks["ray"]["detail"].startswith("2.60.")
+
+
+class FaultyNode(Twin):
+    """A running node that names what is wrong with it."""
+
+    async def status(self) -> Any:
+        return {"faults": ["/user/ada: its workspace shows weftos.toml"]}
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_a_running_node_says_is_wrong_with_it_is_a_warning(shell: Shell) -> None:
+    with served(FaultyNode()) as data:
+        _, out, _ = shell.run("doctor", "--data", str(data), "--json")
+    [faults] = [check for check in json.loads(out)["checks"] if check["name"] == "faults"]
+    assert (faults["status"], faults["detail"]) == ("warn", "/user/ada: its workspace shows weftos.toml")
 
 
 def spoil_mode(data: Path) -> None:

@@ -208,6 +208,20 @@ def _last_run(place: Path) -> Check:
     return Check("last run", "ok", "nothing is left of it")
 
 
+def _faults(place: Path) -> Check:
+    from weftos.client.client import Client
+    from weftos.errors import WeftosError
+
+    try:
+        with Client(place) as node:
+            found = node.status()["faults"]
+    except WeftosError as error:
+        if error.code == "not_running":
+            return Check("faults", "ok", "none is known while no node runs")
+        return Check("faults", "warn", f"the node does not say: {error}")
+    return Check("faults", "warn" if found else "ok", "; ".join(found) or "the running node has none")
+
+
 def _configuration(place: Path) -> Check:
     from weftos.config.config import ConfigError, load
 
@@ -229,6 +243,7 @@ CHECKS: tuple[Callable[[Path], Check], ...] = (
     _keys,
     _last_run,
     _configuration,
+    _faults,
 )
 
 

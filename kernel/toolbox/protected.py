@@ -1,0 +1,84 @@
+"""What decides what a node runs and whom it believes: its configuration, the code it loads, the certificates it trusts.
+
+Beside the node's own directories (:mod:`kernel.toolbox.data_mark`) this too is shown by no workspace: who can write it
+needs no other right. Each is known by its name, whether something is there or not, and by device and inode of what is
+there now: a mount, or another name of the file, leads to it too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+Identity = tuple[int, int]
+Key = str | Identity
+
+
+class ProtectedPaths:
+    """Absolute paths of files and directories, those that links lead to among them."""
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self.paths = tuple(dict.fromkeys(paths))
+
+    def identities(self) -> frozenset[Identity]:
+        """Device and inode of each that is there now."""
+        return frozenset(key for path in self.paths for key in _keys(path) if isinstance(key, tuple))
+
+    def covers(self, directory: int, name: str) -> bool:
+        """Whether ``name`` in the directory behind this descriptor is one of them. Raises OSError."""
+        if os.path.join(os.readlink(f"/proc/self/fd/{directory}"), name) in self.paths:
+            return True
+        try:
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return identity(found) in self.identities()
+
+    def shown_by(self, workspaces: Iterable[str], own: Path) -> dict[str, str]:
+        """Of each of these workspaces that holds one of them, or lies in one, which it is.
+
+        What lies around ``own``, where the node makes the workspaces of its agents, does not count for those in there.
+        """
+        around = {step: path for path in reversed(self.paths) for step in _upwards(path)}
+        within = {key: path for step, path in around.items() for key in _keys(step)}
+        exactly = {key: path for path in reversed(self.paths) for key in _keys(path)}
+        end = frozenset(_keys(str(own)))
+        found = {}
+        for workspace in workspaces:
+            path = _first(within, [workspace]) or _first(exactly, _below(workspace, end))
+            if path:
+                found[workspace] = path
+        return found
+
+
+NOTHING_PROTECTED = ProtectedPaths()
+
+
+def identity(found: os.stat_result) -> Identity:
+    """What stays the same whatever way leads there."""
+    return found.st_dev, found.st_ino
+
+
+def _keys(path: str) -> Iterator[Key]:
+    yield path
+    with contextlib.suppress(OSError):
+        yield identity(os.stat(path))
+
+
+def _upwards(path: str) -> Iterator[str]:
+    yield path
+    while (above := os.path.dirname(path)) != path:
+        yield (path := above)
+
+
+def _below(path: str, end: frozenset[Key]) -> Iterator[str]:
+    for step in _upwards(path):
+        yield step
+        if not end.isdisjoint(_keys(step)):
+            return
+
+
+def _first(known: dict[Key, str], steps: Iterable[str]) -> str:
+    return next((known[key] for step in steps for key in _keys(step) if key in known), "")
