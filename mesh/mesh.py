@@ -87,7 +87,7 @@ class Mesh:
         self._transport = transport
         self._now_us = now_us
         self._events: MeshEvents
-        self._allowed = Allowed(directory, me.origin, tables or {})
+        self._allowed = Allowed(directory, me, tables or {})
         self._presence = Presence(self._allowed, directory / "keys", self.on_refused)
         self._heads = PeerHeads(directory / "heads")
         self._adverts = AdvertReader(self._presence, self.on_refused)
@@ -208,7 +208,7 @@ class Mesh:
         if join is None:
             return STRANGER
         try:
-            added = Peer(self._allowed.petname(peer.name), peer.origin)
+            added = Peer(self._allowed.petname(peer), peer.origin)
             self._allowed.check(added)
             self.tokens.redeem(join, handshake_hash, peer.origin, self._now_us())
             self._allowed.add(added)
@@ -282,7 +282,7 @@ class Mesh:
 
     def _joined(self, peer: PeerIdentity, dial: Dial, token: JoinToken) -> Peer | None:
         """The issuer of our token let us in: it is a peer from now on, and called without the token."""
-        added = Peer(self._allowed.petname(peer.name), peer.origin, dial.address)
+        added = Peer(self._allowed.petname(peer), peer.origin, dial.address)
         try:
             self._allowed.add(added)
         except (PeersError, MeshFileError) as error:

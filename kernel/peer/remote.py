@@ -19,7 +19,7 @@ from chain.journal.group import Group
 from chain.merkle.head import TreeHead
 from kernel.bounds import Bounds
 from kernel.clock import Clock, Timer
-from kernel.errors import Invalid, KernelError, Unavailable
+from kernel.errors import Invalid, KernelError, Refused, Unavailable
 from kernel.message.messaging import Messaging
 from kernel.message.wire_message import channel_rights
 from kernel.peer.inboxes import Inboxes, Local, Replied, chain_of
@@ -115,11 +115,19 @@ class Remote:
     # -- targets -------------------------------------------------------------------------------------------------
 
     def split(self, target: str) -> tuple[str, Peer | None]:
-        """A target with an ``@``: what it names there, and the peer; None for this node itself. Raises NotFound."""
+        """A target with an ``@``: what it names there, and the peer; None for this node itself. Raises NotFound, and
+        Refused for a name that is both this node's and a peer's.
+        """
         local, _, node = target.rpartition("@")
-        if node == self.mesh.origin or (node == self._parts.name and self.mesh.peer(node) is None):
+        if node == self.mesh.origin:
             return local, None
-        return local, must_peer(self.mesh, node)
+        if node != self._parts.name:
+            return local, must_peer(self.mesh, node)
+        if (peer := self.mesh.peer(node)) is not None:
+            raise Refused(
+                f"{node} is this node ({self.mesh.origin}) and a peer ({peer.origin}): name it by its origin"
+            )
+        return local, None
 
     def must_be_up(self, peer: Peer) -> None:
         """An ask has no use for a node that is not there. Raises Unavailable."""

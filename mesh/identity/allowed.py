@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from mesh.errors import PeersError
+from mesh.identity.identity import Identity, PeerIdentity
 from mesh.identity.peers import AllowList, Peer, PeerStore
 
 
 class Allowed:
     """The peers of the node ``me``. A change is on the disk and in force when the call returns, or nothing was changed.
 
+    No peer that is added gets the name of this node. One that has it already stays.
+
     Raises :class:`MeshFileError` or :class:`PeersError` for a list that cannot be read.
     """
 
-    def __init__(self, directory: Path, me: str, tables: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, directory: Path, me: Identity, tables: Mapping[str, Mapping[str, Any]]) -> None:
         self._me = me
         self._tables = tables
         self._store = PeerStore(directory)
@@ -40,14 +43,16 @@ class Allowed:
             raise PeersError(f"no peer {name!r:.80}: weftos peer list shows them")
         return peer
 
-    def petname(self, hint: str) -> str:
-        """A free petname near ``hint``, which a stranger chose."""
-        return self._list.petname(hint)
+    def petname(self, peer: PeerIdentity) -> str:
+        """A free petname near what a stranger calls itself."""
+        return self._list.petname(peer.name, peer.origin, self._me.name)
 
     def check(self, peer: Peer) -> None:
         """Raises :class:`PeersError` when ``peer`` cannot be added."""
-        if peer.origin == self._me:
+        if peer.origin == self._me.origin:
             raise PeersError(f"{peer.origin} is this node itself")
+        if peer.name == self._me.name:
+            raise PeersError(f"this node itself is called {peer.name}: give the peer another name")
         self._list.with_peer(peer)
 
     def add(self, peer: Peer) -> None:

@@ -23,9 +23,10 @@ Interface::
 
     Peer(name, origin, address = "", may = DEFAULT_MAY, tools = None)
     AllowList(peers)             .get(origin) -> Peer | None   .named(name_or_origin) -> Peer | None   iterates Peers
+      .former                    petnames of peers that were removed, with their origins
       .with_peer(peer)  .moved(name_or_origin, address)  .without(name_or_origin)  .overlaid(tables) -> AllowList
                                                                                       raise PeersError
-      .petname(hint) -> str      a free name near what a joiner calls itself
+      .petname(hint, origin, own) -> str      a free name near what a joiner calls itself
     PeerStore(mesh_dir)  .load() -> AllowList   .add(peer) -> AllowList   .remove(name_or_origin) -> AllowList
       .move(name_or_origin, address) -> AllowList
 """
@@ -36,6 +37,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,7 @@ RIGHTS = frozenset(("send", "ps", "spawn", "kill"))
 DEFAULT_MAY = frozenset(("send", "ps"))
 ALL_TOOLS = "*"
 MAX_TOOLS = 1_000
+FORMER_NAMES = 1_000
 PEERS_FILE = "peers.json"
 _NAME = re.compile(NAME_PATTERN).fullmatch
 _TOOL = re.compile(r"\*|[A-Za-z0-9_.-]{1,64}").fullmatch
@@ -71,7 +74,7 @@ class Peer:
     tools: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        if not _NAME(self.name) or self.name.isdigit() or self.name.startswith("weftos-"):
+        if not _good_name(self.name):
             raise PeersError(
                 f"{self.name!r:.80} is no name for a peer: letters, digits, _ . -, at most 63, not all digits, "
                 "and not beginning with weftos-"
@@ -103,6 +106,10 @@ def is_origin(text: str) -> bool:
     return _ORIGIN(text) is not None
 
 
+def _good_name(name: str) -> bool:
+    return _NAME(name) is not None and not name.isdigit() and not name.startswith("weftos-")
+
+
 def good_address(address: str) -> bool:
     """Whether ``address`` is ``tcp://HOST:PORT`` with a port that can be dialled."""
     match = _ADDRESS(address)
@@ -111,10 +118,14 @@ def good_address(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """Peers by origin; names are unique too. Values in, a new list out."""
+    """Peers by origin; names are unique too. Values in, a new list out.
+
+    ``former``: names, with the origins, of the newest peers that were removed: no other gets one, but by a person.
+    """
 
     peers: tuple[Peer, ...] = ()
     limit: int = DEFAULT_BOUNDS.peers
+    former: tuple[tuple[str, str], ...] = ()
 
     def __iter__(self) -> Iterator[Peer]:
         return iter(self.peers)
@@ -137,7 +148,8 @@ class AllowList:
             )
         if len(self.peers) >= self.limit:
             raise PeersError(f"{len(self.peers)} peers are listed, limit {self.limit}: remove one first")
-        return replace(self, peers=(*self.peers, peer))
+        former = tuple(gone for gone in self.former if gone[0] != peer.name)
+        return replace(self, peers=(*self.peers, peer), former=former)
 
     def moved(self, name: str, address: str) -> AllowList:
         """The list with that peer at ``address`` and the rights it has. Raises :class:`PeersError` for none."""
@@ -150,7 +162,8 @@ class AllowList:
         gone = self.named(name)
         if gone is None:
             raise PeersError(f"no peer {name!r:.80}: see `weftos peer list`")
-        return replace(self, peers=tuple(peer for peer in self.peers if peer is not gone))
+        rest = tuple(peer for peer in self.peers if peer is not gone)
+        return replace(self, peers=rest, former=(*self.former, (gone.name, gone.origin))[-FORMER_NAMES:])
 
     def overlaid(self, tables: Mapping[str, Mapping[str, Any]]) -> AllowList:
         """The list under the configuration's tables ``[peers.NAME]`` (origin, address, may, tools).
@@ -179,13 +192,20 @@ class AllowList:
             result = rest.with_peer(peer)
         return result
 
-    def petname(self, hint: str) -> str:
-        """A free petname near ``hint``, which a stranger chose."""
-        base = hint if _NAME(hint) and not hint.isdigit() and not hint.startswith("weftos-") else "peer"
-        if self.named(base) is None:
+    def petname(self, hint: str, origin: str, own: str) -> str:
+        """A free petname near ``hint``, which the stranger ``origin`` chose; ``own`` is what this node is called."""
+        base = hint if _good_name(hint) else "peer"
+        taken = {
+            own,
+            *(peer.name for peer in self.peers),
+            *(name for name, whose in self.former if whose != origin),
+        }
+        if base not in taken:
             return base
-        tries = (f"{base[:55]}-{number}" for number in range(2, self.limit + 3))
-        return next(name for name in tries if self.named(name) is None)
+        if not _good_name(f"{base}-2"[:63]):  # "weftos", as a node is called by default
+            base = "peer"
+        tries = (f"{base[:55]}-{number}" for number in count(2))
+        return next(name for name in tries if name not in taken)
 
 
 class PeerStore:
@@ -215,7 +235,11 @@ class PeerStore:
                         _tools(str(item["name"]), item.get("tools")),
                     )
                 )
-            return peers
+            former = tuple(
+                (_text("", "name", name), _text("", "origin", whose))
+                for name, whose in document.get("former", [])
+            )
+            return replace(peers, former=former)
         except (PeersError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise MeshFileError(f"{self._path} is damaged ({error}): restore it from a copy") from error
 
@@ -244,7 +268,8 @@ class PeerStore:
                 }
                 for peer in peers
             ]
-            write_private(self._path, json.dumps({"version": 1, "peers": rows}, indent=1).encode() + b"\n")
+            document = {"version": 1, "peers": rows, "former": peers.former}
+            write_private(self._path, json.dumps(document, indent=1).encode() + b"\n")
             return peers
 
 

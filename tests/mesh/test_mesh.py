@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -347,6 +348,23 @@ def test_a_join_token_makes_two_strangers_peers_for_good(tmp_path: Path) -> None
         assert bob.mesh.peer("alice") == Peer("alice", alice.origin, alice.address)
 
     joining(tmp_path, work)
+
+
+def test_who_joins_gets_neither_the_name_of_this_node_nor_does_anybody_who_is_added(tmp_path: Path) -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        alice = MeshNode(ALICE, tmp_path, network)
+        (tmp_path / "other").mkdir()
+        thief = MeshNode(replace(BOB, name="alice"), tmp_path / "other", network)
+        async with opened(alice, thief):
+            token = alice.mesh.tokens.create(alice.now_us, 60)
+            thief.mesh.join(alice.address, JoinToken.parse(token.text))
+            assert await alice.told("added") == ("alice-2", token.id)
+            assert await thief.told("added") == ("alice-2", token.id)
+            with pytest.raises(PeersError, match="this node itself is called alice"):
+                alice.mesh.add_peer(Peer("alice", MALLORY.origin))
+
+    run(main)
 
 
 async def _spoil(alice: MeshNode, how: str) -> JoinToken:

@@ -64,7 +64,7 @@ from weftos.node.archive_link import ArchiveLink
 from weftos.node.collector import Collector
 from weftos.node.engines import make_engine
 from weftos.node.gates import GATES
-from weftos.node.mesh_wiring import make_mesh, open_mesh
+from weftos.node.mesh_wiring import called_the_same, make_mesh, open_mesh
 from weftos.node.protected import protected_paths
 from weftos.node.runtime import make_runtime, remove_recorded
 from weftos.ownership import check_configuration, check_own_place
@@ -407,6 +407,9 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     cells = Cells(engine, context.boot, entrance, runtime / "slots", signals, limits)
     hosts = CellsChild(cells, engine)
     mesh = make_mesh(context.data, context.keys, context.name, context.boot, settings, context.clock.now_us)
+    if why := called_the_same(mesh, context.name):
+        context.log.log("warning", "a peer has the name of this node", why=why)
+        report(why)
     kernel, gateway, archive = await _kernel(context, bounds, signals, cells, mesh, report)
     embeddings = Embeddings(gateway.request, archive.helper.request)
     lag, stop = LoopLag(), Stop()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chain.keys.keys import Keys
+from kernel.peer.mesh_port import MeshPort
 from kernel.peer.remote import Remote
 from mesh.errors import MeshError
 from mesh.identity.identity import NAME_PATTERN, Identity, NoiseKey
@@ -25,6 +26,9 @@ def make_mesh(
 ) -> Mesh:
     """The node's mesh, not open yet. Raises WeftosError for files or tables that cannot be used."""
     hint = name if re.fullmatch(NAME_PATTERN, name) else "node"
+    if name in settings.peers:
+        why = f"[peers.{name}]: this node itself is called {name}: give it another name (node.name), or the peer"
+        raise WeftosError(why, "invalid")
     tables = {
         peer: {key: value for key, value in table.model_dump().items() if value is not None}
         for peer, table in settings.peers.items()
@@ -34,6 +38,17 @@ def make_mesh(
         return Mesh(me, data / "mesh", LinkTable(me, ZmqWire()), tables, now_us)
     except MeshError as error:
         raise WeftosError(f"the mesh cannot be set up: {error}", "conflict") from error
+
+
+def called_the_same(mesh: MeshPort, name: str) -> str:
+    """What to do about a peer that is called as this node is; empty when there is none."""
+    peer = mesh.peer(name)
+    if peer is None:
+        return ""
+    return (
+        f"peer {name} ({peer.origin}) is called as this node is: NAME@{name} is refused until this node has another "
+        f"name (node.name), or the peer (`weftos peer remove {peer.origin}`, then add it)"
+    )
 
 
 async def open_mesh(remote: Remote, settings: Settings, token: Path | None) -> None:

@@ -15,7 +15,7 @@ from kernel.errors import Busy, Invalid, NotFound
 from kernel.operations.messages import Messages
 from kernel.operations.peers import Peers
 from kernel.peer.outboxes import EFFECTS_AT_ONCE
-from mesh.identity.peers import Peer
+from mesh.identity.peers import AllowList, Peer
 from tests.kernel.twins.kernel_twin import LIMIT_S
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
 
@@ -51,6 +51,19 @@ def test_a_message_crosses_and_is_counted_once_on_each_side(tmp_path: Path) -> N
         accepted = (await b.twin.entries("message.accepted"))[0]
         assert sent.entry.trace == accepted.entry.trace
         assert (await a.twin.entries("message.acknowledged"))[0].entry.cause == sent.entry.seq
+
+    on_pair(tmp_path, body)
+
+
+def test_a_name_that_is_this_nodes_and_a_peers_is_refused_and_never_the_other_nodes(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("ada")
+        a.mesh.list = AllowList((Peer("a", b.origin),))
+        at, outcome = await send_from_ada(a, "ada@a")
+        assert outcome["status"] == "error"
+        assert a.origin in outcome["text"] and b.origin in outcome["text"]
+        _, own = await send_from_ada(a, f"ada@{a.origin}", round_=1, at=at)
+        assert own["status"] == "ok" and not a.twin.kernel.state.in_transit.outbox
 
     on_pair(tmp_path, body)
 

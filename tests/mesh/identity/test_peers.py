@@ -135,14 +135,33 @@ def test_a_table_that_says_no_peer_is_refused_by_name(tables: dict[str, dict[str
 
 
 def test_a_joiners_hint_becomes_a_free_name() -> None:
-    assert LIST.petname("n4") == "n4"
-    assert LIST.petname("n2") == "n2-2"
-    assert LIST.with_peer(Peer("n2-2", ALICE.origin)).petname("n2") == "n2-3"
+    joiner = MALLORY.origin, "here"
+    assert LIST.petname("n4", *joiner) == "n4"
+    assert LIST.petname("n2", *joiner) == "n2-2"
+    assert LIST.with_peer(Peer("n2-2", ALICE.origin)).petname("n2", *joiner) == "n2-3"
     for hostile in ("", "\x1b[2J", "12", BOB.origin, "a@b", "x" * 100):
-        assert LIST.petname(hostile) == "peer"
-    long = AllowList((Peer("y" * 63, BOB.origin),)).petname("y" * 63)
+        assert LIST.petname(hostile, *joiner) == "peer"
+    long = AllowList((Peer("y" * 63, BOB.origin),)).petname("y" * 63, *joiner)
     assert long == "y" * 55 + "-2"
     assert Peer(long, ALICE.origin).name == long
+
+
+def test_a_joiner_gets_no_name_of_this_node() -> None:
+    assert LIST.petname("here", MALLORY.origin, "here") == "here-2"
+    of_default = LIST.petname("weftos", MALLORY.origin, "weftos")
+    assert Peer(of_default, MALLORY.origin).name == "peer-2"
+
+
+def test_the_name_of_a_removed_peer_is_kept_for_it_unless_a_person_gives_it_away(tmp_path: Path) -> None:
+    store = PeerStore(tmp_path / "mesh")
+    store.add(BOB_PEER)
+    store.remove("n2")
+    left = PeerStore(tmp_path / "mesh").load()
+    assert left.petname("n2", MALLORY.origin, "here") == "n2-2"
+    assert left.petname("n2", BOB.origin, "here") == "n2"
+    given = left.with_peer(Peer("n2", MALLORY.origin)).without("n2")
+    assert given.petname("n2", MALLORY.origin, "here") == "n2"
+    assert given.petname("n2", BOB.origin, "here") == "n2-2"
 
 
 def test_the_store_keeps_the_list(tmp_path: Path) -> None:

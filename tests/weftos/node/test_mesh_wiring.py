@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chain.keys.keys import load_keys
+from mesh.identity.peers import Peer, PeerStore
 from mesh.mesh import Mesh
 from tests.kernel.twins.kernel_twin import kernel_twin
 from weftos.config.config import load
@@ -16,7 +17,7 @@ from weftos.config.config_file import ConfigError
 from weftos.config.settings import Settings
 from weftos.errors import WeftosError
 from weftos.lifecycle.initialise import initialise
-from weftos.node.mesh_wiring import make_mesh, open_mesh
+from weftos.node.mesh_wiring import called_the_same, make_mesh, open_mesh
 
 ORIGIN = "weftos-" + "b" * 26
 
@@ -83,6 +84,21 @@ def test_a_table_that_names_no_peer_stops_the_boot_with_its_name(data: Path) -> 
     settings = settings_of(data, '[peers.n2]\nmay = ["send"]\n')
     with pytest.raises(WeftosError, match=r"\[peers.n2\] names no origin"):
         made(data, settings)
+
+
+def test_no_table_speaks_of_a_peer_by_the_name_of_this_node(data: Path) -> None:
+    settings = settings_of(data, f'[peers.n1]\norigin = "{ORIGIN}"\n')
+    with pytest.raises(WeftosError, match=r"\[peers.n1\]: this node itself is called n1"):
+        made(data, settings)
+
+
+def test_a_node_that_is_called_as_a_listed_peer_starts_and_says_what_to_do(data: Path) -> None:
+    settings = settings_of(data, "")
+    PeerStore(data / "mesh").add(Peer("n1", ORIGIN))
+    mesh = made(data, settings)
+    said = called_the_same(mesh, "n1")
+    assert f"weftos peer remove {ORIGIN}" in said and "node.name" in said
+    assert not called_the_same(mesh, "n2")
 
 
 @pytest.mark.parametrize(
