@@ -217,7 +217,8 @@ class Outboxes:
         if carried_id(mail) != answer.id:
             return
         if answer.why:
-            ticket = self._parts.messaging.dead_letter(mail.id, f"refused by {peer.name}: {answer.why}")
+            why = _with_doubt(f"refused by {peer.name}: {answer.why}", answer.unknown)
+            ticket = self._parts.messaging.dead_letter(mail.id, why)
         else:
             ticket = self._parts.recorder.commit([acknowledgement(mail)])
         self._parts.after.do(lambda: self.settled(peer.origin, answer), ticket)
@@ -292,7 +293,7 @@ class Outboxes:
 
     def _dead_letter(self, lost: GivenUp) -> bool:
         """Whether it is recorded: False while the ledger refuses."""
-        why = f"{lost.why} ({MAYBE})" if lost.maybe_delivered else lost.why
+        why = _with_doubt(lost.why, lost.maybe_delivered)
         ident = own_id(lost.parcel.id)
         try:
             ticket = self._parts.messaging.dead_letter(ident, why)
@@ -301,6 +302,10 @@ class Outboxes:
         self._parts.after.do(lambda: None, ticket)
         self._given_up.discard(ident)
         return True
+
+
+def _with_doubt(why: str, maybe_delivered: bool) -> str:
+    return f"{why} ({MAYBE})" if maybe_delivered else why
 
 
 def carried_id(mail: Mail) -> str:

@@ -9,7 +9,8 @@ So the receiver takes whatever is above the highest number it has decided, and h
 The receiver records each decision (accepted, or refused and why) in the same commit as its effect and answers
 once that is durable. It keeps decisions until the sender says, in ``settled``, that it knows them; the highest
 is kept always. A number that is not above the highest and has no kept decision was never unanswered at this
-sender: its data is older than what it sent (restored from a copy), and the message is refused, not swallowed.
+sender: its data is older than what it sent (restored from a copy), and the message is refused, not swallowed. It may
+be the very one that was decided under that number and forgotten: the refusal says that this is *unknown*.
 
     Outbox(peer, restored)         at the sender, one a peer      Inbox(peer, restored)   at the receiver
       put(parcel)    -> effects                                     receive(message)    -> New | Again | None
@@ -71,15 +72,19 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a message at the receiver: accepted when ``why`` is empty, else refused."""
+    """What became of a message at the receiver: accepted when ``why`` is empty, else refused. ``unknown``: refused now,
+    and the receiver does not know whether it was accepted before.
+    """
 
     number: int
     id: str
     why: str = ""
+    unknown: bool = False
 
     def op(self) -> dict[str, Any]:
         answer: dict[str, Any] = {"op": "refused" if self.why else "ack", "n": self.number, "id": self.id}
-        return answer | {"why": self.why} if self.why else answer
+        more = {"why": self.why, "unknown": self.unknown}
+        return answer | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +168,7 @@ class Outbox:
         if parcel is None or parcel.id != answer.id:
             return []
         self._remove(answer.number)
-        done: Effect = GivenUp(parcel, answer.why, False) if answer.why else Delivered(parcel)
+        done: Effect = GivenUp(parcel, answer.why, answer.unknown) if answer.why else Delivered(parcel)
         return [done, *self._fill()]
 
     def expire(self, now_us: int) -> list[Effect]:
@@ -278,7 +283,7 @@ class Inbox:
                 f"number {number} was used before, the newest is {self._highest}: "
                 "the sender's data is older than what it sent"
             )
-            return Again(Answer(number, message.id, why))
+            return Again(Answer(number, message.id, why, unknown=known is None))
         if len(self._answers) >= MAX_OPEN:
             unsettled = sum(old > message.settled for old in self._answers)
             if unsettled >= MAX_OPEN:
@@ -334,10 +339,10 @@ def read_answer(op: Mapping[str, Any]) -> Answer:
     number, id_ = _number_and_id(op)
     if op.get("op") == "ack":
         return Answer(number, id_)
-    why = op.get("why")
-    if op.get("op") != "refused" or type(why) is not str or not why:
+    why, unknown = op.get("why"), op.get("unknown", False)
+    if op.get("op") != "refused" or type(why) is not str or not why or type(unknown) is not bool:
         raise DeliveryError(f"answer to message {id_} is neither ack nor refused with a reason")
-    return Answer(number, id_, why[:MAX_WHY_CHARS])
+    return Answer(number, id_, why[:MAX_WHY_CHARS], unknown)
 
 
 def _brief(value: object) -> str:

@@ -165,6 +165,19 @@ def test_a_sender_restored_from_a_copy_is_told_so_and_its_message_not_swallowed(
         assert isinstance(again, Again) and "older than what it sent" in again.answer.why
 
 
+def test_a_refusal_of_what_may_have_been_taken_and_forgotten_is_no_word_that_it_was_not() -> None:
+    outbox, inbox = Outbox("peer", [parcel(7)]), Inbox("peer")
+    outbox.up()
+    message = Envelope(7, "m7", 6, b"body")
+    accept(inbox, message)
+    accept(inbox, Envelope(10, "m10", 9, b""))
+    again = inbox.receive(message)
+    assert isinstance(again, Again)
+    assert outbox.answer(read_answer(again.answer.op())) == [GivenUp(parcel(7), again.answer.why, True)]
+    other = inbox.receive(Envelope(10, "other", 9, b""))
+    assert isinstance(other, Again) and other.answer.why and not other.answer.unknown
+
+
 def test_what_could_not_be_recorded_may_come_again() -> None:
     inbox = Inbox("peer")
     accept(inbox, Envelope(1, "a", -1, b""))
@@ -208,11 +221,12 @@ def test_a_malformed_message_is_refused(change: dict[str, Any]) -> None:
         read_envelope(op | change)
 
 
-@pytest.mark.parametrize("change", [{"op": "maybe"}, {"why": ""}, {"why": 3}, {"n": 1.0}])
+@pytest.mark.parametrize("change", [{"op": "maybe"}, {"why": ""}, {"why": 3}, {"n": 1.0}, {"unknown": 1}])
 def test_a_malformed_answer_is_refused(change: dict[str, Any]) -> None:
     op = Answer(9, "m9", "full").op()
     assert read_answer(op) == Answer(9, "m9", "full")
     assert read_answer(Answer(9, "m9").op()) == Answer(9, "m9")
+    assert read_answer(Answer(9, "m9", "old", unknown=True).op()) == Answer(9, "m9", "old", unknown=True)
     with pytest.raises(DeliveryError):
         read_answer(op | change)
 
