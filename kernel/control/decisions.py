@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import cast
 
 from kernel.control.asked import Asked
+from kernel.control.processes import SHOWN_CHARS
+from kernel.errors import NotFound
 from kernel.kernel import Kernel
 from kernel.operations.decisions import (
     Decide,
@@ -13,10 +16,12 @@ from kernel.operations.decisions import (
     Divergences,
     Doubt,
     Doubts,
+    OfDoubt,
     Resolve,
     Resolved,
 )
-from kernel.operations.operation import Handler, Nothing
+from kernel.operations.operation import Handler, Page
+from kernel.slices.calls import OpenIntent
 from kernel.state.recorder import ledger_errors
 
 
@@ -32,25 +37,35 @@ class DecisionControl:
         """What this answers."""
         return (
             Doubts.list.by(self.doubts),
+            Doubts.show.by(self.doubt),
             Doubts.resolve.by(self.resolve),
             Divergences.list.by(self.divergences),
             Divergences.decide.by(self.decide),
         )
 
-    async def doubts(self, asked: Asked, request: Nothing) -> list[Doubt]:
-        return [
-            {
-                "id": doubt.id,
-                "tool": doubt.call.name,
-                "arguments": doubt.call.arguments,
-                "address": doubt.address,
-                "turn": doubt.turn,
-                "turn_open": doubt.turn in self._state.turns,
-                "attempt": doubt.call.attempt,
-                "intent_seq": doubt.call.intent_seq,
-            }
-            for doubt in self._state.doubts()
-        ]
+    async def doubts(self, asked: Asked, request: Page) -> list[Doubt]:
+        found = (doubt for doubt in self._state.doubts() if doubt.call.intent_seq > request.after)
+        rows = (self._row(doubt) for doubt in islice(found, request.limit))
+        return [{**row, "arguments": row["arguments"][:SHOWN_CHARS]} for row in rows]
+
+    async def doubt(self, asked: Asked, request: OfDoubt) -> Doubt:
+        """Raises NotFound."""
+        doubt = self._state.intents.get(request.id)
+        if doubt is None or not doubt.call.doubt:
+            raise NotFound(f"no call {request.id} is in doubt; weftos doubts list shows them")
+        return self._row(doubt)
+
+    def _row(self, doubt: OpenIntent) -> Doubt:
+        return {
+            "id": doubt.id,
+            "tool": doubt.call.name,
+            "arguments": doubt.call.arguments,
+            "address": doubt.address,
+            "turn": doubt.turn,
+            "turn_open": doubt.turn in self._state.turns,
+            "attempt": doubt.call.attempt,
+            "intent_seq": doubt.call.intent_seq,
+        }
 
     async def resolve(self, asked: Asked, request: Resolve) -> Resolved:
         asked.record(id=request.id, resolution=request.resolution)
@@ -58,8 +73,8 @@ class DecisionControl:
             tool = await self._tool_calls.resolve(request.id, request.resolution, asked.by)
         return {"id": request.id, "tool": tool, "resolution": request.resolution}
 
-    async def divergences(self, asked: Asked, request: Nothing) -> list[Divergence]:
-        return cast(list[Divergence], self._divergences.rows())
+    async def divergences(self, asked: Asked, request: Page) -> list[Divergence]:
+        return cast(list[Divergence], self._divergences.rows(request.after, request.limit))
 
     async def decide(self, asked: Asked, request: Decide) -> Decided:
         """Raises NotFound, Refused, Unavailable."""

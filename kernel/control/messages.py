@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import islice
 from typing import Any, cast
 
 from chain.ledger.ledger import Draft
 from kernel.control.asked import Asked
+from kernel.control.processes import SHOWN_CHARS
 from kernel.errors import Busy, Invalid, KernelError, NotFound, TimedOut
 from kernel.kernel import Kernel
 from kernel.message.messaging import OPERATOR, Accepted, Outgoing
 from kernel.operations.messages import DeadLetter, Messages, OfLetter, Replayed, Send, Sent, Watch
-from kernel.operations.operation import Handler, Nothing
+from kernel.operations.operation import Handler, Page
 from kernel.slices.dead_letters import DeadLetter as Letter
 from kernel.state.recorder import ledger_errors
 from kernel.state.unit import Unit
@@ -111,8 +113,10 @@ class MessageControl:
                 self._kernel.recorder.commit([Draft("message.refused", body, 0, "", trace, seq)])
             raise
 
-    async def deadletters(self, asked: Asked, request: Nothing) -> list[DeadLetter]:
-        return [_letter_row(letter) for letter in self._letters.values()]
+    async def deadletters(self, asked: Asked, request: Page) -> list[DeadLetter]:
+        found = (letter for letter in self._letters.values() if letter.seq > request.after)
+        rows = (_letter_row(letter) for letter in islice(found, request.limit))
+        return [{**row, "text": row["text"][:SHOWN_CHARS]} for row in rows]
 
     async def deadletter(self, asked: Asked, request: OfLetter) -> DeadLetter:
         return _letter_row(self._must(request.id))

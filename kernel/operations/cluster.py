@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, TypedDict
 
-from kernel.operations.operation import MAX_WAIT_S, Limit, Nothing, Noun, OnWire, Operation
+from kernel.operations.operation import MAX_ROWS, MAX_WAIT_S, Limit, Nothing, Noun, OnWire, Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,15 @@ class Monitor:
     def named(self) -> str:
         """The target as text."""
         return str(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterListing:
+    """As of ``ps``, where ``after`` is the ``ADDRESS@ORIGIN`` of the last row."""
+
+    _: KW_ONLY
+    after: Annotated[str, Limit(max_length=1200)] = ""
+    limit: Annotated[int, Limit(ge=1, le=MAX_ROWS)] | None = None
 
 
 class Identity(TypedDict):
@@ -80,9 +89,10 @@ class Cluster(Noun):
     ps = Operation(
         "GET",
         "/cluster/processes",
-        Nothing,
+        ClusterListing,
         list[ClusterRow],
-        "Processes of all nodes, as each has last said.",
+        "Processes of all nodes, as each has last said: of this one, then of the others by `origin`.",
+        after=lambda row: f"{row['address']}@{row['origin']}",
     )
     monitor = Operation(
         "POST",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from kernel.operations.operation import Nothing, Noun, Operation
+from kernel.operations.operation import Noun, Operation, Page
 
 Resolution = Literal["retry", "done", "lost"]
 Decision = Literal["again", "accept", "dead"]
@@ -17,6 +17,13 @@ class Resolve:
 
     id: str
     resolution: Resolution
+
+
+@dataclass(frozen=True, slots=True)
+class OfDoubt:
+    """A call in doubt, by its ``id``."""
+
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +104,14 @@ class Doubts(Noun):
     """Tool calls whose effect is unknown."""
 
     list = Operation(
-        "GET", "/doubts", Nothing, DoubtRows, "Tool calls in doubt, each of which waits for a person."
+        "GET",
+        "/doubts",
+        Page,
+        DoubtRows,
+        "Tool calls in doubt, each of which waits for a person, by `intent_seq`; of the arguments the beginning.",
+        after=lambda row: int(row["intent_seq"]),
     )
+    show = Operation("GET", "/doubts/{id:path}", OfDoubt, Doubt, "One call in doubt whole.")
     resolve = Operation(
         "POST",
         "/doubts/{id:path}/resolve",
@@ -115,9 +128,10 @@ class Divergences(Noun):
     list = Operation(
         "GET",
         "/divergences",
-        Nothing,
+        Page,
         DivergenceRows,
-        "Turns that diverged and wait for a person, each with both calls: `recorded` and `asked`.",
+        "Turns that diverged and wait for a person, by the number in `id`, each with both calls, `recorded`, `asked`.",
+        after=lambda row: int(row["id"][1:]),
     )
     decide = Operation(
         "POST",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from kernel.operations.operation import MAX_WAIT_S, Limit, Nothing, Noun, OfTarget, Operation, Stream
+from kernel.operations.operation import MAX_WAIT_S, Limit, Noun, OfTarget, Operation, Page, Stream
 
 Session = Annotated[str, Limit(max_length=256)]
 
@@ -48,7 +48,7 @@ class Sent(TypedDict):
 
 
 class DeadLetter(TypedDict):
-    """``why`` it could not be delivered, and the entry (``seq``) that accepted it."""
+    """``why`` it could not be delivered, and the entry (``seq``) that says so."""
 
     id: str
     sender: str
@@ -91,9 +91,10 @@ class Messages(Noun):
     deadletters = Operation(
         "GET",
         "/deadletters",
-        Nothing,
+        Page,
         list[DeadLetter],
-        "Messages that could not be delivered, oldest first.",
+        "Messages that could not be delivered, oldest first, by `seq`; of each text the beginning.",
+        after=lambda row: int(row["seq"]),
     )
     deadletter = Operation("GET", "/deadletters/{id:path}", OfLetter, DeadLetter, "One dead letter whole.")
     replay = Operation(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache
 from typing import (
     Annotated,
@@ -131,6 +131,17 @@ class Nothing:
     """The request of an operation that has to be told nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Many rows are asked for a page at a time: the first ``limit``, then those ``after`` the number that the last row
+    of that page has in the listing's order, until one is shorter than ``limit``.
+    """
+
+    _: KW_ONLY
+    after: Annotated[int, Limit(ge=-1, le=2**63 - 1)] = -1
+    limit: Annotated[int, Limit(ge=1, le=MAX_ROWS)] | None = None
+
+
 class Asker(Protocol):
     """Brings a request to a node, and its answer back."""
 
@@ -163,6 +174,7 @@ class Row(Generic[P, Request, Answer]):
 
     ``recorded`` is the word under which the ledger has who asked for it, empty for what only looks. ``takes_s`` is how
     long the node may take for it where that is longer than usual; a request with ``wait_s`` says itself how long.
+    ``after``: of a listing that is asked for in pages, what the next request says where a page ends with that row.
     """
 
     streams = False
@@ -177,6 +189,7 @@ class Row(Generic[P, Request, Answer]):
         *,
         recorded: str = "",
         takes_s: float | None = None,
+        after: Callable[[Any], str | int] | None = None,
     ) -> None:
         self.method = method
         self.path = path
@@ -185,6 +198,7 @@ class Row(Generic[P, Request, Answer]):
         self.says = self.__doc__ = says
         self.recorded = recorded
         self.takes_s = takes_s
+        self.after = after
         self.name = ""
 
     def __set_name__(self, owner: type[Noun], name: str) -> None:

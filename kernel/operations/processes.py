@@ -154,7 +154,12 @@ class Processes(Noun):
     """Processes of this node."""
 
     ps = Operation(
-        "GET", "/processes", Listing, list[ProcessRow], "One row a process, parents before children."
+        "GET",
+        "/processes",
+        Listing,
+        list[ProcessRow],
+        "One row a process, parents before children.",
+        after=lambda row: str(row["address"]),
     )
     inspect = Operation(
         "GET", "/process", OfTarget, Inspected, "All about one process: its spec, turn, mail and sessions."

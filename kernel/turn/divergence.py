@@ -93,8 +93,10 @@ class Divergences:
         self._under_way = under_way
         self._after = AfterDurable(recorder.ledger)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Every parked turn, with both calls."""
+    def rows(self, after: int = -1, limit: int | None = None) -> list[dict[str, Any]]:
+        """Parked turns, with both calls, by the number in their ids: the first ``limit`` behind ``after``."""
+        found = (turn for turn in self._state.parked() if turn.mail.seq > after)
+        parked = sorted(found, key=lambda turn: turn.mail.seq)
         return [
             {
                 "id": turn.id,
@@ -102,7 +104,7 @@ class Divergences:
                 "message": turn.mail.id,
                 **json.loads(turn.diverged),
             }
-            for turn in self._state.parked()
+            for turn in parked[:limit]
         ]
 
     async def decide(self, ident: str, decision: str, by: str) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from starlette.applications import Starlette
@@ -28,8 +29,10 @@ from weftos.api.parts import OPERATOR, Control, encode, error_answer, json_answe
 from weftos.api.requests import Reader, WrongRequest
 
 MAX_BODY_BYTES = 2**20
+PAGE_ROWS = 256
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+Ask = Callable[[Any], Awaitable[list[Any]]]
 T = TypeVar("T")
 
 
@@ -94,14 +97,40 @@ def _endpoint(row: AnyRow, control: Control, streams: Streams) -> Endpoint:
 
     async def answer(request: Request) -> Response:
         asked = await reader.read(request)
-        asking = control.ask(request.scope[OPERATOR], row, asked)
-        found = await (_while_there(request, asking) if waits else asking)
-        return json_rows(found) if isinstance(found, list) else json_answer(found)
+        ask = partial(control.ask, request.scope[OPERATOR], row)
+        if row.after is not None:
+            return json_rows(await _begun(_pages(ask, row.after, asked)))
+        return json_answer(await (_while_there(request, ask(asked)) if waits else ask(asked)))
 
     async def stream(request: Request) -> Response:
         return streams.answer(control.stream(request.scope[OPERATOR], row, await reader.read(request)))
 
     return stream if row.streams else answer
+
+
+async def _pages(ask: Ask, after: Callable[[Any], Any], asked: Any) -> AsyncIterator[list[Any]]:
+    """What ``asked`` asks for, so many rows at a time."""
+    left: int | None = asked.limit
+    while left is None or left > 0:
+        size = PAGE_ROWS if left is None else min(left, PAGE_ROWS)
+        page = await ask(replace(asked, limit=size))
+        yield page
+        if len(page) < size:
+            return
+        left = None if left is None else left - size
+        asked = replace(asked, after=after(page[-1]))
+
+
+async def _begun(pages: AsyncIterator[T]) -> AsyncIterator[T]:
+    """``pages``, of which the first is there. Raises what asking for it raises."""
+    begun = [await anext(pages)]
+
+    async def all_of_them() -> AsyncIterator[T]:
+        yield begun.pop()
+        async for page in pages:
+            yield page
+
+    return all_of_them()
 
 
 async def _while_there(request: Request, asking: Coroutine[Any, Any, T]) -> T:

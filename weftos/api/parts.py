@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Protocol
 
 from starlette.responses import Response, StreamingResponse
 
@@ -12,8 +13,9 @@ from kernel.operations.operation import Answer, Operator, P, Request, Row
 from kernel.pace import give_way
 
 OPERATOR = "weftos.operator"  # key in the ASGI scope; set by the listener, from the socket's peer credentials
-_SLICE_ROWS = 64
-
+SLICE_CHARS = 64 * 1024
+_PIECE_CHARS = 4 * 1024
+_PIECE_ITEMS = 64
 # code of an error -> HTTP status of its answer
 CODES = {
     "not_found": 404,
@@ -42,7 +44,12 @@ def encode(value: object) -> str:
 
 
 def json_answer(value: object, status_code: int = 200) -> Response:
-    return Response(encode(value), status_code, media_type="application/json")
+    """``value`` as JSON; what is long is encoded in slices, so that it does not hold up the node's loop."""
+    slices = _slices(_pieces(value))
+    first = next(slices)
+    if len(first) < SLICE_CHARS:
+        return Response(first, status_code, media_type="application/json")
+    return StreamingResponse(_paced(chain([first], slices)), status_code, media_type="application/json")
 
 
 def error_answer(code: str, message: str, status_code: int | None = None) -> Response:
@@ -50,14 +57,75 @@ def error_answer(code: str, message: str, status_code: int | None = None) -> Res
     return json_answer({"error": {"code": code, "message": message}}, status_code or CODES.get(code, 500))
 
 
-def json_rows(rows: Sequence[object]) -> Response:
-    """Rows as a JSON array, encoded in slices, so that a long listing does not hold up the node's loop."""
+def json_rows(pages: AsyncIterator[Sequence[object]]) -> Response:
+    """The rows of all ``pages`` as one JSON array. A page is asked for when those before it have been read, so that
+    nobody who does not read has the node hold more than one.
+    """
 
     async def slices() -> AsyncIterator[str]:
-        yield "["
-        for first in range(0, len(rows), _SLICE_ROWS):
-            yield ("," if first else "") + encode(rows[first : first + _SLICE_ROWS])[1:-1]
-            await give_way()
-        yield "]"
+        lead = "["
+        async for page in pages:
+            async for each in _paced(_slices(_joined(lead, (("", row) for row in page), ""))):
+                yield each
+            lead = "," if page else lead
+        yield "]" if lead == "," else "[]"
 
     return StreamingResponse(slices(), media_type="application/json")
+
+
+async def _paced(slices: Iterable[str]) -> AsyncIterator[str]:
+    for each in slices:
+        yield each
+        await give_way()
+
+
+def _slices(pieces: Iterable[str]) -> Iterator[str]:
+    """``pieces`` put together until they are a slice."""
+    held: list[str] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= SLICE_CHARS:
+            yield "".join(held)
+            held, size = [], 0
+    if held:
+        yield "".join(held)
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """``value`` as JSON, in pieces none of which is long, whatever it holds."""
+    if _is_short(value):
+        yield encode(value)
+    elif isinstance(value, str):
+        yield '"'
+        for start in range(0, len(value), _PIECE_CHARS):
+            yield encode(value[start : start + _PIECE_CHARS])[1:-1]
+        yield '"'
+    elif isinstance(value, dict):
+        yield from _joined("{", ((f"{encode(str(key))}:", each) for key, each in value.items()), "}")
+    else:
+        yield from _joined("[", (("", each) for each in value), "]")
+
+
+def _joined(lead: str, items: Iterable[tuple[str, object]], end: str) -> Iterator[str]:
+    """Each of ``items`` behind its name, the first of them behind ``lead`` and the others behind commas."""
+    for name, each in items:
+        yield lead + name
+        yield from _pieces(each)
+        lead = ","
+    yield end
+
+
+def _is_short(value: Any) -> bool:
+    """Whether it is encoded in one go: it is no long text, and holds at most a few texts and numbers."""
+    if not isinstance(value, (dict, list, tuple)):
+        return _is_small(value)
+    items = value.values() if isinstance(value, dict) else value
+    return len(items) <= _PIECE_ITEMS and all(map(_is_small, items))
+
+
+def _is_small(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _PIECE_CHARS
+    return not isinstance(value, (dict, list, tuple))

@@ -10,7 +10,7 @@ from typing import Any
 from kernel.control.asked import Asked
 from kernel.errors import KernelError, Refused, TimedOut
 from kernel.kernel import Kernel
-from kernel.operations.cluster import Cluster, ClusterRow, End, Identity, Monitor, NodeRow
+from kernel.operations.cluster import Cluster, ClusterListing, ClusterRow, End, Identity, Monitor, NodeRow
 from kernel.operations.operation import Handler, Nothing
 from kernel.operations.processes import Signalled
 from kernel.operations.spawning import NOT_FOR_PEERS, Spawned, SpawnRequest
@@ -80,19 +80,17 @@ class ClusterControl:
             "outbox": len(outbox),
         }
 
-    async def ps(self, asked: Asked, request: Nothing) -> list[ClusterRow]:
-        remote = self._remote
-        rows = [
-            _process_row(self._kernel.env.name, remote.mesh.origin, row, False, 0.0)
-            async for row in self._kernel.processes.listing.rows()
-        ]
-        for view in remote.mesh.peers():
-            for shown in view.advert.processes if view.advert is not None else ():
-                row = {
-                    name: getattr(shown, name) for name in ("pid", "address", "name", "state", "behaviour")
-                }
-                stale = view.member.state is not PeerState.UP
-                rows.append(_process_row(view.peer.name, view.peer.origin, row, stale, _age_s(view)))
+    async def ps(self, asked: Asked, request: ClusterListing) -> list[ClusterRow]:
+        address, _, origin = request.after.rpartition("@")
+        own, limit, rows = self._remote.mesh.origin, request.limit, []
+        if origin in ("", own):
+            listed = self._kernel.processes.listing.rows(address, limit)
+            rows = [_process_row(self._kernel.env.name, own, row, False, 0.0) async for row in listed]
+            address = origin = ""
+        for view in sorted(self._remote.mesh.peers(), key=lambda view: view.peer.origin):
+            left = None if limit is None else limit - len(rows)
+            if view.peer.origin >= origin and left != 0:
+                rows += _advertised(view, address if view.peer.origin == origin else "", left)
         return rows
 
     async def monitor(self, asked: Asked, request: Monitor) -> End:
@@ -143,6 +141,17 @@ def _age_s(view: PeerView) -> float:
     if view.member.state is PeerState.UP:
         return 0.0
     return round(asyncio.get_running_loop().time() - view.member.since_s, 1)
+
+
+def _advertised(view: PeerView, after: str, limit: int | None) -> list[ClusterRow]:
+    """The first ``limit`` processes of a peer behind the address ``after``, by address."""
+    stale = view.member.state is not PeerState.UP
+    shown = view.advert.processes if view.advert is not None else ()
+    found = sorted((each for each in shown if each.address > after), key=lambda each: each.address)
+    return [
+        _process_row(view.peer.name, view.peer.origin, each._asdict(), stale, _age_s(view))
+        for each in found[:limit]
+    ]
 
 
 def _process_row(node: str, origin: str, row: Mapping[str, Any], stale: bool, age_s: float) -> ClusterRow:

@@ -14,6 +14,7 @@ from kernel.bounds import Bounds
 from kernel.control.asked import Asked
 from kernel.control.control import Control
 from kernel.control.facts import Erasures, NodeFacts, NodeServices, RotateKeys, no_rotation
+from kernel.control.processes import SHOWN_CHARS
 from kernel.errors import (
     Busy,
     CapabilityError,
@@ -25,7 +26,7 @@ from kernel.errors import (
     Unavailable,
 )
 from kernel.helper.helper import HelperLost
-from kernel.operations.decisions import Divergences
+from kernel.operations.decisions import Divergences, Doubts
 from kernel.operations.messages import Messages
 from kernel.operations.node import Node
 from kernel.operations.operation import Operation
@@ -36,6 +37,7 @@ from kernel.process.process_signals import SlotGone
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.upkeep.erasure import Plan, Selection, plan_erasure
 from kernel.upkeep.loop_lag import LoopLag
+from kernel.worker.pool import WorkerResult
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import SlowDisk
 from tests.kernel.twins.doors import OP, Doors
@@ -453,6 +455,9 @@ def test_a_parked_turn_is_shown_with_both_calls_and_decided_on_the_record(tmp_pa
         twin.ask_tool(await twin.delivery(), "pay", {"amount": 6})
         [row] = await control(Divergences.list)
         assert (row["id"], row["recorded"]["arguments"]) == (at.turn, '{"amount":5}')
+        number = int(at.turn[1:])
+        assert await control(Divergences.list, after=number - 1, limit=9) == [row]
+        assert await control(Divergences.list, after=number) == []
         assert (await control(Node.status))["divergences"] == 1
         turn = (await control(Processes.inspect, "ada"))["turn"]
         assert turn is not None and turn["diverged"] is not None and turn["diverged"]["ordinal"] == "0.0"
@@ -479,6 +484,9 @@ def test_dead_letters_are_bounded_and_the_oldest_is_dropped_on_the_record(tmp_pa
         twin.finish(at)
         letters = await control(Messages.deadletters)
         assert [letter["text"] for letter in letters] == ["2", "3"]
+        assert await control(Messages.deadletters, limit=1) == letters[:1]
+        assert await control(Messages.deadletters, limit=1, after=letters[0]["seq"]) == letters[1:]
+        assert await control(Messages.deadletters, after=letters[1]["seq"]) == []
         assert len(await twin.entries("message.dropped")) == 1
         counts = (await control(Node.status))["messages"]
         assert counts["accepted"] == 4 == counts["acknowledged"] + counts["dead"] + counts["dropped"]
@@ -488,6 +496,44 @@ def test_dead_letters_are_bounded_and_the_oldest_is_dropped_on_the_record(tmp_pa
             await control(Messages.replay, "m999")
 
     on_control(tmp_path, body, bounds=Bounds(dead_letters=2))
+
+
+def test_the_list_of_dead_letters_shows_the_beginning_of_a_text_and_one_the_whole(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        sent = await control(Messages.send, "ada", "x" * 10_000)
+        twin.kernel.messaging.dead_letter(sent["message"], "the test said so")
+        [letter] = await control(Messages.deadletters)
+        assert letter["text"] == "x" * SHOWN_CHARS
+        assert await control(Messages.deadletter, letter["id"]) == {**letter, "text": "x" * 10_000}
+
+    on_control(tmp_path, body)
+
+
+def test_calls_in_doubt_are_listed_in_pages_with_the_beginning_of_their_arguments(tmp_path: Path) -> None:
+    def fail(call: object) -> WorkerResult:
+        raise RuntimeError("broken")
+
+    async def body(twin: Twin, control: Doors) -> None:
+        twin.workers.answer = fail
+        long = json.dumps({"amount": 5, "for": "x" * 10_000}, separators=(",", ":"))
+        for count, name in enumerate(("ada", "bob", "eve"), 1):
+            await control(Spawning.spawn, name, tools=["pay"])
+            await control(Messages.send, name, "hi")
+            twin.ask_tool(await twin.delivery(), "pay", long)
+            async with asyncio.timeout(HANG_S):
+                while len(twin.kernel.state.doubts()) < count:
+                    await asyncio.sleep(0)
+        rows = await control(Doubts.list)
+        assert [row["address"] for row in rows] == ["/user/ada", "/user/bob", "/user/eve"]
+        assert all(row["arguments"] == long[:SHOWN_CHARS] for row in rows)
+        assert await control(Doubts.list, limit=2) == rows[:2]
+        assert await control(Doubts.list, limit=2, after=rows[1]["intent_seq"]) == rows[2:]
+        assert await control(Doubts.show, rows[1]["id"]) == {**rows[1], "arguments": long}
+        with pytest.raises(NotFound, match=r"no call t9:0\.0 is in doubt; weftos doubts list shows them"):
+            await control(Doubts.show, "t9:0.0")
+
+    on_control(tmp_path, body)
 
 
 def test_ps_shows_the_tree_and_the_helpers(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
 from mesh.gossip.heads import HeadConflict
 from tests.kernel.twins.disks import FullDisk
-from tests.kernel.twins.mesh_twin import NodeTwin, link, on_pair, unlink, until
+from tests.kernel.twins.mesh_twin import NodeTwin, befriend, link, node_twin, on_pair, unlink, until
 from tests.mesh.gossip.test_heads import of_tree
 
 ALL = frozenset({"send", "ps", "spawn", "kill"})
@@ -147,6 +147,38 @@ def test_a_peer_that_may_not_see_processes_monitors_none(tmp_path: Path) -> None
         assert {row["node"] for row in await a.control(Cluster.ps)} == {"a"}
 
     on_pair(tmp_path, body, may=frozenset({"send"}))
+
+
+def test_a_listing_of_all_nodes_goes_on_behind_any_of_its_rows(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            node_twin(tmp_path / "a", "a", 1) as a,
+            node_twin(tmp_path / "b", "b", 2) as b,
+            node_twin(tmp_path / "c", "c", 3) as c,
+        ):
+            for other in (b, c):
+                befriend(a, other)
+                for name in ("zoe", "bob"):
+                    await other.twin.spawn(name)
+                await until(lambda: {"zoe", "bob"} <= names_of(a, other.origin))  # noqa: B023
+            rows = await a.control(Cluster.ps)
+            assert len(rows) > 6 and rows[0]["origin"] == a.origin
+            others = [(row["origin"], row["address"]) for row in rows if row["origin"] != a.origin]
+            assert others == sorted(others)
+            after = ""
+            for each in rows:
+                assert await a.control(Cluster.ps, limit=1, after=after) == [each]
+                after = f"{each['address']}@{each['origin']}"
+            assert await a.control(Cluster.ps, limit=1, after=after) == []
+            assert await a.control(Cluster.ps, limit=4) == rows[:4]
+
+    asyncio.run(run())
+
+
+def names_of(node: NodeTwin, origin: str) -> set[str]:
+    """Of the processes that ``node`` knows of another one."""
+    advert = node.mesh.adverts.of(origin)
+    return set() if advert is None else {process.name for process in advert.processes}
 
 
 def test_ps_shows_the_processes_of_all_nodes_and_marks_those_of_a_lost_one(tmp_path: Path) -> None:

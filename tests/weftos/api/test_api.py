@@ -196,11 +196,19 @@ def test_a_request_with_a_great_many_faults_is_refused_for_one(data: Path, twin:
 
 
 def test_a_listing_longer_than_one_slice_is_whole(node: Client, twin: Twin) -> None:
-    twin.names = {f"p{number}": number for number in range(1234)}
-    assert [row["pid"] for row in node.ps()] == list(range(1234))
+    twin.names = {f"p{number}": number for number in range(600)}
+    assert [row["pid"] for row in node.ps()] == list(range(600))
+    assert [row["pid"] for row in node.ps(limit=300)] == list(range(300))
+    twin.names = {f"p{number}": number for number in range(256)}
+    assert [row["pid"] for row in node.ps()] == list(range(256))
     twin.names = {}
     assert node.ps(all=True) == []
-    assert twin.calls == [("ps", False, "", None), ("ps", True, "", None)]
+    assert twin.calls == [
+        ("ps", False, "", 256), ("ps", False, "/user/p255", 256), ("ps", False, "/user/p511", 256),
+        ("ps", False, "", 256), ("ps", False, "/user/p255", 44),
+        ("ps", False, "", 256), ("ps", False, "/user/p255", 256),
+        ("ps", True, "", 256),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

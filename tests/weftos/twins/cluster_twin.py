@@ -36,7 +36,7 @@ class TwinCluster:
         counts = {"address": "", "boot": "", "silence_s": None, "processes": 2, "head": 17, "outbox": 3}
         return [{**own, **counts}, {**other, **counts, "age_s": 61.0, "why": self.why}]
 
-    async def ps(self) -> Any:
+    async def ps(self, after: str, limit: int | None) -> Any:
         row = {"node": "n1", "origin": ORIGIN, "pid": 4, "address": "/user/ada", "name": "ada"}
         row |= {"state": "running", "behaviour": "agent", "stale": False, "age_s": 0.0}
         return [row, {**row, "node": "n2", "origin": OTHER, "stale": True, "age_s": 61.0}]

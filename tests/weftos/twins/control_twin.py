@@ -123,8 +123,11 @@ class TwinDoubts:
     def __init__(self, note: Any) -> None:
         self._note = note
 
-    async def list(self) -> Any:
+    async def list(self, after: int, limit: int | None) -> Any:
         return []
+
+    async def show(self, id: str) -> Any:
+        return {"id": id, "tool": "pay", "arguments": '{"amount":5}'}
 
     async def resolve(self, op: Any, id: str, resolution: str) -> Any:
         self._note("resolve", op, id, resolution)
@@ -137,7 +140,7 @@ class TwinDivergences:
     def __init__(self, note: Any) -> None:
         self._note = note
 
-    async def list(self) -> Any:
+    async def list(self, after: int, limit: int | None) -> Any:
         call = {"op": "tool", "name": "pay", "arguments": '{"amount":5}', "truncated": False}
         asked = {**call, "arguments": '{"amount":6}'}
         recorded = {**call, "seq": 17, "outcome": "ok"}
@@ -296,7 +299,7 @@ class Twin:
         self._note("kill", op, target, signal)
         return {"pid": self._pid(target)}
 
-    async def deadletters(self) -> Any:
+    async def deadletters(self, after: int, limit: int | None) -> Any:
         return self.letters
 
     async def deadletter(self, id: str) -> Any:

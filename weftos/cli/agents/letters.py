@@ -19,7 +19,7 @@ DoubtId = Annotated[str, typer.Argument(metavar="ID", help="From weftos doubts l
 
 @deadletters.command("list")
 def list_letters(data: Data = None, as_json: AsJson = False) -> None:
-    """List dead letters."""
+    """List dead letters, with the beginning of each text."""
     out = Output(as_json)
     with client(data) as node:
         rows = node.deadletters()
@@ -56,13 +56,23 @@ def replay_letter(id: LetterId, data: Data = None, as_json: AsJson = False) -> N
 
 @doubts.command("list")
 def list_doubts(data: Data = None, as_json: AsJson = False) -> None:
-    """List tool calls in doubt."""
+    """List tool calls in doubt, with the beginning of what each was asked."""
     out = Output(as_json)
     with client(data) as node:
         rows = node.doubts.list()
     fields = list(rows[0]) if rows else []
     columns = [field.upper() for field in fields]
     listed(out, rows, columns, lambda row: [row.get(field) for field in fields], "nothing in doubt")
+
+
+@doubts.command("show")
+def show_doubt(id: DoubtId, data: Data = None, as_json: AsJson = False) -> None:
+    """Show one tool call in doubt whole."""
+    out = Output(as_json)
+    with client(data) as node:
+        doubt = node.doubts.show(id)
+    out.document(doubt)
+    out.table(("FIELD", "VALUE"), doubt.items())
 
 
 @doubts.command("resolve")
