@@ -101,6 +101,11 @@ class Disk:
         """Have the file hold ``size`` bytes of the disk, whether they are written or not."""
         os.posix_fallocate(handle, 0, size)
 
+    def free(self, directory: Path) -> int:
+        """How many bytes there is room for where ``directory`` is."""
+        found = os.statvfs(directory)
+        return found.f_bavail * found.f_frsize
+
     def sync(self, handle: int) -> None:
         """Return when the data of the file, and its length, are on the disk. Releases the GIL."""
         os.fdatasync(handle)

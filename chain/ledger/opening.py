@@ -22,6 +22,7 @@ from chain.notes.slots import HeadSlots
 from chain.state.binding import Unbound
 from chain.state.history import journal_items
 from chain.state.recovery import Recovery, recover, remove_segments
+from chain.state.snapshot import discard_snapshot
 from chain.tiles.publisher import PUBLISH_S, Publisher
 
 RESERVE_FILE = "reserve"
@@ -81,6 +82,7 @@ def recovered(
 ) -> Opened:
     """See :meth:`chain.ledger.ledger.Ledger.open`."""
     disk = disk or AioDisk()
+    discard_snapshot(data / "snapshot", disk)  # the last run may have been killed while it had one made
     reserve = Reserve(data / RESERVE_FILE, disk, tuning.reserve_bytes)
     reserve.need()
     for name in ("journal", "heads"):

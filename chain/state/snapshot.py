@@ -12,6 +12,7 @@ published: who had them and guessed at the state could tell whether the guess wa
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
@@ -25,6 +26,7 @@ import msgpack
 from chain.disk import Disk
 from chain.entry.record import RecordError, StateRecord, encode_state_record, shape_record
 from chain.errors import DamageError, ForeignDataError
+from chain.journal.reserve import RESERVE_BYTES
 from chain.merkle.merkle import CompactRange
 from chain.notes.note import MAX_NOTE_BYTES
 
@@ -36,11 +38,14 @@ MAX_RECORD_BYTES = 2 * 2**20
 
 NEW = "next.new"
 """What was written beside the snapshot, to take its place."""
+SPARE_BYTES = RESERVE_BYTES
+"""As much stays free beside it, for the journal: a snapshot can wait."""
 _NEW_NOTE = "note.new"
 _NOTE = re.compile(r"[0-9a-f]{32}\.note").fullmatch
 _LENGTH = Struct(">I")
 _LONG = Struct(">Q")
 _DIGEST_BYTES = 32
+_FRAME_BYTES = len(MAGIC) + _LENGTH.size + 2 * _LONG.size + _DIGEST_BYTES
 _CHUNK_BYTES = 2**20
 
 
@@ -84,20 +89,28 @@ def note_name(digest: bytes) -> str:
     return f"{digest.hex()[:32]}.note"
 
 
-def write_snapshot(directory: Path, disk: Disk, snapshot: Snapshot, records: Iterable[StateRecord]) -> bytes:
+def write_snapshot(
+    directory: Path, disk: Disk, snapshot: Snapshot, records: Iterable[StateRecord], most_bytes: int = 0
+) -> bytes:
     """Write ``snapshot`` beside the one in ``directory`` (``snapshot/``, made when it is not there); its digest, to be
     signed and then handed to :func:`place_snapshot`.
 
-    ``records`` is taken one by one, each key once, none deleted. On the disk when this returns. Raises OSError,
-    DamageError when what was written does not read back.
+    ``records`` is taken one by one, each key once, none deleted; ``most_bytes``: what they come to at most, if that is
+    known. There must be room for all of it before anything is written. On the disk when this returns. Raises OSError,
+    DamageError when what was written does not read back; :func:`discard_snapshot` removes what it left.
     """
     disk.make_directory(directory)
     header: dict[str, Any] = {"format": FORMAT, **asdict(snapshot)}
     del header["state"]
     packed: bytes = msgpack.packb(header)
     new = directory / NEW
+    most_bytes += len(packed) + len(snapshot.state) + _FRAME_BYTES
+    if disk.free(directory) < most_bytes + SPARE_BYTES:
+        wanted = f"up to {most_bytes:,} bytes, and {SPARE_BYTES:,} that stay free for the journal: make room"
+        raise OSError(errno.ENOSPC, f"there is no room on the disk for a snapshot, {wanted}", str(new))
     handle = disk.create(new)
     try:
+        disk.allocate(handle, most_bytes)
         out = _Output(disk, handle)
         out.put(MAGIC, _LENGTH.pack(len(packed)), packed)
         count_at, count = out.size, 0
@@ -122,12 +135,24 @@ def write_snapshot(directory: Path, disk: Disk, snapshot: Snapshot, records: Ite
             raise DamageError(_name(new), 0, -1, "what was written is not what reads back")
         out.put(digest.digest())
         out.flush()
+        disk.truncate(handle, out.size)
         disk.sync(handle)
     finally:
         disk.close(handle)
     if _load(new, disk) != (snapshot, digest.digest()):
         raise DamageError(_name(new), 0, -1, "what was written is not what reads back")
     return digest.digest()
+
+
+def record_bytes(record: StateRecord) -> int:
+    """How much a record takes in a snapshot."""
+    return _LENGTH.size + len(encode_state_record(record.table, record.key, record.value))
+
+
+def discard_snapshot(directory: Path, disk: Disk) -> None:
+    """Remove what was written beside and has not taken its place. Raises OSError."""
+    if NEW in disk.names(directory):
+        disk.remove(directory / NEW)
 
 
 def place_snapshot(directory: Path, disk: Disk, digest: bytes, note: bytes) -> None:

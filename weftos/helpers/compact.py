@@ -30,7 +30,14 @@ from chain.keys.rotation import KIND as ROTATED
 from chain.merkle.head import parse_head
 from chain.merkle.merkle import CompactRange
 from chain.notes.note import parse
-from chain.state.snapshot import Snapshot, read_signed, snapshot_records, write_snapshot
+from chain.state.snapshot import (
+    SNAPSHOT_FILE,
+    Snapshot,
+    read_signed,
+    record_bytes,
+    snapshot_records,
+    write_snapshot,
+)
 from chain.vectors.document_table import is_document
 from kernel.bounds import STATE_LIMITS
 from kernel.helper.helper import die_with_parent
@@ -61,6 +68,7 @@ class Compactor:
             before = Snapshot("", 0, NO_CHECKSUM, 0, ZERO_HASH, 0, {}, (), b"", 0, b"")
         self._tree = CompactRange.from_nodes(before.seq, before.nodes)
         self._counts = dict(before.counts)
+        self._kept_bytes = disk.size(data / "snapshot" / SNAPSHOT_FILE) - len(before.state) if found else 0
         self._time_us, self._note, self._rotations = before.time_us, before.note, before.rotations
         position = Position(
             group=before.group,
@@ -128,8 +136,8 @@ class Compactor:
             rotations=self._rotations,
             state=encode_state(self._state),
         )
-        digest = write_snapshot(self._data / "snapshot", self._disk, snapshot, self._records())
-        return snapshot, digest
+        most = self._kept_bytes + sum(map(record_bytes, self._changed.values()))
+        return snapshot, write_snapshot(self._data / "snapshot", self._disk, snapshot, self._records(), most)
 
     def _records(self) -> Iterator[StateRecord]:
         for record in snapshot_records(self._data / "snapshot", self._disk, self._digest):

@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from chain.disk import Disk
 from chain.errors import ChainError
+from chain.state.snapshot import discard_snapshot
 from kernel.helper.offspring import OFFSPRING
 
 LOOK_S = 1.0
 RETRY_S = 60.0
+MOST_DOUBLINGS = 4
 MAX_WORDS = 500
 
 Log = Callable[..., None]
@@ -64,6 +67,7 @@ class Compaction:
 
     def __init__(self, ledger: Compactable, data: Path, child: Child, compact_bytes: int, log: Log) -> None:
         self._ledger = ledger
+        self._snapshots = data / "snapshot"
         self._child = child
         self._compact_bytes = compact_bytes
         self._log = log
@@ -81,14 +85,17 @@ class Compaction:
             await asyncio.wait([self._task])
 
     async def _watch(self) -> None:
+        failures = 0
         while True:
             await asyncio.sleep(LOOK_S)
             try:
                 if self._ledger.sealed_bytes >= self._compact_bytes:
                     await self.run_to(self._ledger.segment[0])
+                    failures = 0
             except (CompactionError, OSError) as error:
                 self._log("error", "the journal could not be compacted", why=str(error))
-                await asyncio.sleep(RETRY_S)
+                failures += 1
+                await asyncio.sleep(retry_s(failures))
 
     async def run_to(self, group: int) -> None:
         """Have everything before the segment that begins with ``group``, or a newer one, covered and removed.
@@ -114,10 +121,18 @@ class Compaction:
         told = ["--group", str(group), "--checksum", checksum.hex()]
         if self._ledger.snapshot_digest:
             told += ["--snapshot", self._ledger.snapshot_digest.hex()]
-        said = await run_child(Child([*self._child.argv, *told], self._child.env, self._child.cwd))
-        covered: dict[str, Any] = json.loads(said)
-        await self._ledger.place_snapshot(covered["group"], bytes.fromhex(covered["digest"]))
+        try:
+            said = await run_child(Child([*self._child.argv, *told], self._child.env, self._child.cwd))
+            covered: dict[str, Any] = json.loads(said)
+            await self._ledger.place_snapshot(covered["group"], bytes.fromhex(covered["digest"]))
+        finally:
+            await asyncio.to_thread(discard_snapshot, self._snapshots, Disk())
         return covered
+
+
+def retry_s(failures: int) -> float:
+    """How long after so many failures in a row it is tried again: each reads the snapshot and all closed segments."""
+    return RETRY_S * 2.0 ** min(failures - 1, MOST_DOUBLINGS)
 
 
 async def run_child(child: Child, told: bytes = b"") -> bytes:

@@ -14,6 +14,7 @@ from chain.entry.reader import EntryRecord, Record
 from chain.errors import LedgerUnavailable
 from chain.journal.reserve import RESERVE_BYTES, Reserve
 from chain.ledger.ledger import Ledger
+from chain.state.snapshot import NEW
 from tests.chain.twins.ledgers import draft, open_ledger
 from tests.chain.twins.memory_disk import Inode, MemoryDisk
 from tests.patience import HANG_S
@@ -135,6 +136,12 @@ def test_a_ledger_does_not_open_on_a_disk_without_room_and_writes_nothing() -> N
         assert caught.value.errno == errno.ENOSPC and disk.used() == 0
     disk.capacity *= 3
     assert kinds(disk) == []
+
+
+def test_a_snapshot_that_was_begun_before_a_crash_does_not_take_the_room_for_it() -> None:
+    disk = SmallDisk(2 * RESERVE_BYTES)
+    disk.names_now[AT / "snapshot" / NEW] = Inode(bytearray(2 * RESERVE_BYTES))
+    assert kinds(disk) == [] and disk.size(AT / "reserve") == RESERVE_BYTES
 
 
 def test_the_reserve_is_space_on_the_real_disk(tmp_path: Path) -> None:

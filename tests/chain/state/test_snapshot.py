@@ -19,13 +19,17 @@ from chain.errors import DamageError, ForeignDataError
 from chain.merkle.merkle import CompactRange, leaf_hash
 from chain.state.snapshot import (
     MAGIC,
+    NEW,
     SNAPSHOT_FILE,
+    SPARE_BYTES,
     Snapshot,
+    discard_snapshot,
     is_note,
     note_name,
     place_snapshot,
     read_signed,
     read_snapshot,
+    record_bytes,
     snapshot_records,
     write_snapshot,
 )
@@ -224,6 +228,30 @@ def test_a_failing_disk_leaves_the_old_one() -> None:
             put(FOLDER, disk, replace(snapshot(12)), RECORDS)
         assert stored(disk) == (snapshot(3), RECORDS[:2])
     assert not disk.handles
+
+
+def test_nothing_is_written_unless_there_is_room_for_all_of_it_and_some_for_the_journal() -> None:
+    disk = MemoryDisk()
+    most = sum(map(record_bytes, RECORDS))
+    write_snapshot(FOLDER, disk, snapshot(), RECORDS, most)
+    takes = disk.size(FOLDER / NEW)
+    discard_snapshot(FOLDER, disk)
+    disk.room, disk.log = takes + SPARE_BYTES - 1, []
+    with pytest.raises(OSError, match=f"no room on the disk for a snapshot, up to {takes} bytes"):
+        write_snapshot(FOLDER, disk, snapshot(), RECORDS, most)
+    assert disk.log == []
+    disk.room += 1
+    write_snapshot(FOLDER, disk, snapshot(), RECORDS, most)
+    assert disk.size(FOLDER / NEW) == takes and "allocate" in disk.log
+
+
+def test_what_has_not_taken_its_place_can_be_discarded() -> None:
+    disk = MemoryDisk()
+    discard_snapshot(FOLDER, disk)
+    put(FOLDER, disk, snapshot(3), RECORDS[:2])
+    write_snapshot(FOLDER, disk, snapshot(12), RECORDS)
+    discard_snapshot(FOLDER, disk)
+    assert NEW not in disk.names(FOLDER) and stored(disk) == (snapshot(3), RECORDS[:2])
 
 
 @pytest.mark.parametrize("key", [5, None, b"seq", True])

@@ -24,6 +24,7 @@ class MemoryDisk(Disk):
     """``faults``: operation name to the errors its next calls raise, first one first. A ``write`` that fails has
     written ``torn`` bytes. ``cut_at``: the number of the changing operation (from 0) at which :class:`PowerCut` is
     raised. ``steps`` counts changing operations, ``log`` names them. ``quick``: syncs can be waited for by the loop.
+    ``room``: how many bytes are free, whatever is written.
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,7 @@ class MemoryDisk(Disk):
         self.faults: dict[str, list[int]] = {}
         self.torn = 0
         self.quick = True
+        self.room = 2**40
         self.cut_at: int | None = None
         self.steps = 0
         self.log: list[str] = []
@@ -123,6 +125,9 @@ class MemoryDisk(Disk):
         with self._lock:
             self._step("allocate")
             self.handles[handle].now.extend(bytes(size))
+
+    def free(self, directory: Path) -> int:
+        return self.room
 
     def sync(self, handle: int) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import subprocess
 import sys
@@ -18,7 +19,14 @@ from chain.entry.reader import EntryRecord, JournalReader, Position, StateRecord
 from chain.errors import DamageError
 from chain.ledger.ledger import StateChange
 from chain.state.binding import snapshot_note
-from chain.state.snapshot import Snapshot, place_snapshot, read_snapshot, snapshot_records, write_snapshot
+from chain.state.snapshot import (
+    Snapshot,
+    place_snapshot,
+    read_signed,
+    read_snapshot,
+    snapshot_records,
+    write_snapshot,
+)
 from kernel.bounds import STATE_LIMITS
 from kernel.state.recorder import replay_into
 from kernel.state.state import State
@@ -124,6 +132,29 @@ def test_step_by_step_and_at_once_it_is_the_same(data: Path) -> None:
     at_once = stored(data)
     (data / "snapshot" / "state.ws").write_bytes(stepwise)
     assert stored(data) == at_once
+
+
+def test_it_takes_no_more_than_there_was_room_for(data: Path) -> None:
+    class SmallDisk(Disk):
+        """The newest file that was made may not grow behind what was allocated."""
+
+        size_now = 0
+
+        def allocate(self, handle: int, size: int) -> None:
+            super().allocate(handle, size)
+            self.size_now = size
+
+        def write(self, handle: int, offset: int, data: bytes) -> None:
+            if offset + len(data) > self.size_now:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().write(handle, offset, data)
+
+    for group in [*segments(data)[1:], segments(data)[-1]]:
+        found = read_signed(data / "snapshot", Disk())
+        digest = found.digest if found else b""
+        said = compact(data, (group, written_before(data, group)), LIMITS, digest, SmallDisk())
+        place_snapshot(data / "snapshot", Disk(), bytes.fromhex(said["digest"]), b"note")
+    assert from_snapshot(data)[1] == whole(data)[1]
 
 
 def test_segments_before_the_snapshot_are_not_needed_and_do_no_harm(data: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 import weftos.helpers.compaction
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import StateChange
+from chain.state.snapshot import NEW
 from kernel.helper.helper import HelperLost
 from kernel.signals import Signals
 from kernel.state.record_forms import ERASING
@@ -21,7 +22,7 @@ from kernel.state.recorder import Recorder
 from kernel.state.state import State
 from tests.chain.twins.ledgers import open_ledger
 from tests.patience import HANG_S
-from weftos.helpers.compaction import Child, Compaction, CompactionError, run_child
+from weftos.helpers.compaction import Child, Compaction, CompactionError, retry_s, run_child
 from weftos.upkeep.erasing import Erasing
 
 COVER = (
@@ -167,6 +168,67 @@ def test_it_runs_when_there_is_enough_and_again_after_a_failure(
         assert log.events() == ["the journal could not be compacted"] * 2 + ["journal compacted"]
         assert ledger.calls == [("publish",), ("place_snapshot", 9, b"\r"), ("drop_before", 9)]
         await made.close()
+
+    asyncio.run(run())
+
+
+def test_after_each_failure_in_a_row_it_is_tried_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [retry_s(failures) for failures in (1, 2, 3, 5, 6, 5000)] == [60, 120, 240, 960, 960, 960]
+    waits: list[int] = []
+
+    def noted(failures: int) -> float:
+        waits.append(failures)
+        return 0.0
+
+    monkeypatch.setattr(weftos.helpers.compaction, "LOOK_S", 0.01)
+    monkeypatch.setattr(weftos.helpers.compaction, "retry_s", noted)
+
+    async def run() -> None:
+        ledger = TwinLedger()
+        made = compaction(ledger, tmp_path, Log())
+        made.start()
+        for expected in ([1, 2], [1, 2, 1]):
+            ledger.faults = {"publish": len(expected) - len(waits)}
+            ledger.sealed = 100
+            await until(lambda: not ledger.sealed)
+            assert waits == expected
+        await made.close()
+
+    asyncio.run(run())
+
+
+def _half_written(data: Path, then: str) -> str:
+    """The code of a process that begins a snapshot."""
+    new = data / "snapshot" / NEW
+    return f"import os, sys; os.makedirs({str(new.parent)!r}); open({str(new)!r}, 'w').write('half'); {then}"
+
+
+@pytest.mark.parametrize(
+    "then",
+    ["sys.exit('No space left on device')", "os.kill(os.getpid(), 9)", COVER],
+    ids=["no room", "killed", "not placed"],
+)
+def test_a_snapshot_that_did_not_get_its_place_is_not_left_there(tmp_path: Path, then: str) -> None:
+    async def run() -> None:
+        ledger = TwinLedger()
+        ledger.faults = {"place_snapshot": 1}
+        with pytest.raises(CompactionError):
+            await compaction(ledger, tmp_path, Log(), _half_written(tmp_path, then)).run_to(5)
+        assert list((tmp_path / "snapshot").iterdir()) == []
+
+    asyncio.run(run())
+
+
+def test_nor_is_it_when_the_run_is_given_up(tmp_path: Path) -> None:
+    async def run() -> None:
+        code = _half_written(tmp_path, "import time; time.sleep(600)")
+        task = asyncio.create_task(compaction(TwinLedger(), tmp_path, Log(), code).run_to(5))
+        await until((tmp_path / "snapshot" / NEW).exists)
+        task.cancel()
+        await asyncio.wait([task])
+        assert list((tmp_path / "snapshot").iterdir()) == []
 
     asyncio.run(run())
 
