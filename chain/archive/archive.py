@@ -45,6 +45,7 @@ CREATE TABLE position (
 """
 SCHEMA = (_SCHEMA, rows.SCHEMA, DOCUMENTS_SCHEMA, *VIEWS.values())
 _POSITION = "format, origin, file, byte, next_group, checksum, seq, last_hash, closed"
+_POSITION_TYPES = (str, str, str, int, int, bytes, int, bytes, bool)
 _MOVE = """
 UPDATE position SET origin = ?, file = ?, byte = ?, next_group = ?, checksum = ?, seq = ?, last_hash = ?, closed = ?,
     head = coalesce(?, head), full_head = coalesce(?, full_head)
@@ -243,6 +244,8 @@ class Archive:
         self.documents.check()
         if len(stored) != 1 or stored[0][0] != FORMAT:
             raise _Unfit(f"it is not of the format {FORMAT!r}")
+        if tuple(map(type, stored[0])) != _POSITION_TYPES:
+            raise _Unfit("it does not say what it has read: it was never finished, or changed")
         _, origin, file, offset, group, checksum, seq, last_hash, closed = stored[0]
         self._position = Position(file, offset, group, checksum, seq, last_hash, closed, origin)
         self.documents.restart()

@@ -176,7 +176,22 @@ def _other_format(path: Path) -> None:
         other.execute("UPDATE position SET format = 'weftos-archive 99'").fetchall()
 
 
-@pytest.mark.parametrize("harm", [_garbage, _empty, _flipped, _cut, _foreign_tables, _other_format])
+def _half_made(path: Path) -> None:
+    """Killed between the two statements that say what it is and where it stands."""
+    with duckdb.connect(str(path)) as other:
+        other.execute("DELETE FROM position").fetchall()
+        other.execute("INSERT INTO position (format) VALUES (?)", [module.FORMAT]).fetchall()
+
+
+def _other_types(path: Path) -> None:
+    with duckdb.connect(str(path)) as other:
+        other.execute("ALTER TABLE position ALTER byte TYPE VARCHAR").fetchall()
+
+
+HARMS = [_garbage, _empty, _flipped, _cut, _foreign_tables, _other_format, _half_made, _other_types]
+
+
+@pytest.mark.parametrize("harm", HARMS)
 def test_a_database_that_is_damaged_or_foreign_is_built_again(
     data: Path, archive: Archive, harm: Callable[[Path], None]
 ) -> None:
