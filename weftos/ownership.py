@@ -35,18 +35,33 @@ def way_fault(path: Path, uid: int | None = None) -> str:
     return ""
 
 
-def own_fault(path: Path, uid: int | None = None, *, by_root: bool = False) -> str:
-    """Why ``path`` (a link: what it leads to) is not this user's alone to change; empty when it is.
-
-    ``by_root``: root's will do too. Raises OSError.
-    """
-    own = os.geteuid() if uid is None else uid
-    found = os.stat(path)
-    if found.st_uid != own and not (by_root and found.st_uid == ROOT):
+def own_fault(path: Path) -> str:
+    """Why ``path`` (a link: what it leads to) is not this user's alone to change; empty when it is. Raises OSError."""
+    own, found = os.geteuid(), os.stat(path)
+    if found.st_uid != own:
         return _owner_fault(path, found, own)
     if found.st_mode & _OTHERS:
         return f"{path} has mode {_mode(found)}, so that others can write it: chmod go-w {path}"
     return ""
+
+
+def others_fault(path: Path) -> str:
+    """How somebody else than this user and root could decide what is at ``path``, in words; empty when nobody could.
+
+    Where nothing is yet, who can write the nearest directory above makes it. What cannot be looked at is a fault.
+    """
+    own = os.geteuid()
+    try:
+        if fault := way_fault(path):
+            return fault
+        real = Path(os.path.realpath(path))
+        there = next(step for step in (real, *real.parents) if step.exists())
+        found = there.stat()
+    except OSError as error:
+        return f"{path} cannot be looked at: {error.strerror or error}"
+    if found.st_uid not in (ROOT, own):
+        return _owner_fault(there, found, own)
+    return f"{there} can be written by others (mode {_mode(found)})" if _is_shared(found, own) else ""
 
 
 def _owner_fault(path: Path, found: os.stat_result, own: int) -> str:
@@ -103,17 +118,6 @@ def make_own_ground(place: Path) -> None:
         raise WeftosError(f"{place} is no place for a data directory of yours: {fault}", "refused")
 
 
-def check_configuration(file: Path) -> None:
-    """That a configuration file is this user's or root's, and no other can write it. Raises WeftosError (``refused``).
-
-    It names code that the node runs. Raises OSError when it is not there.
-    """
-    if fault := own_fault(file, by_root=True) or way_fault(file):
-        raise WeftosError(
-            f"{file} is not taken for the configuration, which names code to run: {fault}", "refused"
-        )
-
-
 def _shared_entry(data: Path) -> str:
     """As ``own_fault``, for what lies directly in the data directory; a group of the user's own may write there."""
     own = os.geteuid()
@@ -126,6 +130,8 @@ def _shared_entry(data: Path) -> str:
             return f"{entry} belongs to {name_of(found.st_uid)}"
         if _is_shared(found, own):
             return f"{entry} can be written by others (mode {_mode(found)}): chmod go-w {entry}"
+        if entry.is_symlink() and (fault := way_fault(entry)):
+            return fault
     return ""
 
 
@@ -144,7 +150,7 @@ def _way(path: Path) -> Iterator[tuple[str, os.stat_result]]:
         place = os.path.join(here, part)
         try:
             found = os.lstat(place)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         if stat.S_ISLNK(found.st_mode):
             yield place, found

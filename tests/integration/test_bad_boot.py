@@ -87,6 +87,15 @@ def test_a_configuration_of_another_user(unborn: LiveNode) -> None:
     refused(unborn, "refused", "weftos.toml", f"belongs to user {STRANGER}")
 
 
+@pytest.mark.parametrize("section", ["tools", "behaviours"])
+def test_code_that_others_can_write(unborn: LiveNode, section: str) -> None:
+    (unborn.place / "open" / "mine").mkdir(parents=True)
+    (unborn.place / "open" / "mine" / "theirs.py").write_text("open('ran', 'w').close()\n")
+    (unborn.place / "open").chmod(0o777)
+    unborn.configuration = f'[{section}.x]\nimport = "theirs:X"\npython_path = ["{unborn.place}/open/mine"]\n'
+    refused(unborn, "refused", f"{section}.x.python_path: {unborn.place}/open on the way", "mode 0777")
+
+
 def test_a_second_node_on_the_same_directory(node: LiveNode, new_node: NodeMaker) -> None:
     second = new_node()
     second.data = node.data

@@ -54,6 +54,7 @@ from mesh.mesh import Mesh
 from weftos import __version__
 from weftos.config.config import Config, load
 from weftos.config.settings import Settings
+from weftos.errors import WeftosError
 from weftos.helpers.commands import archive_command, gateway_told
 from weftos.lifecycle.initialise import initialise
 from weftos.log.erased_logs import NODE_LOG, PROCESSES_LOG
@@ -65,9 +66,9 @@ from weftos.node.collector import Collector
 from weftos.node.engines import make_engine
 from weftos.node.gates import GATES
 from weftos.node.mesh_wiring import called_the_same, make_mesh, open_mesh
-from weftos.node.protected import protected_paths
+from weftos.node.protected import others_faults, protected_paths
 from weftos.node.runtime import make_runtime, remove_recorded
-from weftos.ownership import check_configuration, check_own_place
+from weftos.ownership import check_own_place
 from weftos.paths import has_data
 from weftos.sealed_environment import secrets_of
 from weftos.upkeep.key_rotation import KeyRotation
@@ -294,9 +295,12 @@ async def _recover(
     options: Options, data: Path, held: DataLock, nursery: Nursery, report: Report
 ) -> BootContext:
     """End the old boot and replay the journal."""
-    if options.config is not None and options.config.exists():
-        check_configuration(options.config.absolute())
     config = load(data, file=options.config, flags=options.flags(), environment=options.environment)
+    if faults := others_faults(config, options.token, os.environ):
+        raise WeftosError(
+            f"others could change what the node is to run or whom it is to believe: {'; '.join(faults)}",
+            "refused",
+        )
     keys_given = secrets_of(config.secret_variables(), options.environment)
     before = read_boot(data)
     ended = end_old_session(data)

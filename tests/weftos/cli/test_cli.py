@@ -101,6 +101,16 @@ def test_both_calls_of_a_parked_turn_are_shown(shell: Shell) -> None:
     assert (status != 0, "no turn t4 is parked" in err) == (True, True)
 
 
+def test_a_configuration_is_valid_until_others_can_change_what_it_names(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "own.toml").write_text('[tools.t]\nimport = "t:t"\npython_path = ["tools"]\n')
+    assert shell.json("config", "validate", str(tmp_path / "own.toml")) == {"valid": True, "faults": []}
+    (tmp_path / "tools").chmod(0o777)
+    status, _, err = shell.run("config", "validate", str(tmp_path / "own.toml"))
+    said = f"tools.t.python_path: {tmp_path / 'tools'} can be written by others (mode 0777)"
+    assert (status, said in err) == (1, True)
+
+
 def test_a_change_of_keys_prints_the_new_ones(shell: Shell, twin: Twin) -> None:
     assert shell.json("chain", "rotate", "--reason", "yearly")["number"] == 2
     assert twin.calls[-1][0::2] == ("rotate", "yearly")

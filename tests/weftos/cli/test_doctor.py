@@ -64,6 +64,12 @@ def spoil_configuration(data: Path) -> None:
     (data / "weftos.toml").write_text("[nod]\n")
 
 
+def spoil_python_path(data: Path) -> None:
+    (data / "tools").mkdir()
+    (data / "tools").chmod(0o777)
+    (data / "weftos.toml").write_text('[tools.t]\nimport = "t:t"\npython_path = ["tools"]\n')
+
+
 def spoil_format(data: Path) -> None:
     (data / "format").write_text("weftos-data 9\n")
 
@@ -79,6 +85,7 @@ def spoil_boot(data: Path) -> None:
         (spoil_mode, "data", "mode 0755"),
         (spoil_key, "keys", "chmod 600"),
         (spoil_configuration, "configuration", "unknown key nod"),
+        (spoil_python_path, "configuration", "tools can be written by others (mode 0777)"),
         (spoil_format, "data", "weftos-data 9"),
         (spoil_boot, "last run", "boot.json"),
     ],

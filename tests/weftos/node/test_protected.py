@@ -11,7 +11,7 @@ import pytest
 
 import weftos
 from weftos.config.config import load
-from weftos.node.protected import protected_paths
+from weftos.node.protected import others_faults, protected_paths
 
 CONFIGURATION = """
 [tools.count]
@@ -42,6 +42,40 @@ def test_all_that_a_configuration_names_is_protected_and_where_its_links_lead(pl
     for name in ("weftos.toml", "real.toml", "linked", "tools", "counting", "not/there", "join.token"):
         assert str(place / name) in paths
     assert "/run/ray.token" in paths
+
+
+OF_OTHERS = {
+    "weftos.toml": "the configuration",
+    "tools": "tools.count.python_path",
+    "counting": "tools.count.python_path",
+    "counting/words.py": "tools.count.python_path",
+    "counting/__pycache__": "tools.count.python_path",
+    "not": "behaviours.reader.python_path",
+    "ray.token": "node.ray_token",
+    "join.token": "--token",
+    "own.pem": "SSL_CERT_FILE",
+    "certificates": "SSL_CERT_DIR",
+}
+
+
+@pytest.mark.parametrize("part", OF_OTHERS)
+def test_whatever_of_it_others_could_change_is_told_by_what_names_it(place: Path, part: str) -> None:
+    (place / "real.toml").write_text(CONFIGURATION.replace("/run/ray.token", f"{place}/ray.token"))
+    (place / "counting" / "__pycache__").mkdir()
+    (place / "not").mkdir()
+    (place / "certificates").mkdir()
+    for name in ("counting/__init__.py", "counting/words.py", "ray.token", "join.token", "own.pem"):
+        (place / name).touch()
+    environment = {
+        "SSL_CERT_FILE": f"{place}/own.pem",
+        "SSL_CERT_DIR": f"/etc/ssl/certs:{place}/certificates",
+    }
+    config = load(place)
+    assert others_faults(config, place / "join.token", environment) == ()
+    (place / part).chmod(0o777)
+    faults = others_faults(config, place / "join.token", environment)
+    assert faults[0].startswith(f"{OF_OTHERS[part]}: {(place / part).resolve()} ")
+    assert {fault.partition(":")[0] for fault in faults} == {OF_OTHERS[part]}
 
 
 def test_so_is_what_of_the_data_directory_links_lead_to(place: Path) -> None:

@@ -57,13 +57,18 @@ def validate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A configuration file.")],
     as_json: AsJson = False,
 ) -> None:
-    """Check a file: every fault at once, with its line and the nearest right key."""
+    """Check a file: every fault at once, with its line and the nearest right key.
+
+    Code that other users could change is a fault too.
+    """
     from weftos.cli.terminal.output import complain
     from weftos.config.config import ConfigError, validate_file
+    from weftos.node.protected import others_faults
 
     out = Output(as_json)
     try:
-        validate_file(file)
+        if faults := others_faults(validate_file(file), None, {}):
+            raise ConfigError(*faults)
     except ConfigError as error:
         out.document({"valid": False, "faults": list(error.faults)})
         complain(f"{file} cannot be used:\n" + "\n".join(f"  {fault}" for fault in error.faults))

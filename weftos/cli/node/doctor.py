@@ -224,11 +224,19 @@ def _faults(place: Path) -> Check:
 
 def _configuration(place: Path) -> Check:
     from weftos.config.config import ConfigError, load
+    from weftos.node.protected import others_faults
 
     try:
         loaded = load(place, environment=os.environ)
     except ConfigError as error:
         return Check("configuration", "fail", str(error), "weftos config validate FILE checks a file")
+    if faults := others_faults(loaded, None, os.environ):
+        return Check(
+            "configuration",
+            "fail",
+            "; ".join(faults),
+            "see what others may have put there, then make it yours or root's alone to write, or give another place",
+        )
     return Check("configuration", "ok", str(loaded.file or "defaults"))
 
 
