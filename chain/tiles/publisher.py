@@ -4,7 +4,8 @@ Theory of operation. The writer thread hands over each group that is on the disk
 each new full head (:meth:`Publisher.signed`). A thread of its own publishes at most once in ``publish_s``: it lays out
 the entries up to the head (:class:`chain.tiles.tile_layout.Layout`, pure), writes each file beside its place, syncs and
 renames it, syncs the directories, and replaces the checkpoint last. So whatever a checkpoint promises is there, and a
-crash leaves nothing but files that the next publication writes again with the same bytes.
+crash leaves nothing but files that the next publication writes again with the same bytes. A layout of which a file
+could not be written is not gone on from: another is made from what is published, before anything else is.
 
 Partial files stay until their tile is full, since whoever has an older checkpoint asks for those of its size; then they
 go, one publication later for the sake of whoever is copying. Which of them a crash, or a stop, has kept from going is
@@ -64,14 +65,15 @@ class Publisher:
         self._published = published
         self._publish_s = publish_s
         disk.make_directory(directory)
-        store = TileStore(directory, disk)
-        self._layout = Layout.resume(store)
-        self.size = store.size
-        self._vkeys = store.vkeys() or b""
-        self._wanted_vkeys = self._vkeys
         self._made: set[Path] = set()
         self._stale: set[str] = set()
         self._stale_known = False
+        store = TileStore(directory, disk)
+        layout = self._resumed()
+        self._layout: Layout | None = layout
+        self.size = layout.size
+        self._vkeys = store.vkeys() or b""
+        self._wanted_vkeys = self._vkeys
         self._backlog: deque[Item] = deque()
         self._next = self._coming = self.size  # seq of the first entry in the backlog, of the next to come
         self._backlog_bytes = 0
@@ -83,7 +85,6 @@ class Publisher:
         self.fault: str | None = None
         self._on_fault: Callable[[str | None], None] = lambda why: None
         self._exclusive = threading.Lock()
-        self._clear()
 
     def start(self, on_fault: Callable[[str | None], None]) -> None:
         self._on_fault = on_fault
@@ -180,31 +181,45 @@ class Publisher:
             return work()
 
     def _attempt(self, note: bytes) -> None:
+        with self._exclusive:
+            fault = self._try(note)
+        self._say(fault)
+        if fault is None:
+            self._published(self.size)
+
+    def _try(self, note: bytes) -> str | None:
+        """Publish; why that failed, None when it did not."""
+        layout, self._layout = self._layout, None
         try:
-            with self._exclusive:
-                self._publish(note)
+            layout = layout or self._resumed()
+            self._publish(layout, note)
         except Exception as error:
             fault = _words(error)
-            try:
-                self._layout = Layout.resume(TileStore(self._directory, self._disk))
-                self._stale_known = False
-                self._clear()
-            except Exception as again:
-                fault = _words(again)
-            self._say(fault)
-            return
-        self._say(None)
-        self._published(self.size)
+        else:
+            self._layout = layout
+            return None
+        try:
+            self._layout = self._resumed()
+        except Exception as error:
+            fault = _words(error)
+        return fault
 
-    def _publish(self, note: bytes) -> None:
+    def _resumed(self) -> Layout:
+        """The layout of what is published; what a crash or a failure has left behind that is removed."""
+        layout = Layout.resume(TileStore(self._directory, self._disk))
+        self._stale_known = False
+        self._clear(layout)
+        return layout
+
+    def _publish(self, layout: Layout, note: bytes) -> None:
         size = self._note_size(note)
         touched: set[Path] = set()
-        items = self._items(size)
+        items = self._items(layout.size, size)
         while batch := next_batch(items):
-            self._write_all(self._layout.extend(batch), touched)
-        if self._layout.size != size:
-            raise TileError(CHECKPOINT, f"{self._layout.size} entries are at hand, the head covers {size}")
-        self._write_all(self._layout.finish(), touched)
+            self._write_all(layout.extend(batch), touched)
+        if layout.size != size:
+            raise TileError(CHECKPOINT, f"{layout.size} entries are at hand, the head covers {size}")
+        self._write_all(layout.finish(), touched)
         vkeys = self._wanted_vkeys  # another thread may want others meanwhile
         if self._vkeys != vkeys:
             self._write(Output(VKEYS, [vkeys]), touched)
@@ -215,11 +230,11 @@ class Publisher:
         self._vkeys = vkeys
         self.size = size
         self._forget(size)
-        self._remove_stale()
+        self._remove_stale(layout)
 
-    def _remove_stale(self) -> None:
+    def _remove_stale(self, layout: Layout) -> None:
         """Remove the directories of partial files whose tile was full before the newest publication."""
-        new = self._layout.take_stale()
+        new = layout.take_stale()
         stale = self._stale if self._stale_known else set(superseded(self.size, self._names)) - new
         for folder in stale:
             for name in self._names(folder):
@@ -239,9 +254,8 @@ class Publisher:
     def _names(self, path: str) -> list[str]:
         return self._disk.names(self._directory / path)
 
-    def _items(self, size: int) -> Iterator[Item]:
-        """Those from the layout's size on, up to ``size``; from memory if they are all there."""
-        at = self._layout.size
+    def _items(self, at: int, size: int) -> Iterator[Item]:
+        """Those from ``at`` on, up to ``size``; from memory if they are all there."""
         with self._changed:
             behind = self._behind or not self._next <= at <= size <= self._next + len(self._backlog)
             held = [] if behind else [self._backlog[number - self._next] for number in range(at, size)]
@@ -298,11 +312,11 @@ class Publisher:
             self._disk.make_directory(directory)
             self._made.add(directory)
 
-    def _clear(self) -> None:
+    def _clear(self, layout: Layout) -> None:
         """Remove what a crash has left where this publisher goes on: unfinished files, and pieces behind the
         checkpoint.
         """
-        for path in self._layout.leftovers(self._names):
+        for path in layout.leftovers(self._names):
             self._disk.remove(self._directory / path)
         for name in self._disk.names(self._directory):
             if name.endswith(NEW):

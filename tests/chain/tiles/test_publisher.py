@@ -60,6 +60,26 @@ class FailingDisk(Disk):
         super().remove(path)
 
 
+class BlindDisk(FailingDisk):
+    """Reads nothing any more either, from then on: as when a process is out of files."""
+
+    def _look(self) -> None:
+        if self.left < 0:
+            raise OSError(24, "broken on purpose")
+
+    def read(self, path: Path) -> bytes:
+        self._look()
+        return super().read(path)
+
+    def read_at(self, path: Path, offset: int, length: int) -> bytes:
+        self._look()
+        return super().read_at(path, offset, length)
+
+    def names(self, directory: Path) -> list[str]:
+        self._look()
+        return super().names(directory)
+
+
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     @wraps(test)
     def run(*args: Any, **options: Any) -> None:
@@ -155,8 +175,11 @@ async def test_a_copy_taken_at_any_moment_is_whole(tmp_path: Path, keys: Keys) -
     assert checked(tmp_path / "ledger", keys) == 60 * 23
 
 
+@pytest.mark.parametrize("broken_disk", [FailingDisk, BlindDisk])
 @in_a_loop
-async def test_a_publication_broken_anywhere_is_made_good(tmp_path: Path) -> None:
+async def test_a_publication_broken_anywhere_is_made_good(
+    tmp_path: Path, broken_disk: type[FailingDisk]
+) -> None:
     for fail_at in range(0, 66, 3):  # make prove kills at each
         data = tmp_path / str(fail_at)
         data.mkdir()
@@ -165,7 +188,7 @@ async def test_a_publication_broken_anywhere_is_made_good(tmp_path: Path) -> Non
         ledger.start(asyncio.get_running_loop())
         ledger.commit(drafts(200))
         await ledger.publish()
-        disk = FailingDisk(fail_at)
+        disk = broken_disk(fail_at)
         ledger._publisher._disk = disk  # the journal's own goes on
         ledger.commit(drafts(100))
         try:
