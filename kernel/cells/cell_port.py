@@ -177,7 +177,7 @@ class CellPort:
             self._host.released(pid)
             return
         self._host.send(["stop", pid, why])
-        self._dead_letter(hosted)
+        self._await_end(hosted)
 
     def close(self) -> tuple[list[int], list[Placement]]:
         """The cell is gone: the processes that are lost with it, and those that had not been handed over."""
@@ -246,7 +246,7 @@ class CellPort:
                     self._signals.say(CellStarted(pid, self.cell))
             case ["failed", int() as pid, str() as why]:
                 if (hosted := self._heard(pid, "starting")) is not None:
-                    self._dead_letter(hosted)
+                    self._await_end(hosted)
                     self._signals.say(CellStartFailed(pid, self._line(why)))
             case ["ended", int() as pid, str() as turn]:
                 self._ended(pid, turn)
@@ -315,7 +315,7 @@ class CellPort:
         if not hosted.unwinds(turn):
             self._check_turn(hosted, turn)
         open_turn = hosted.turn
-        self._dead_letter(hosted)
+        self._await_end(hosted)
         if why is None:
             self._signals.say(CellLeft(pid, "normal"))
         else:
@@ -396,7 +396,7 @@ class CellPort:
             why = f"turn {turn} went on for {self._limits.confirm_s:g} s after it had been ended"
             self._signals.say(CellCrashed(pid, open_turn, why))
 
-    def _dead_letter(self, hosted: Hosted) -> None:
+    def _await_end(self, hosted: Hosted) -> None:
         pid = hosted.placement.pid
         hosted.state = "stopping"
         self._close_turn(hosted)

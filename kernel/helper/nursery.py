@@ -232,7 +232,7 @@ class _Mother:
         while True:
             for fd, _ in self._poll.poll():
                 if fd != self._fd:
-                    self._dead_letter(fd)
+                    self._reap(fd)
                 elif not self._bear(control, handlers):
                     return 0
 
@@ -290,7 +290,7 @@ class _Mother:
             os.waitpid(pid, 0)
             raise
 
-    def _dead_letter(self, pidfd: int) -> None:
+    def _reap(self, pidfd: int) -> None:
         self._poll.unregister(pidfd)
         os.close(pidfd)
         pid, tells = self._living.pop(pidfd)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _DEAD = frozenset("ZXx")
+END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class ProcessRow:
     session: int
     alive: bool
     start_ticks: int = 0
+    group: int = 0
 
 
 def read_processes() -> dict[int, ProcessRow]:
@@ -48,7 +50,16 @@ def read_process(pid: int) -> ProcessRow | None:
     ):  # the last: /proc is mounted with hidepid
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
-    return ProcessRow(pid, int(fields[1]), int(fields[3]), fields[0].decode() not in _DEAD, int(fields[19]))
+    parent, group, session = map(int, fields[1:4])
+    return ProcessRow(pid, parent, session, fields[0].decode() not in _DEAD, int(fields[19]), group)
+
+
+def environment_of(pid: int) -> list[bytes]:
+    """What the process was started with; nothing when that is closed to this one."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def descends(rows: Mapping[int, ProcessRow], pid: int, root: int) -> bool:
@@ -83,6 +94,40 @@ def orphans(rows: Mapping[int, ProcessRow], node: int, own: Collection[int] | No
             or any(descends(rows, pid, root) for root in loose)
         )
     ]
+
+
+def end_tree(root: ProcessRow, mark: bytes, timeout_s: float = END_S) -> None:
+    """Kill all that ``root`` has started, then ``root`` itself, and wait until they are gone or the time is over.
+
+    Its own is what is below it, what is of its process group, and what has ``mark`` in its environment, which is handed
+    on: also what left its session and has lost its parent. What may not be signalled is left.
+    """
+    deadline = time.monotonic() + timeout_s
+    refused: set[int] = set()
+    while found := _started_by(root, mark) - refused:
+        refused |= kill_all(found, deadline)
+        if time.monotonic() >= deadline:
+            break
+    present = read_process(root.pid)
+    if present is not None and present.start_ticks == root.start_ticks:
+        kill_all([root.pid], deadline)
+
+
+def _started_by(root: ProcessRow, mark: bytes) -> set[int]:
+    rows = read_processes()
+    is_there = root.pid in rows and rows[root.pid].start_ticks == root.start_ticks
+    return {
+        row.pid
+        for row in rows.values()
+        if row.alive
+        and row.pid not in (root.pid, os.getpid())
+        and row.start_ticks >= root.start_ticks
+        and (
+            (is_there and descends(rows, row.pid, root.pid))
+            or row.group == root.pid
+            or mark in environment_of(row.pid)
+        )
+    }
 
 
 def kill_all(pids: Iterable[int], deadline: float) -> set[int]:

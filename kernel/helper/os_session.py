@@ -41,7 +41,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernel.errors import LockedError, SessionError
-from kernel.helper.os_processes import ProcessRow, descendants, read_process, read_processes
+from kernel.helper.os_processes import (
+    ProcessRow,
+    descendants,
+    environment_of,
+    read_process,
+    read_processes,
+)
 
 _BOOT_FILE = "boot.json"
 _LOCK_FILE = "lock"
@@ -294,22 +300,12 @@ def _is_proven(data_dir: Path, record: BootRecord, members: list[ProcessRow]) ->
     """Whether the session of ``record`` was led by a run on ``data_dir``."""
     mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
     return _leader_of(data_dir) == record.session_leader or any(
-        mark in _environment_of(process.pid)
-        for process in members
-        if process.session == record.session_leader
+        mark in environment_of(process.pid) for process in members if process.session == record.session_leader
     )
 
 
 def _mark(record: BootRecord) -> str:
     return f"{record.session_leader}:{record.start_ticks}:{record.machine_boot}:{record.directory}"
-
-
-def _environment_of(pid: int) -> list[bytes]:
-    """What the process was started with; nothing when that is closed to this one."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
 
 
 def _lock_as_leader(data_dir: Path) -> None:
@@ -382,7 +378,7 @@ def _cut_loose(record: BootRecord) -> list[ProcessRow]:
         if process.alive
         and process.session != os.getsid(0)
         and _is_my_users(process.pid)
-        and mark in _environment_of(process.pid)
+        and mark in environment_of(process.pid)
     ]
 
 

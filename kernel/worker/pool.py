@@ -3,12 +3,13 @@
 At most ``calls_at_once`` calls are with the process; each of them has a thread there, so a call that was sent has begun
 and its time runs. Others wait here and have surely not run; before one is sent, its caller is asked once more.
 
-A call *with effects* that exceeds its time is stopped for real: its process is killed at once, with everything it
-started, and what had not been answered by then is lost, the other calls of that process too (each of them follows its
-own policy). A call *without effects* is answered with ``timeout``; its process gets no more calls and is killed when
-its other calls are over, so what hangs can go on that long. In both cases the next process is started at once; but
-while as many as there may be (:attr:`WorkerLimits.retired_processes`) have calls that are not over, calls wait for the
-first of them to end.
+A call *with effects* that exceeds its time is stopped for real: its process is stopped at once and killed with
+everything it started, wherever that has gone, and what had not been answered by then is lost, the other calls of that
+process too (each of them follows its own policy). A call is lost only when nothing that its process started is left:
+who hears of it may make it again. A call *without effects* is answered with ``timeout``; its process gets no more calls
+and is killed when its other calls are over, so what hangs can go on that long. In both cases the next process is
+started at once; but while as many as there may be (:attr:`WorkerLimits.retired_processes`) have calls that are not
+over, calls wait for the first of them to end.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
@@ -25,11 +27,14 @@ from typing import Any, Literal
 
 from kernel.errors import KernelError, Unavailable
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from kernel.helper.os_processes import ProcessRow, end_tree, read_process
 from kernel.shapes import ShapeError, read, told
 from kernel.toolbox.arguments import hash_text
 from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
 
 MAX_ANSWER_BYTES = 2**20
+MARK = "WEFTOS_WORKER"
+"""In the environment of a worker and of all that it starts: which one it was."""
 LAST_WORDS_S = 0.5  # what a dead process had sent is still read for so long
 _STOPPING = "the node is stopping, no tool is started"
 Status = Literal["ok", "error", "timeout", "refused", "changed"]
@@ -121,10 +126,17 @@ class _Job:
 class _Process:
     helper: Helper
     born_s: float
+    mark: str
+    row: ProcessRow | None = None
     pidfd: int = -1
     jobs: set[_Job] = field(default_factory=set)
+    lost: list[tuple[_Job, WorkerLost]] = field(
+        default_factory=list
+    )  # and what they have started may still act
     retired: bool = False
     gone: bool = False
+    ending: bool = False
+    ended: bool = False
     stopped: str = ""  # why, when the node killed it
 
 
@@ -150,6 +162,7 @@ class WorkerPool:
         self._starting: asyncio.Task[None] | None = None
         self._answer = Configured((), {})
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._endings: set[asyncio.Task[None]] = set()
         self._failures = 0
         self._not_before_s = 0.0
         self._closed = False
@@ -234,11 +247,15 @@ class WorkerPool:
         if job.timer is not None:
             job.timer.cancel()
         result = None if error else _read_answer(answer)
-        job.end(result or WorkerLost(_why_lost(process, job, error)))
-        if error is None and result is None:
+        came = result or WorkerLost(_why_lost(process, job, error))
+        if isinstance(came, WorkerLost) and (error is None or isinstance(error, HelperLost)):
             self._lose(process)
             self._end(process)
-        elif process.retired and not process.jobs:
+            process.lost.append((job, came))
+            self._tell_lost(process)
+        else:
+            job.end(came)
+        if process.retired and not process.jobs:
             self._end(process)
         self._deliver_next()
 
@@ -283,9 +300,10 @@ class WorkerPool:
         self._deliver_next()
 
     async def _start_process(self) -> None:
-        command = self._command()
+        command, mark = self._command(), secrets.token_hex(16)
+        command = replace(command, env={**command.env, MARK: mark})
         helper = Helper(command, self._boot, _ignore, lambda status: self._died(process))
-        process = _Process(helper, asyncio.get_running_loop().time())
+        process = _Process(helper, asyncio.get_running_loop().time(), f"{MARK}={mark}")
         self._processes.add(process)
         try:
             await helper.start()
@@ -315,6 +333,7 @@ class WorkerPool:
 
     def _watch(self, process: _Process) -> None:
         """Notice the death itself: no end of file comes while something that a tool forked holds the link."""
+        process.row = read_process(process.helper.os_pid)
         with contextlib.suppress(ProcessLookupError):
             process.pidfd = os.pidfd_open(process.helper.os_pid)
             asyncio.get_running_loop().add_reader(process.pidfd, self._exited, process)
@@ -324,10 +343,10 @@ class WorkerPool:
         self._lose(process)
         self._end(process)
         if not self._closed:
-            self._spawn(self._dead_letter(process))
+            self._spawn(self._stop_link(process))
         self._deliver_next()
 
-    async def _dead_letter(self, process: _Process) -> None:
+    async def _stop_link(self, process: _Process) -> None:
         await asyncio.sleep(LAST_WORDS_S)
         if not process.gone:
             await process.helper.stop()
@@ -339,11 +358,29 @@ class WorkerPool:
             process.pidfd = -1
 
     def _end(self, process: _Process) -> None:
-        """Kill a process and what it started. Its calls fail when the link notices."""
-        if not process.gone and process.helper.os_pid:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.helper.os_pid, signal.SIGKILL)
+        """Kill a process and all that it started. Its calls fail when the link notices, and nothing of it is left."""
+        if process.ending:
+            return
+        process.ending = True
+        if process.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process.pidfd, signal.SIGSTOP)
+        ending = asyncio.get_running_loop().create_task(self._end_all_of(process))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+
+    async def _end_all_of(self, process: _Process) -> None:
+        if process.row is not None:
+            await asyncio.to_thread(end_tree, process.row, process.mark.encode())
+        if not process.gone:
             process.helper.kill()
+        process.ended = True
+        self._tell_lost(process)
+
+    def _tell_lost(self, process: _Process) -> None:
+        while process.ended and process.lost:
+            job, why = process.lost.pop(0)
+            job.end(why)
 
     def _died(self, process: _Process) -> None:
         process.gone = True
@@ -392,6 +429,7 @@ class WorkerPool:
         processes = list(self._processes)
         for process in processes:
             self._end(process)
+        await asyncio.gather(*self._endings, return_exceptions=True)
         await asyncio.gather(*(process.helper.stop() for process in processes), return_exceptions=True)
 
 

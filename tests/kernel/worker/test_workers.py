@@ -105,6 +105,16 @@ def block(started: str) -> str:
     time.sleep(1000)
 
 @tool
+def leave_behind(program: list[str], started: str, ends: bool) -> str:
+    """Start a program in a session of its own, which says its pid; then end the own process, or hang."""
+    subprocess.Popen([*program, "echo $$ > $0.new; mv $0.new $0; exec sleep 1000", started], start_new_session=True)
+    while not Path(started).exists():
+        time.sleep(0.01)
+    if ends:
+        os._exit(0)
+    time.sleep(1000)
+
+@tool
 async def block_loop(started: str) -> str:
     """Block the loop for ever."""
     Path(started).write_text("x")
@@ -159,6 +169,7 @@ TOOLS = [
     "die",
     "die_leaving_a_child",
     "block",
+    "leave_behind",
     "block_loop",
     "wait_for",
     "wait_async",
@@ -476,6 +487,27 @@ def test_a_call_with_effects_is_stopped_for_real_at_its_deadline(
         assert not effect.exists()
 
     scene.run(play, hostile)
+
+
+CHILD, SCRUBBED = ["sh", "-c"], ["env", "-i", "PATH=/usr/bin:/bin", "sh", "-c"]
+DAEMON = ["sh", "-c", 'sh -c "$0" "$1" & exit']
+
+
+@pytest.mark.parametrize(
+    ("program", "ends"),
+    [(CHILD, False), (CHILD, True), (DAEMON, False), (DAEMON, True), (SCRUBBED, False)],
+)
+def test_a_call_is_lost_when_nothing_that_it_started_is_left_wherever_that_has_gone(
+    scene: Any, hostile: list[ToolSource], program: list[str], ends: bool
+) -> None:
+    async def play(workers: Workers) -> None:
+        started = scene.home / "started"
+        arguments = {"program": program, "started": str(started), "ends": ends}
+        with pytest.raises(WorkerLost, match=r"^leave_behind: "):
+            await workers.run(scene.mint.call("leave_behind", arguments, timeout_s=2.0))
+        assert gone(int(started.read_text()))
+
+    scene.run(play, hostile, QUICK)
 
 
 def test_a_call_that_nobody_wants_any_more_is_not_handed_over(scene: Any, hostile: list[ToolSource]) -> None:
