@@ -36,8 +36,8 @@ class BoundedFile:
             try:
                 if os.fstat(file).st_size + len(data) > self._max_bytes:
                     os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
-                    os.close(file)
-                    file = os.open(self._path, _APPEND, 0o600)
+                    full, file = file, os.open(self._path, _APPEND, 0o600)
+                    os.close(full)
                 os.write(file, data)
             finally:
                 os.close(file)

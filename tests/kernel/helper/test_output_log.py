@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from kernel.helper.log_budget import BURST_BYTES, OVERHEAD_BYTES, RATE_BYTES, LogBudget
 from kernel.helper.output_log import Allowance, BoundedFile, OutputLogs
@@ -34,6 +37,28 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "log").symlink_to("theirs")
     BoundedFile(tmp_path / "log").append(b"x")
     assert (tmp_path / "theirs").read_bytes() == b""
+
+
+def test_a_log_that_cannot_begin_anew_closes_no_file_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_file, theirs = os.open, list[int]()
+
+    def full_disk(path: Path, flags: int, mode: int) -> int:
+        """No place for another name; at that moment somebody else opens a file that is there."""
+        if (tmp_path / "log.1").exists():
+            theirs.append(open_file(tmp_path / "theirs", os.O_WRONLY))
+            raise OSError(errno.ENOSPC, "no space left")
+        return open_file(path, flags, mode)
+
+    (tmp_path / "theirs").touch()
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "open", full_disk)
+        BoundedFile(tmp_path / "log", max_bytes=0).append(b"x")
+    [file] = theirs
+    os.write(file, b"all of it")
+    os.close(file)
+    assert (tmp_path / "theirs").read_bytes() == b"all of it"
 
 
 def test_what_a_child_printed_before_its_end_is_there(tmp_path: Path) -> None:
