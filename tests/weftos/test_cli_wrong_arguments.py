@@ -29,6 +29,7 @@ PATHS = {
     "missing": "/proc/nowhere/at/all",
     "no directory": "file/below",
     "no user": "~nobody-of-that-name/x",
+    "a pipe that nobody writes": "pipe",
 }
 COMMANDS = {" ".join(path): command for path, command in leaves(get_command(app))}
 STARTS = {
@@ -78,6 +79,7 @@ def shell(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Shell:
     (tmp_path / "file").write_bytes(bytes(range(256)))
+    os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     return Shell(data, monkeypatch, capsys)

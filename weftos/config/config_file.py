@@ -5,15 +5,14 @@ tomllib tells no positions, so the line is found by a scan that answers only whe
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from weftos.errors import WeftosError
+from weftos.named_file import read_named
 from weftos.safe_text import safe_text
 
 MAX_FILE_BYTES = 64 * 1024
@@ -57,11 +56,7 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
 
 def _read_bounded(path: Path) -> bytes:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise ConfigError(f"{path}: not a regular file")
-            data = file.read(MAX_FILE_BYTES + 1)
+        data = read_named(path, MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > MAX_FILE_BYTES:

@@ -17,6 +17,7 @@ from mesh.mesh import Mesh
 from mesh.wire.zmq_wire import ZmqWire
 from weftos.config.settings import Settings
 from weftos.errors import WeftosError
+from weftos.named_file import read_named
 
 _MAX_TOKEN_BYTES = 1024
 
@@ -71,8 +72,7 @@ async def open_mesh(remote: Remote, settings: Settings, token: Path | None) -> N
 
 def _token(path: Path) -> JoinToken:
     try:
-        with path.open("rb") as file:
-            return JoinToken.parse(file.read(_MAX_TOKEN_BYTES).decode("utf-8", "replace"))
+        return JoinToken.parse(read_named(path, _MAX_TOKEN_BYTES).decode("utf-8", "replace"))
     except OSError as error:
         raise WeftosError(f"the join token cannot be read: {error}", "not_found") from error
     except MeshError as error:

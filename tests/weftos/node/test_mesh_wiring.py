@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 
@@ -106,6 +107,7 @@ def test_a_node_that_is_called_as_a_listed_peer_starts_and_says_what_to_do(data:
     [
         (None, "give the join token"),
         ("missing", "cannot be read"),
+        ("pipe", "not a regular file"),
         ("weftos-join-1.not.a.token", "not a join token"),
         ("x" * 100_000, "not a join token"),
     ],
@@ -115,7 +117,9 @@ def test_a_join_that_cannot_work_says_what_is_missing(
 ) -> None:
     settings = settings_of(data, '[mesh]\njoin = "127.0.0.1:4300"\n')
     path = None if token is None else tmp_path / "token"
-    if path is not None and token != "missing":
+    if path is not None and token == "pipe":
+        os.mkfifo(path)
+    elif path is not None and token != "missing":
         path.write_text(str(token))
     with pytest.raises(WeftosError, match=words):
         opening(tmp_path, made(data, settings, "a name with blanks"), settings, path)

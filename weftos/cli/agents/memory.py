@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from weftos.cli.terminal.options import AsJson, Data, client, group
 from weftos.cli.terminal.output import Output, moment
 from weftos.errors import WeftosError
 from weftos.json_object import Fields
+from weftos.named_file import read_named
 
 MAX_TEXT_BYTES = 256 * 2**10
 _EXCERPT = 160
@@ -42,10 +43,9 @@ def add(
     if file is not None and text is not None:
         raise typer.BadParameter("give TEXT or --file, not both")
     if file is not None:
-        with open(file, "rb") as source:
-            whole, title = _bounded(source, str(file)), title or file.name
+        whole, title = _bounded(read_named(file, MAX_TEXT_BYTES + 1), str(file)), title or file.name
     elif text is None or text == "-":
-        whole = _bounded(sys.stdin.buffer, "standard input")
+        whole = _bounded(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "standard input")
     else:
         whole = text
     out = Output(as_json)
@@ -55,9 +55,8 @@ def add(
     out.line(f"remembered as {answer['id']} ({answer['bytes']} bytes, {answer['scope']})")
 
 
-def _bounded(source: BinaryIO, name: str) -> str:
-    """The text of ``source``, of which no more is read than a document may have. Raises WeftosError."""
-    content = source.read(MAX_TEXT_BYTES + 1)
+def _bounded(content: bytes, name: str) -> str:
+    """``content`` as text, when it is no more than a document may have. Raises WeftosError."""
     if len(content) > MAX_TEXT_BYTES:
         raise WeftosError(
             f"{name} is larger than {MAX_TEXT_BYTES} bytes: cut it into parts, each a document", "too_large"

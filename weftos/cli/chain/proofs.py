@@ -15,6 +15,7 @@ from weftos.cli.terminal.options import AsJson, Data
 from weftos.cli.terminal.output import Output, moment
 from weftos.errors import WeftosError
 from weftos.json_object import Json
+from weftos.named_file import read_named
 from weftos.paths import data_directory
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ def check(
 
     out = Output(as_json)
     keys = [VerifierKey.parse(text) for text in given_keys(key)]
-    with open(file, "rb") as source:
-        content = source.read(MAX_FILE_BYTES + 1)
+    content = read_named(file, MAX_FILE_BYTES + 1)
     try:
         proven = TlogProof.decode(content).check(keys)
     except ChainError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from weftos.cli.chain.vkeys import given_keys
 from weftos.cli.terminal.options import AsJson, Data
 from weftos.cli.terminal.output import Output
 from weftos.errors import WeftosError
+from weftos.named_file import read_named
 from weftos.paths import data_directory, existing_data
 
 if TYPE_CHECKING:
@@ -170,8 +170,7 @@ def _bundle(file: Path) -> _Ledger:
 def _name_in(vkeys: Path) -> str:
     """The name in the first line of a file of verifier keys, empty when it cannot be read."""
     try:
-        with open(vkeys, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
-            return file.read(MAX_NAME_BYTES).decode("ascii", "replace").partition("+")[0]
+        return read_named(vkeys, MAX_NAME_BYTES).decode("ascii", "replace").partition("+")[0]
     except OSError:
         return ""
 
@@ -219,8 +218,8 @@ def _existing(path: Path, what: str) -> Path:
 def _note(path: Path) -> bytes:
     from chain.notes.note import MAX_NOTE_BYTES
 
-    data = _existing(path, "a signed note").read_bytes() if path.stat().st_size <= MAX_NOTE_BYTES else b""
-    if not data:
+    data = read_named(_existing(path, "a signed note"), MAX_NOTE_BYTES + 1)
+    if not 0 < len(data) <= MAX_NOTE_BYTES:
         raise WeftosError(f"{path} is empty, or longer than a signed note can be", "invalid")
     return data
 

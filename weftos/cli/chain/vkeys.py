@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weftos.errors import WeftosError
+from weftos.named_file import read_named
 
 MAX_KEY_FILE_BYTES = 2**20
 
@@ -16,10 +17,11 @@ def given_keys(words: list[str]) -> tuple[str, ...]:
         file = Path(word)
         if "+" in word or not file.is_file():
             keys.append(word)
-        elif file.stat().st_size > MAX_KEY_FILE_BYTES:
+            continue
+        content = read_named(file, MAX_KEY_FILE_BYTES + 1)
+        if len(content) > MAX_KEY_FILE_BYTES:
             raise WeftosError(
                 f"{file} is longer than {MAX_KEY_FILE_BYTES} bytes: it is no file of keys", "invalid"
             )
-        else:
-            keys += file.read_text(errors="replace").split()
+        keys += content.decode("utf-8", "replace").split()
     return tuple(keys)
