@@ -16,6 +16,7 @@ from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths, identity
 MARKS = (b"weftos-data", b"weftos-runtime")
 FORMAT_FILE = "format"
 KEY_FILE = "ed25519.key"
+_OF_A_CLUSTER = ("cluster.json", "boot.json")
 OPEN_FOLDER = "workspaces"
 """The one folder of a data directory that agents are shown."""
 _UP = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
@@ -28,7 +29,7 @@ def is_ours(directory: int) -> bool:
     return (
         _begins_with_a_mark(directory)
         or _has(directory, f"keys/{KEY_FILE}")
-        or (_has(directory, "cluster.json") and _has(directory, "boot.json"))
+        or all(_has(directory, name) for name in _OF_A_CLUSTER)
     )
 
 
@@ -88,11 +89,17 @@ def _is_ours_at(directory: int, name: str) -> bool:
         os.close(inner)
 
 
-def would_mark(parents: list[str], name: str, content: bytes) -> bool:
-    """Whether a file so written would make its directory look like one of ours, and so shut everybody out of it."""
+def would_mark(directory: int, name: str, content: bytes) -> bool:
+    """Whether a file so written there would make a directory look like one of ours, and so shut everybody out of it.
+
+    In either case of letters, since some file systems know no difference.
+    """
+    name = name.casefold()
     if name == FORMAT_FILE:
         return content.startswith(MARKS)
-    return name == KEY_FILE and parents[-1:] == ["keys"]
+    if name in _OF_A_CLUSTER:
+        return all(_has(directory, other) for other in _OF_A_CLUSTER if other != name)
+    return name == KEY_FILE  # its directory is called keys, or is so by another way
 
 
 def _begins_with_a_mark(directory: int) -> bool:
@@ -112,13 +119,13 @@ def _begins_with_a_mark(directory: int) -> bool:
 
 
 def _has(directory: int, name: str) -> bool:
+    """A directory of that name, which agents can make, does not count."""
     try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True
-    return True
 
 
 def _is_named(parent: int, name: str, child: int) -> bool:

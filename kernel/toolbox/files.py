@@ -180,13 +180,15 @@ def write_file(
     if len(data) > MAX_WRITE_BYTES:
         raise FileError(f"the content has {len(data)} bytes, at most {MAX_WRITE_BYTES} are written")
     parents, name = _split_file(path)
-    if would_mark(parents, name, data):
-        raise FileError(f"{_shown(path)} with this content would mark its directory as one of weftos' own")
     with _told(path), _open_parent(workspace, parents, name, protected, create=True) as directory:
         if replaces is not None and not _check_version(path, name, directory, replaces, data):
             return f"{_shown(path)} holds these {len(data)} bytes already"
 
         def check() -> None:
+            if would_mark(directory, name, data):
+                raise FileError(
+                    f"{_shown(path)} with this content would mark a directory as one of weftos' own"
+                )
             if replaces is not None and _version(name, directory) != replaces:
                 raise FileChanged(
                     f"{_shown(path)} was changed by somebody else just now; it was not overwritten"

@@ -10,7 +10,7 @@ import secrets
 import socket
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -531,12 +531,49 @@ def test_a_workspace_in_a_data_directory_is_one_of_its_workspaces_or_none(
     assert read(node_inside / "workspaces" / "ada", "note.txt") == "hers"
 
 
-def test_no_agent_can_make_a_workspace_look_like_a_data_directory(workspace: Path) -> None:
-    with pytest.raises(FileError, match="would mark its directory"):
-        write_file(str(workspace), "format", "weftos-data 1\n")
-    with pytest.raises(FileError, match="would mark its directory"):
-        write_file(str(workspace), "keys/ed25519.key", "x")
-    assert write_file(str(workspace), "format", "A4") == "wrote 2 bytes to 'format'"
+@pytest.mark.parametrize(
+    ("before", "path"),
+    [
+        ("", "format"),
+        ("", "Format"),
+        ("", "keys/ed25519.key"),
+        ("", "ed25519.key"),
+        ("cluster.json", "boot.json"),
+        ("boot.json", "cluster.json"),
+        ("boot.json", "Cluster.json"),
+    ],
+)
+def test_no_agent_can_make_a_directory_look_like_a_data_directory(
+    workspace: Path, before: str, path: str
+) -> None:
+    if before:
+        write(workspace, before)
+        write(workspace, before)
+    with pytest.raises(FileError, match="would mark a directory"):
+        write_file(str(workspace), path, "weftos-data 1\n")
+    assert "notes.txt" in list_(workspace, ".")
+    assert write_file(str(workspace), "sub/format", "A4") == "wrote 2 bytes to 'sub/format'"
+
+
+def test_who_comes_second_while_two_write_the_files_of_a_cluster_is_refused(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def the_other_first() -> Iterator[None]:
+        (workspace / "cluster.json").touch()
+        yield
+
+    monkeypatch.setattr("kernel.toolbox.files._RENAMING", the_other_first())
+    with pytest.raises(FileError, match="would mark a directory"):
+        write(workspace, "boot.json")
+    assert list_(workspace, ".").splitlines() == ["cluster.json  0 bytes", "notes.txt  8 bytes", "sub/"]
+
+
+@pytest.mark.parametrize("paths", [["keys/ed25519.key/a"], ["cluster.json/a", "boot.json/b"], ["format/a"]])
+def test_directories_of_such_names_shut_nobody_out(workspace: Path, paths: list[str]) -> None:
+    for path in paths:
+        write(workspace, path)
+    assert [read(workspace, path) for path in paths] == ["written"] * len(paths)
 
 
 # -- what decides what the node runs ---------------------------------------------------------------------------------
