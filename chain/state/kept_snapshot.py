@@ -41,18 +41,19 @@ class KeptSnapshot:
         also when it covers more than the entries that are ``published``: a start would find the others nowhere.
         """
         note = snapshot_note(keys, group, digest)
+
+        def placed() -> None:
+            self._group, self.digest = group, digest
+
         try:
             covered = await asyncio.to_thread(covered_entries, self._directory, self._disk, NEW)
             if covered > published:
                 raise LedgerUnavailable(
                     f"the new snapshot covers {covered} entries, {published} are published"
                 )
-            await asyncio.to_thread(place_snapshot, self._directory, self._disk, digest, note)
+            await asyncio.to_thread(place_snapshot, self._directory, self._disk, digest, note, placed)
         except OSError as error:
-            if await asyncio.to_thread(self._is_there, digest):  # what failed came after it had the name
-                self._group, self.digest = group, digest
             raise LedgerUnavailable(f"the snapshot cannot be put in its place: {error}") from error
-        self._group, self.digest = group, digest
 
     async def sign(self, keys: Sequence[Keys]) -> None:
         """Sign the present one, if there is one. Raises LedgerUnavailable; also when another is there, whose keys are
@@ -60,10 +61,10 @@ class KeptSnapshot:
         """
         if not self.digest:
             return
-        if not await asyncio.to_thread(self._is_there, self.digest):
-            raise LedgerUnavailable(_CHANGED)
         note = snapshot_note(keys, self._group, self.digest)
         try:
+            if await asyncio.to_thread(snapshot_digest, self._directory, self._disk) != self.digest:
+                raise LedgerUnavailable(_CHANGED)
             await asyncio.to_thread(sign_snapshot, self._directory, self._disk, self.digest, note)
         except OSError as error:
             raise LedgerUnavailable(f"the snapshot cannot be signed: {error}") from error
@@ -74,10 +75,3 @@ class KeptSnapshot:
         if (found.digest if found else b"") != self.digest:
             raise LedgerUnavailable(_CHANGED)
         return found.snapshot if found else None
-
-    def _is_there(self, digest: bytes) -> bool:
-        """Whether the snapshot in its place says that it has ``digest``."""
-        try:
-            return snapshot_digest(self._directory, self._disk) == digest
-        except OSError:
-            return False

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
@@ -155,12 +155,16 @@ def discard_snapshot(directory: Path, disk: Disk) -> None:
         disk.remove(directory / NEW)
 
 
-def place_snapshot(directory: Path, disk: Disk, digest: bytes, note: bytes) -> None:
+def place_snapshot(
+    directory: Path, disk: Disk, digest: bytes, note: bytes, placed: Callable[[], None] = lambda: None
+) -> None:
     """Put the snapshot that was written beside in the place of the one before; ``note`` has the signatures under
-    ``digest``, which it must have. On the disk when this returns. Raises OSError.
+    ``digest``, which it must have. On the disk when this returns; ``placed`` is called once it has the place, whatever
+    fails then. Raises OSError.
     """
     sign_snapshot(directory, disk, digest, note)
     disk.rename(directory / NEW, directory / SNAPSHOT_FILE)
+    placed()
     disk.sync_directory(directory)
     for name in disk.names(directory):
         if is_note(name) and name != note_name(digest):

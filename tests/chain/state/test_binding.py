@@ -229,11 +229,13 @@ def test_the_snapshot_is_signed_by_the_keys_in_force_at_any_moment_of_a_change_o
 
 
 class FailingDisk(Disk):
-    """``failing``: the directory whose next sync behind a rename to ``state.ws`` fails, once."""
+    """``failing``: the directory whose next sync behind a rename to ``state.ws`` fails, once; nothing in it can be read
+    from then on, until it is not ``blind`` any more.
+    """
 
     def __init__(self, failing: Path) -> None:
         self._failing = failing
-        self._due = False
+        self._due = self.blind = False
 
     def rename(self, source: Path, target: Path) -> None:
         super().rename(source, target)
@@ -241,14 +243,20 @@ class FailingDisk(Disk):
 
     def sync_directory(self, directory: Path) -> None:
         if self._due and directory == self._failing:
-            self._due = False
+            self._due, self.blind = False, True
             raise OSError(errno.EIO, "fails on purpose")
         super().sync_directory(directory)
+
+    def read_at(self, path: Path, offset: int, length: int) -> bytes:
+        if self.blind and path.parent == self._failing:
+            raise OSError(errno.EMFILE, "fails on purpose")
+        return super().read_at(path, offset, length)
 
 
 def test_a_snapshot_that_has_its_name_when_the_disk_fails_is_signed_by_the_next_keys_too(data: Path) -> None:
     async def run() -> None:
-        ledger = opened(data, disk=FailingDisk(data / "snapshot"))
+        disk = FailingDisk(data / "snapshot")
+        ledger = opened(data, disk=disk)
         ledger.start(asyncio.get_running_loop())
         await ledger.commit([StateChange("session", "/user/p1\nmain", FORGED)], durable=True).durable()
         group = await ledger.upkeep.roll()
@@ -257,6 +265,9 @@ def test_a_snapshot_that_has_its_name_when_the_disk_fails_is_signed_by_the_next_
         with pytest.raises(LedgerUnavailable, match="cannot be put in its place"):
             await ledger.upkeep.place_snapshot(group, bytes.fromhex(made["digest"]))
         new = prepare_keys(data, ledger.keys, DISK)
+        with pytest.raises(LedgerUnavailable, match="the snapshot cannot be signed"):
+            await ledger.rotate(new, rotation_body(ledger.keys, new, 1, "a test"))
+        disk.blind = False
         await (await ledger.rotate(new, rotation_body(ledger.keys, new, 1, "a test"))).durable()
         adopt_keys(data, new, DISK)
         await ledger.close()
