@@ -95,6 +95,7 @@ class Writer(Generic[_Waiting]):
         self._note = b""
         self._refusal = ""
         self._ended = ""
+        self._wish: RollSegment | None = None
         self._pace = Pace()
         self._at_work = threading.Lock()
         self._left: Formed[_Waiting] | None = None
@@ -135,7 +136,8 @@ class Writer(Generic[_Waiting]):
         return written
 
     def _may_write_now(self) -> bool:
-        if self._stopping or self._refusal or self._left is not None or self._fault is not None:
+        ends = self._stopping or self._ended or self._refusal
+        if ends or self._left is not None or self._fault is not None:
             return False
         return bool(self._pending) and self._reserve.whole and self._journal.at_rest
 
@@ -182,11 +184,13 @@ class Writer(Generic[_Waiting]):
         try:
             self._serve()
         except Exception as error:  # a fault of ours must not leave callers waiting for ever
-            why = f"{why} on {type(error).__name__}: {error}; restart the node"
+            self._ended = why = f"{why} on {type(error).__name__}: {error}; restart the node"
             self._on_failed(why)
             raise
         finally:
             self._ended = self._refusal or why
+            if self._wish is not None:
+                self._wish.done(0, self._ended)
             self._answer_wishes()
 
     def _answer_wishes(self) -> None:
@@ -202,11 +206,13 @@ class Writer(Generic[_Waiting]):
         while go_on:
             command = self._command()
             go_on = bool(command)
+            self._wish = command if isinstance(command, RollSegment) else None
             with self._at_work:
                 if not self._write_all():
                     return
-                if isinstance(command, RollSegment):
-                    self._roll(command)
+                if self._wish is not None:
+                    self._roll(self._wish)
+                    self._wish = None
             if self._refusal:
                 self._on_failed(self._refusal)
                 return

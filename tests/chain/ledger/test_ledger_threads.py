@@ -116,14 +116,16 @@ def test_a_thread_that_ends_all_the_same_has_said_so(
         with pytest.raises(LedgerUnavailable, match=r"any more, on ArithmeticError.*restart the node"):
             await ledger.publish()
         assert set(ledger.faults) == {part}
+        with pytest.raises(LedgerUnavailable, match="restart the node"):
+            await ledger.close()
 
-    with pytest.raises(LedgerUnavailable, match="restart the node"):  # nor can it be closed in silence
-        with_ledger(work, disk=MemoryDisk())
+    with_ledger(work, disk=MemoryDisk())
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_writer_that_has_ended_answers_whoever_wants_a_new_segment() -> None:
     disk = FaultyDisk()
+    disk.quick = False  # the thread has a part in each group
 
     async def work(ledger: Ledger) -> None:
         disk.thread = "ledger-writer"
@@ -134,11 +136,48 @@ def test_a_writer_that_has_ended_answers_whoever_wants_a_new_segment() -> None:
         for waiting in (wish, asyncio.ensure_future(ledger.upkeep.roll())):
             with pytest.raises(LedgerUnavailable, match="restart the node"):
                 await waiting
-        with pytest.raises(LedgerUnavailable, match="restart the node"):
-            await ledger.publish()
+        for ask in (ledger.publish, ledger.close):
+            with pytest.raises(LedgerUnavailable, match="restart the node"):
+                await ask()
 
-    with pytest.raises(LedgerUnavailable):
-        with_ledger(work, disk=disk)
+    with_ledger(work, disk=disk)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_ends_on_a_new_segment_has_said_so_and_the_loop_writes_nothing_more() -> None:
+    disk = FaultyDisk()
+
+    async def work(ledger: Ledger) -> None:
+        await ledger.commit([draft(0)], durable=True).durable()
+        disk.thread = "ledger-writer"
+        wish = asyncio.ensure_future(ledger.upkeep.roll())
+        await asyncio.sleep(0)
+        ledger._writer._thread.join()
+        ticket = ledger.commit([draft(1)], durable=True)  # the loop has not heard of it yet
+        for waiting in (ticket.durable(), wish):
+            with pytest.raises(LedgerUnavailable, match="restart the node"):
+                await waiting
+        assert ledger.size == 1 and "restart the node" in (ledger.read_only or "")
+        with pytest.raises(LedgerUnavailable, match="restart the node"):
+            await ledger.close()
+
+    with_ledger(work, disk=disk)
+
+
+def test_a_wish_for_a_new_segment_that_a_failing_disk_held_up_is_answered_at_the_stop() -> None:
+    disk = MemoryDisk()
+
+    async def work(ledger: Ledger) -> None:
+        disk.fail("write", times=10_000)
+        ledger.commit([draft(0)])
+        wish = asyncio.ensure_future(ledger.upkeep.roll())
+        await until(lambda: ledger.read_only is not None)
+        with pytest.raises(LedgerUnavailable, match="cannot be written"):
+            await ledger.close()
+        with pytest.raises(LedgerUnavailable, match="writer has stopped"):
+            await wish
+
+    with_ledger(work, disk=disk)
 
 
 def test_a_callback_that_fails_keeps_nothing_from_the_others(tmp_path: Path) -> None:
