@@ -108,11 +108,13 @@ class LinkedHelper:
 
     async def request(self, op: str, args: dict[str, Any], ready_s: float = READY_S) -> Any:
         """Ask. Raises HelperLost when it is not up within ``ready_s`` or dies, HelperRefused when it refuses."""
-        if not self._up.is_set():
-            try:
-                await asyncio.wait_for(self._up.wait(), ready_s)
-            except TimeoutError:
-                raise HelperLost(f"{self._command.name} is not running") from None
+        try:
+            async with asyncio.timeout(ready_s):
+                while self._over is None and not (self._up.is_set() and self.os_pid):
+                    self._up.clear()  # its link may have ended before it is reaped
+                    await self._up.wait()
+        except TimeoutError:
+            raise HelperLost(f"{self._command.name} is not running") from None
         if self._over is not None:
             raise self._over
         assert self._helper is not None

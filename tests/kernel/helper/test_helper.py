@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 
 from kernel.cell.link.frames import encode_frame
-from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperProcess, HelperRefused
+from kernel.helper.helpers import LinkedHelper
+from kernel.signals import Signals
 from tests.patience import HANG_S
 from tests.places import ROOT
 
@@ -172,6 +175,59 @@ def test_stop_ends_the_helper(tmp_path: Path) -> None:
         assert await case.helper.request("echo", {}) == {}
         await case.helper.stop()
         assert await case.death() == 0
+
+    asyncio.run(run())
+
+
+class SlowlyReaped:
+    """A child of which nobody hears that it has ended before ``reaped`` is set."""
+
+    name = "tester"
+
+    def __init__(self, command: HelperCommand) -> None:
+        self.reaped = threading.Event()
+        self._command = command
+        self._process: HelperProcess
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        self.reaped.wait(HANG_S)
+        return self._process.wait(timeout)
+
+    async def start(self, link_fd: int, boot: int) -> SlowlyReaped:
+        self._process = await self._command.start(link_fd, boot)
+        return self
+
+
+def test_what_is_asked_between_the_end_of_a_link_and_its_reaping_waits_for_the_next_helper(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        command = HelperCommand("tester", [sys.executable, "-P", CHILD], {}, tmp_path, tmp_path / "log")
+        child, deaths = SlowlyReaped(command), asyncio.Queue[str]()
+        helper = LinkedHelper(child, BOOT, Signals())
+        await helper.start(deaths.put_nowait)
+        hanging = asyncio.ensure_future(helper.request("hang", {}))
+        await asyncio.sleep(0)
+        child.kill()
+        with pytest.raises(HelperLost, match="tester died"):
+            await hanging
+        asked = asyncio.ensure_future(helper.request("echo", {"n": 1}))
+        for _ in range(10):  # rounds of the loop: whoever is refused is by then
+            await asyncio.sleep(0)
+        refused = asked.done()
+        child.reaped.set()
+        assert not refused
+        await asyncio.wait_for(deaths.get(), HANG_S)
+        await helper.start(deaths.put_nowait)
+        assert await asked == {"n": 1}
+        await helper.stop()
 
     asyncio.run(run())
 
