@@ -1,5 +1,5 @@
-"""Run seeds: ``python -m tests.simulation [--seeds N] [--seed S] [--steps N] [--mutant NAME]``. The first that fails is
-shown, as short as it comes. Exit status 1 when one did.
+"""Run seeds: ``python -m tests.simulation [--seeds N] [--seed S] [--nodes N] [--steps N] [--mutant NAME]``. The first
+that fails is shown, as short as it comes. Exit status 1 when one did.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--seed", help="this one alone")
+    parser.add_argument("--nodes", type=int, choices=(1, 2), default=1, help="one, or two with a link")
     parser.add_argument("--steps", type=int, help="how many each")
     parser.add_argument(
         "--brief", action="store_true", help="say what failed in one line, and do not shorten it"
@@ -31,7 +32,7 @@ def main() -> int:
     seeds = [options.seed] if options.seed is not None else [str(number) for number in numbers]
     started = time.perf_counter()
     for seed in seeds:
-        failed = simulate(seed, options.steps or STEPS)
+        failed = simulate(seed, options.steps or STEPS, options.nodes)
         if failed.fault and options.brief:
             print(f"seed {seed}: {failed.fault.splitlines()[0]}")
             return 1

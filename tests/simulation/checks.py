@@ -10,15 +10,17 @@ from chain.entry.record import EntryRecord
 from kernel.model.address import ROOT
 from kernel.model.address import parent as parent_of
 from kernel.model.states import ProcessState
+from kernel.peer.outboxes import MAYBE, own_id
 from kernel.slices.calls import call_id
 from kernel.slices.mailboxes import turn_id
 from kernel.slices.tree.slots import DOWN
 from kernel.state.state import State
-from kernel.state.state_snapshot import encode_state
+from kernel.state.state_snapshot import encode_state, restore_state
 from kernel.supervision.supervisor import Phase
 from tests.simulation.ledger import SimulatedLedger
-from tests.simulation.node import OWN, Node
-from tests.simulation.world import World
+from tests.simulation.node import Node
+from tests.simulation.setting import OWN, make_state
+from tests.simulation.world import World, plan_of
 from weftos.audit.questions import Questions, Unreadable
 
 EFFECTFUL = {tool.name for tool in OWN if tool.effects != "none"} | {"file_write"}
@@ -72,6 +74,13 @@ def replay_is_live(node: Node) -> list[str]:
     return ["a replay comes to another state than the node has"]
 
 
+def snapshot_is_whole(node: Node) -> list[str]:
+    """What is restored from a snapshot of the state would be written as the same snapshot."""
+    kept, restored = encode_state(node.state), make_state()
+    restore_state(restored, kept)
+    return [] if encode_state(restored) == kept else ["a snapshot comes to another state than the node has"]
+
+
 def unrest(node: Node) -> list[str]:
     """What is not quiet yet."""
     state, kernel = node.state, node.kernel
@@ -79,6 +88,10 @@ def unrest(node: Node) -> list[str]:
     restless += [f"{mail.id} waits at {mail.to}" for box in state.mail.values() for mail in box.values()]
     restless += [f"{intent.id} has no outcome" for intent in state.intents]
     restless += [f"{turn} is open" for turn in state.turns]
+    restless += [f"{ident} is in an outbox" for box in state.in_transit.outbox.values() for ident in box]
+    restless += [
+        f"question {mail.id} has no answer" for mail in state.in_transit.questions.values() if mail.reply_to
+    ]
     if kernel.processes.effects.unfinished:
         restless.append("effects of supervisors wait")
     restless += [what for address in state.slots for what in _unsteady(node, address)]
@@ -116,6 +129,11 @@ class Record:
 
     def __init__(self, ledger: SimulatedLedger) -> None:
         self.accepted: dict[str, dict[str, Any]] = {}
+        self.sent: dict[str, dict[str, Any]] = {}  # to the other node
+        self.acknowledged: set[str] = set()  # by it
+        self.replies: dict[str, list[tuple[str, str]]] = {}  # of it
+        self.unanswered: list[str] = []
+        self.replays: set[str] = set()  # messages that dead letters were sent again as
         self.ended: dict[str, list[dict[str, Any]]] = {}
         self.dead: dict[str, str] = {}
         self.outcomes: dict[str, list[dict[str, Any]]] = {}
@@ -129,11 +147,21 @@ class Record:
             match entry.kind:
                 case "message.accepted":
                     self.accepted[body["id"]] = body
+                case "message.sent":
+                    self.sent[body["id"]] = body
+                case "message.acknowledged":
+                    self.acknowledged.add(body["id"])
+                case "message.replied":
+                    self.replies.setdefault(body["id"], []).append((body["status"], body["reply"]))
+                case "message.unanswered":
+                    self.unanswered.append(body["id"])
                 case "model.asked" if not body["truncated"]:
                     try:
                         questions.read(EntryRecord(entry, b"", b"", b"", encode_body(body), 0, "", 0))
                     except Unreadable as error:
                         self.unproved.append(str(error))
+                case "message.replayed":
+                    self.replays.add(body["as"])
                 case "message.dead":
                     self.dead[body["id"]] = body["why"]
                 case "turn.started" if body["turn"] in self.ended:
@@ -165,6 +193,10 @@ class Record:
         """What may be told of a message."""
         if message in self.dead:
             return "dead", self.dead[message]
+        if message in self.replies:
+            return self.replies[message][0]
+        if message in self.acknowledged:
+            return "acknowledged", ""
         ends = self.ended.get(turn_id(message))
         return (ends[0]["status"], ends[0]["reply"]) if ends else None
 
@@ -179,8 +211,9 @@ def of_the_record(node: Node, world: World) -> list[str]:
         f"{turn} hung: {ends[0]['reply']}" for turn, ends in record.ended.items() if HUNG in ends[0]["reply"]
     ]
     for sent in world.sent.values():
-        if sent.acknowledged and record.accepted.get(sent.id, {}).get("text") != sent.text:
-            broken.append(f"{sent.id} was acknowledged, and the disk has {record.accepted.get(sent.id)}")
+        held = record.accepted.get(sent.id) or record.sent.get(sent.id) or {}
+        if sent.acknowledged and held.get("text") != sent.text:
+            broken.append(f"{sent.id} was acknowledged, and the disk has {held}")
         if sent.acknowledged and record.end_of(sent.id) is None:
             broken.append(f"{sent.id} was acknowledged, and has no end")
     for call, intents in record.intents.items():
@@ -198,6 +231,32 @@ def of_the_record(node: Node, world: World) -> list[str]:
     return broken + [
         f"{call} was made without an intent" for call in world.attempts if call not in record.intents
     ]
+
+
+def of_what_came(sender: Node, receiver: Node) -> list[str]:
+    """Of all that went from one node to the other, as the disks of both have it: nothing is there more often than it
+    went out and may have been delivered. A dead letter that a person replays goes out as a message of its own.
+    """
+    out, there = Record(sender.ledger), Record(receiver.ledger)
+    maybe = [body for ident, body in out.sent.items() if MAYBE in out.dead.get(ident, MAYBE)]
+    gone = Counter(body["text"] for body in maybe if not body["answers"])
+    origin = f"@{sender.kernel.remote.mesh.origin}"
+    came = Counter(
+        body["text"]
+        for ident, body in there.accepted.items()
+        if body["sender"].endswith(origin) and ident not in there.replays
+    )
+    broken = [
+        f"{plan_of(text)['name']} was accepted {count} times, and {gone[text]} of it can have come"
+        for text, count in came.items()
+        if count > gone[text]
+    ]
+    answered = Counter(own_id(body["answers"]) for body in maybe if body["answers"])
+    for ident, replies in there.replies.items():
+        ends = len(replies) + there.unanswered.count(ident) + (ident in there.dead)
+        if ends > 1 or not answered[ident]:
+            broken.append(f"{ident} has {ends} ends, and {answered[ident]} answers can have come")
+    return broken
 
 
 def _true(call: str, outcome: dict[str, Any], world: World) -> list[str]:

@@ -82,6 +82,7 @@ class SimulatedLedger:
     """Open on ``disk``: what is there goes to ``replay``. ``crash`` is called when the fuse goes off."""
 
     keys = None
+    full_size, full_note = 0, b""  # there are no heads
 
     def __init__(
         self,
@@ -94,6 +95,9 @@ class SimulatedLedger:
     ) -> None:
         self.disk, self._loop, self._weather, self._salts, self._crash = disk, loop, weather, salts, crash
         self.kept, self.fuse = Kept(), Fuse()
+        self.ambush: Callable[[], object] | None = (
+            None  # when something is next recorded that goes to another node
+        )
         self.look: Callable[[], None] = lambda: None  # before each commit: what a crash could leave
         self._sequencer = Sequencer(ORIGIN)
         reader = JournalReader(JOURNAL, disk)
@@ -153,6 +157,12 @@ class SimulatedLedger:
         self.unwritten.append(ticket)
         self._pending.append(ticket)
         self._unwritten_bytes += ticket.batch.bytes
+        ambush = self.ambush
+        if ambush is not None and any(
+            isinstance(record, Draft) and record.kind == "message.sent" for record in records
+        ):
+            self.ambush = None
+            self._loop.call_soon(ambush)
         if durable:
             self._wake_soon()
         elif not self._timer_due:

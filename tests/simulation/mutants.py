@@ -28,12 +28,13 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A past defect. ``commit`` mended it."""
+    """A past defect. ``commit`` mended it; it takes so many ``nodes`` to be seen."""
 
     name: str
     what: str
     commit: str
     edits: tuple[Edit, ...]
+    nodes: int = 1
 
 
 MUTANTS = (
@@ -111,6 +112,31 @@ MUTANTS = (
         (Edit("kernel.syscall.replies",
               "        self._after.do(lambda: self._watchers.ended(mail.id, end), death.ticket)\n",
               "        self._watchers.ended(mail.id, end)\n"),),
+    ),
+    Mutant(
+        "limits-of-the-boot", "a replay forgets sessions by the limits of its own boot", "03c7846",
+        (Edit("kernel.slices.sessions", "        if turns is not None:\n", "        if False:\n"),),
+    ),
+    Mutant(
+        "given-up-sent", "what is given up before the disk takes it goes out all the same", "51b4b14",
+        (Edit("kernel.peer.outboxes", "if mail.id not in self._given_up:\n", "if True:\n"),),
+        nodes=2,
+    ),
+    Mutant(
+        "given-up-twice", "what has gone out is given up a second time, as surely not delivered", "6cb116e",
+        (Edit("kernel.peer.outboxes", "for mail in fresh if mail.id not in self._given_up]", "for mail in fresh]"),
+         Edit("kernel.peer.outboxes",
+              "not self._dead_letter(effect):\n"
+              "                    self._effects.appendleft((peer, link, effect))\n"
+              '                    self._parts.recorder.when_writable(("given up", self), self._go_on)\n'
+              "                    waits = True\n"
+              "                    break\n",
+              "not self._dead_letter(effect):\n"
+              "                    self._parts.recorder.when_writable(\n"
+              '                        ("dead_letter", effect.parcel.id),\n'
+              "                        lambda effect=effect: self._perform(peer, [effect]),\n"
+              "                    )\n")),
+        nodes=2,
     ),
 )  # fmt: skip
 

@@ -7,44 +7,28 @@ from random import Random
 from typing import Any
 
 from chain.entry.record import Record
-from kernel.abi import ToolDeclaration
-from kernel.bounds import Bounds
 from kernel.cells.launcher import BehaviourEntry
 from kernel.kernel import Environment, Kernel
+from kernel.peer.mesh_port import NoMesh
 from kernel.process.process_signals import SlotGone
 from kernel.signals import Signals
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state, restore_state
-from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
 from tests.chain.twins.memory_disk import MemoryDisk
 from tests.simulation.cells import SimulatedCells
 from tests.simulation.gateway import SimulatedGateway
 from tests.simulation.ledger import SimulatedLedger, Weather
+from tests.simulation.setting import Setting, make_state
 from tests.simulation.virtual_loop import Crash, VirtualLoop
+from tests.simulation.wire import Wire
 from tests.simulation.workers import SimulatedWorkers
 from tests.simulation.world import World
 from weftos.node.gates import GATES
 
-ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
-OWN = (
-    ToolDeclaration("pay", "Pay somebody.", ANYTHING, timeout_s=4.0),
-    ToolDeclaration("ping", "Ping somebody.", ANYTHING, on_doubt="lost", timeout_s=4.0),
-    ToolDeclaration("poke", "Poke somebody.", ANYTHING, on_doubt="retry", timeout_s=4.0),
-    ToolDeclaration("peek", "Look at somebody.", ANYTHING, effects="none", timeout_s=4.0),
-)
-TOOLS = ("pay", "ping", "poke", "peek", "calculator", "file_write", "send_message", "ask", "spawn_agent")
-BOUNDS = Bounds(
-    turn_timeout_s=300.0, ask_timeout_s=8.0, model_timeout_s=6.0, mailbox_messages=12, dead_letters=8, turn_attempts=4
-)  # fmt: skip
-
-
-def make_state() -> State:
-    return State(BOUNDS.session_records, BOUNDS.session_bytes)
-
 
 class Node:
-    """From its boot on. ``fault(what)`` is told of everything that must not be."""
+    """From its boot on. ``world`` is told of everything that must not be. One of two has a ``name`` and a ``wire``."""
 
     def __init__(
         self,
@@ -56,17 +40,23 @@ class Node:
         *,
         restored: bool,
         looks: Callable[[State], list[str]],
+        setting: Setting,
+        name: str = "",
+        wire: Wire | None = None,
     ) -> None:
         self.loop = VirtualLoop(now_s)
         self.loop.set_exception_handler(lambda loop, context: world.broken(_fault_of(context)))
         self._world, self._weather, self._chance = world, weather, chance
         self.disk = disk
-        self._restored, self._looks = restored, looks
+        self._restored, self._looks, self._setting = restored, looks, setting
+        self._mesh = wire.mesh(name, self.loop) if wire is not None else NoMesh()
+        self._name = name
         self.log: list[str] = []
         self.loop.do(self._boot())
 
     async def _boot(self) -> None:
-        state = make_state()
+        bounds = self._setting.bounds
+        state = make_state(bounds)
         self.ledger = SimulatedLedger(
             self.disk,
             self.loop,
@@ -76,19 +66,30 @@ class Node:
             self._crash,
         )
         if self._restored:  # as from a snapshot
-            kept, state = encode_state(state), make_state()
+            kept, state = encode_state(state), make_state(bounds)
             restore_state(state, kept)
         signals = Signals()
         self.cells = SimulatedCells(signals, self._world)
         self.workers = SimulatedWorkers(self._world, self.ledger)
         self.gateway = SimulatedGateway(self._world)
         behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": 700})}
-        env = Environment(self._world.boot, BOUNDS, GATES, behaviours, self._logged, chance=self._chance)
+        self._world.retried = self._setting.retried
+        env = Environment(
+            self._world.boot,
+            bounds,
+            GATES,
+            behaviours,
+            self._logged,
+            chance=self._chance,
+            mesh=self._mesh,
+            name=self._name,
+        )
         recorder = Recorder(self.ledger, state, signals)  # type: ignore[arg-type]  # a twin
         parts: tuple[Any, Any, Any] = (self.cells, self.workers, self.gateway)
-        self.kernel = Kernel(recorder, _registry(), *parts, signals=signals, env=env)
+        self.kernel = Kernel(recorder, self._setting.registry(), *parts, signals=signals, env=env)
         self.ledger.look = self._look
         self.kernel.boot({SlotGone: (lambda gone: None,)})
+        await self.kernel.remote.open(None)
 
     def _logged(self, event: str, **fields: object) -> None:
         if event == "something could not be recorded":
@@ -106,7 +107,7 @@ class Node:
         return self.kernel.state
 
     def replayed(self) -> State:
-        """What a replay of every record that has a place comes to."""
+        """What a replay of every record that has a place comes to, whatever the limits of the boot are."""
         state = make_state()
 
         def take(record: Record) -> None:
@@ -125,12 +126,6 @@ class Node:
             work()
 
         self.loop.do(done())
-
-
-def _registry() -> Registry:
-    return Registry(
-        [*builtin_declarations(), *OWN], [ToolSource(tool.name, "somewhere:thing") for tool in OWN]
-    )
 
 
 def _fault_of(context: dict[str, Any]) -> str:

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from kernel.state.state import State
-
 Call = dict[str, Any]
+ALONE = (
+    "pay", "pay", "pay", "ping", "poke", "poke", "peek", "calculator", "file_write", "send_message", "ask",
+    "spawn_agent", "nothing",
+)  # fmt: skip
+TALKATIVE = (*ALONE, "ask", "ask", "ask", "ask", "ask", "ask", "send_message", "send_message")
 
 
 class Plans:
-    """Draws plans. ``name`` makes each of them another."""
+    """Draws plans of ``tools``. ``name`` makes each of them another; ``targets`` are who may be sent to just now."""
 
-    def __init__(self, choose: Random) -> None:
+    def __init__(self, choose: Random, targets: Callable[[], list[str]], tools: tuple[str, ...]) -> None:
         self._choose = choose
+        self._targets = targets
+        self._tools = tools
         self._count = 0
 
-    def plan(self, name: str, state: State, depth: int = 0) -> dict[str, Any]:
-        rounds = [self._round(name, state, depth) for _ in range(self._choose.choice((0, 1, 1, 2, 3, 4)))]
+    def plan(self, name: str, depth: int = 0) -> dict[str, Any]:
+        rounds = [self._round(name, depth) for _ in range(self._choose.choice((0, 1, 1, 2, 3, 4)))]
         return {"name": name, "rounds": rounds, "remember": self._choose.random() < 0.3,
                 "hasty": self._choose.random() < 0.1}  # fmt: skip
 
-    def _round(self, name: str, state: State, depth: int) -> list[Call]:
+    def _round(self, name: str, depth: int) -> list[Call]:
         if self._choose.random() < 0.06:
             return [{"op": "raise", "times": self._choose.choice((1, 1, 2, 9))}]
         if self._choose.random() < 0.25:
             return [self._other()]
         many = self._choose.choice((1, 1, 1, 2, 3))
-        return [self._tool(name, state, depth) for _ in range(many)]
+        return [self._tool(name, depth) for _ in range(many)]
 
     def _other(self) -> Call:
         op = self._choose.choice(("model", "model", "now", "random"))
@@ -39,13 +45,10 @@ class Plans:
         messages = [{"role": "user", "content": content}]
         return {"op": "model", "args": {"messages": messages, "tools": ["pay"], "provider": "", "model": ""}}
 
-    def _tool(self, name: str, state: State, depth: int) -> Call:
+    def _tool(self, name: str, depth: int) -> Call:
         self._count += 1
         choose = self._choose
-        tool = choose.choice(
-            ("pay", "pay", "pay", "ping", "poke", "poke", "peek", "calculator", "file_write", "send_message", "ask",
-             "spawn_agent", "nothing")
-        )  # fmt: skip
+        tool = choose.choice(self._tools)
         arguments: dict[str, Any] = {"n": self._count}
         match tool:
             case "calculator":
@@ -53,12 +56,11 @@ class Plans:
             case "file_write":
                 arguments = {"path": choose.choice(("one", "two")), "content": f"{name} {self._count}"}
             case "send_message" | "ask":
-                workers = [slot.address for slot in state.slots.values() if slot.spec.type == "worker"]
-                to = choose.choice(workers or ["/user/a"])
+                to = choose.choice(self._targets() or ["/user/a"])
                 inner = (
-                    self.plan(f"{name}.{self._count}", state, depth + 1)
+                    self.plan(f"{name}.{self._count}", depth + 1)
                     if depth < 2
-                    else {"name": name, "rounds": []}
+                    else {"name": f"{name}.{self._count}", "rounds": []}
                 )
                 arguments = {"to": to, "text": json.dumps(inner)}
                 if tool == "ask" and choose.random() < 0.5:

@@ -12,19 +12,26 @@ from tests.places import ROOT
 from tests.simulation.mutants import MUTANTS, edited
 from tests.simulation.run import simulate
 
-SEEDS = 25
+SEEDS = {1: 20, 2: 15}
+NODES = pytest.mark.parametrize("nodes", SEEDS)
 
 
-def test_a_node_keeps_its_word_whatever_befalls_it() -> None:
-    failed = {seed: fault for seed in range(SEEDS) if (fault := simulate(str(seed)).fault)}
-    assert not failed, "python -m tests.simulation --seed SEED shows one of them with its fewest steps"
+@NODES
+def test_nodes_keep_their_word_whatever_befalls_them(nodes: int) -> None:
+    failed = {
+        seed: fault for seed in range(SEEDS[nodes]) if (fault := simulate(str(seed), nodes=nodes).fault)
+    }
+    assert not failed, (
+        f"python -m tests.simulation --nodes {nodes} --seed SEED shows one with its fewest steps"
+    )
 
 
-def test_a_seed_decides_every_step_and_every_byte() -> None:
-    first, again, other = simulate("same"), simulate("same"), simulate("other")
+@NODES
+def test_a_seed_decides_every_step_and_every_byte(nodes: int) -> None:
+    first, again, other = (simulate(seed, nodes=nodes) for seed in ("same", "same", "other"))
     assert (first.steps, first.digest) == (again.steps, again.digest)
     assert first.digest != other.digest
-    program = "from tests.simulation.run import simulate; print(simulate('same').digest)"
+    program = f"from tests.simulation.run import simulate; print(simulate('same', nodes={nodes}).digest)"
     digests = {
         subprocess.run(
             [sys.executable, "-c", program],
@@ -43,9 +50,12 @@ def test_a_run_has_of_everything() -> None:
     kinds: set[str] = set()
     for seed in range(5):
         kinds |= set(simulate(f"kinds {seed}").kinds)
+        kinds |= set(simulate(f"kinds {seed}", nodes=2).kinds)
     assert kinds >= {
         "message.accepted", "message.dead", "process.exited", "process.slot", "process.spawned", "process.started",
         "tool.intent", "tool.outcome", "tool.resolved", "turn.ended", "turn.started", "model.asked", "sys.value",
+        "message.sent", "message.acknowledged", "message.replied", "message.replayed", "message.refused",
+        "peer.up", "peer.down",
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 from collections.abc import Coroutine
 from typing import Any
 
@@ -52,6 +53,23 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def let(self, delay_s: float) -> None:
         """Let everything happen that does so in ``delay_s``."""
         self.do(asyncio.sleep(delay_s))
+
+    def next_s(self) -> float:
+        """When something happens next; infinity: nothing will."""
+        if self._ready:  # type: ignore[attr-defined]  # asyncio has no word for it
+            return self.now_s
+        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        return scheduled[0].when() if scheduled else math.inf
+
+    def round_at(self, at_s: float) -> None:
+        """One round, of what happens by then. Raises :class:`Crash`."""
+        self.wait_until(at_s)
+        self.stop()
+        self.run_forever()
+
+    def wait_until(self, at_s: float) -> None:
+        """Nothing happens until then."""
+        self.now_s = max(self.now_s, at_s)
 
     def abandon(self) -> None:
         """Nothing of it runs any more; what was under way is not mourned."""

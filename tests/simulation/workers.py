@@ -28,7 +28,6 @@ from kernel.worker.workers import (
 from tests.simulation.ledger import SimulatedLedger
 from tests.simulation.world import HandedOver, World
 
-RETRIED = ("poke", "file_write")
 ABSENT = "absent"
 
 
@@ -106,7 +105,7 @@ class SimulatedWorkers:
         if call.effects:
             receipt = Receipt.decode(call.receipt)
             body = decode_body(call.body)
-            job.attempt = self._world.hand_over(self._ledger, body, receipt.index, call.tool in RETRIED)
+            job.attempt = self._world.hand_over(self._ledger, body, receipt.index)
         self._jobs[job] = None
         at_s = self._world.delay_s()
         job.timers.append(loop.call_later(at_s, self._act, job))

@@ -43,7 +43,9 @@ class Sent:
 @dataclass
 class World:
     """``attempts`` by call (``turn:ordinal``), of tools with effects. ``words``: how often a person had a call made
-    again. ``refused``: calls that were waiting for a worker when somebody ended their process.
+    again; ``policies``: how often it had been made when a boot ended whose policy was to make it again; ``retried``:
+    the tools for which that is the policy of this boot. ``refused``: calls that were waiting for a worker when somebody
+    ended their process.
     """
 
     chance: Random
@@ -51,6 +53,8 @@ class World:
     boot: int = 0
     attempts: dict[str, list[HandedOver]] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
+    policies: dict[str, int] = field(default_factory=dict)
+    retried: frozenset[str] = frozenset()
     refused: set[str] = field(default_factory=set)
     sent: dict[str, Sent] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -67,7 +71,7 @@ class World:
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
-    def hand_over(self, ledger: SimulatedLedger, body: dict[str, Any], seq: int, retries: bool) -> HandedOver:
+    def hand_over(self, ledger: SimulatedLedger, body: dict[str, Any], seq: int) -> HandedOver:
         """A worker is handed a call with effects: by then its intent is on the disk, and nobody has made it."""
         call = f"{body['turn']}:{body['ordinal']}"
         held = ledger.kept.entries
@@ -79,7 +83,8 @@ class World:
                 self.broken(f"{call} is made twice at once")
             elif one.end == "answered" and one.boot == self.boot:
                 self.broken(f"{call} is made again after it was answered")
-        if before and not retries and len(before) > self.words.get(call, 0):
+        by_policy = len(before) if body["tool"] in self.retried else self.policies.get(call, 0)
+        if len(before) > max(self.words.get(call, 0), by_policy):
             self.broken(
                 f"{call} is made a {len(before) + 1}. time, and no policy and no person had it made again"
             )
@@ -96,10 +101,13 @@ class World:
         self.boot += 1
         if forgets:
             self.refused.clear()
-        for attempts in self.attempts.values():
+        for call, attempts in self.attempts.items():
+            if call in recorded:
+                continue
             for one in attempts:
-                if one.call not in recorded:
-                    one.end = "lost"
+                one.end = "lost"
+            if attempts[-1].tool in self.retried:
+                self.policies[call] = len(attempts)
 
     # -- clients ---------------------------------------------------------------------------------------------------
 

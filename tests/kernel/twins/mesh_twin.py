@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class TwinMesh(NoMesh):
     """The mesh of one node. ``lose(op)``: which of its ops never arrive; ``said`` and ``cuts``: what was done."""
 
     def __init__(self, name: str, number: int) -> None:
-        keys = Keys(bytes([number] * 32), bytes([number + 100] * 32))
+        keys = _keys(number)
         super().__init__(keys.origin)
         self.name = name
         self.keys = keys
@@ -127,8 +128,21 @@ class TwinMesh(NoMesh):
         return self.members.get(origin) or Member(origin)
 
     def advance(self, origin: str, event: PeerEvent, why: str = "") -> None:
-        now_s = asyncio.get_running_loop().time()
-        self.members[origin] = advance(self._member(origin), event, now_s, boot=self.identity.boot, why=why)
+        self.members[origin] = advance(
+            self._member(origin), event, self.now_s(), boot=self.identity.boot, why=why
+        )
+
+    def hear(self, call: Callable[..., None], *words: object) -> None:
+        """Its kernel is told of a link."""
+        call(*words)
+
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+@cache
+def _keys(number: int) -> Keys:
+    return Keys(bytes([number] * 32), bytes([number + 100] * 32))
 
 
 def link(one: TwinMesh, other: TwinMesh) -> None:
@@ -141,7 +155,7 @@ def link(one: TwinMesh, other: TwinMesh) -> None:
         peer = here.list.get(there.origin)
         assert peer is not None
         here.processes_changed()
-        here.remote.on_up(peer, there.identity)
+        here.hear(here.remote.on_up, peer, there.identity)
 
 
 def unlink(one: TwinMesh, other: TwinMesh, why: str = "the wire was cut") -> None:
@@ -153,7 +167,7 @@ def unlink(one: TwinMesh, other: TwinMesh, why: str = "the wire was cut") -> Non
     for here, there in ((one, other), (other, one)):
         peer = here.list.get(there.origin)
         if peer is not None:
-            here.remote.on_down(peer, why)
+            here.hear(here.remote.on_down, peer, why)
 
 
 @dataclass

@@ -1,0 +1,473 @@
+"""One node over all its boots, and what befalls it: steps drawn from a seed.
+
+At each end of a boot it is looked at whether a replay comes to what the node had; the rest is for the run it lives in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from random import Random
+from typing import Any
+
+from chain.errors import ChainError, LedgerUnavailable
+from kernel.errors import KernelError, SupervisionError
+from kernel.message.messaging import OPERATOR, Outgoing
+from kernel.model.spec import ProcessSpec
+from tests.chain.twins.memory_disk import MemoryDisk
+from tests.kernel.twins.kernel_twin import accept
+from tests.simulation.checks import Record, of_the_state, replay_is_live, unrest
+from tests.simulation.ledger import Fuse, Weather
+from tests.simulation.node import Node
+from tests.simulation.plans import ALONE, TALKATIVE, Plans
+from tests.simulation.setting import TOOLS, draw_setting
+from tests.simulation.virtual_loop import Crash
+from tests.simulation.wire import Wire
+from tests.simulation.world import Broken, Sent, World
+
+NAMES = ("a", "b", "c", "d")
+START_S = 1_000.0
+MOST_BOOTS = 8
+
+
+class Life:
+    """A node, over all its boots, and what befalls it: the methods that begin with ``step_``.
+
+    ``steps`` are those of the whole run; a node of two has a ``name`` and a ``wire``.
+    """
+
+    def __init__(self, seed: str, steps: list[str], name: str = "", wire: Wire | None = None) -> None:
+        self.steps, self.name, self.wire = steps, name, wire
+        self._choose = Random(f"{seed} steps {name}")
+        self.world = World(Random(f"{seed} world {name}"))
+        self._kernel_chance = Random(f"{seed} kernel {name}")
+        self._weather = Weather(Random(f"{seed} disk {name}"))
+        self._plans = Plans(self._choose, self._targets, ALONE if wire is None else TALKATIVE)
+        self.other: Life | None = None
+        self._own_steps = self._sends = 0
+        self._last = self._gone = ""  # the address that something befell last, and that was removed last
+        self._down = self._forgets = False
+        self.node = self._boot(MemoryDisk(), START_S)
+
+    def _boot(self, disk: MemoryDisk, now_s: float) -> Node:
+        setting = draw_setting(self._choose)
+        while True:
+            try:
+                restored = self._choose.random() < 0.5
+                return Node(
+                    disk, self.world, self._weather, self._kernel_chance, now_s, restored=restored, looks=of_the_state,
+                    setting=setting, name=self.name, wire=self.wire,
+                )  # fmt: skip
+            except LedgerUnavailable:  # it does not start on a disk that refuses
+                now_s = max(now_s, self._weather.refuses_until_s)
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def befall(self, most: int) -> None:
+        """A few steps at the same time, each in its own round of the loop or all in one. Raises Crash."""
+        self.node.loop.do(self._together(min(self._choose.choice((1, 1, 2, 3)), most)))
+        if self._down:
+            self._after_down()
+
+    def crashed(self) -> None:
+        """Its loop has raised Crash: it boots again."""
+        self.steps[-1] += f"; the node {self.name} crashed" if self.name else "; the node crashed"
+        self.check(replay_is_live(self.node))
+        self.world.died(Record(self.node.ledger).settled, forgets=True)
+        self._next_boot(torn=self._choose.choice((0, 0, 10, 500, 10_000)))
+
+    async def _together(self, count: int) -> None:
+        while count > 0:
+            count -= 1
+            weights = self._weights()
+            name = self._choose.choices(list(weights), list(weights.values()))[0]
+            self._own_steps += 1
+            self.steps.append(f"{self.node.now_s():10.4f} s  {self.name and f'{self.name:5}'}{name} ")
+            if name == "down":
+                await self._stop_node()
+                return
+            self.steps[-1] += self._tried(getattr(self, f"step_{name}"))
+            if TAKEN_BACK in self.steps[-1]:
+                count = max(count, 1)
+            elif self._choose.random() < 0.5:
+                await asyncio.sleep(0)
+
+    def _weights(self) -> dict[str, int]:
+        """How likely each step is now: what comes together seldom, and has gone wrong together, is sought."""
+        if self._own_steps < 6:
+            return EARLY
+        weights = dict(STEP_WEIGHTS) if self.wire is None else STEP_WEIGHTS | WITH_A_WIRE
+        if "kill /" in self.steps[-1]:
+            weights["down"] = 100 if TAKEN_BACK in self.steps[-1] else 20
+        if self._refuses():
+            weights |= WHILE_IT_REFUSES if self.wire is None else CUT_WHILE_IT_REFUSES
+        elif self.node.state.doubts():
+            weights["resolve"] = 40
+        if self.wire is None and self._restarting():
+            weights["spawn"] = 60
+        return weights
+
+    def _refuses(self) -> bool:
+        return self.node.ledger.refusal is not None or self.node.now_s() < self._weather.refuses_until_s
+
+    def _restarting(self) -> list[str]:
+        """The addresses that are up and have no process just now."""
+        state, live = self.node.state, self.node.kernel.live
+        return [
+            address
+            for address, slot in state.slots.items()
+            if slot.state in ("running", "restarting") and live.at(address) is None
+        ]
+
+    def _tried(self, step: Callable[[], str]) -> str:
+        try:
+            return step()
+        except (KernelError, ChainError) as error:
+            return f"refused: {error}"[:160]
+
+    def _task(self, work: Any) -> None:
+        """Something that takes its time; that it is refused is none of our business."""
+
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._heard)
+
+    def _heard(self, task: asyncio.Task[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        refused = isinstance(error, KernelError | ChainError | Crash) and not isinstance(
+            error, SupervisionError
+        )
+        if error is not None and not refused:
+            self.world.broken(f"{type(error).__name__}: {error}")
+
+    def _address(self, *, worker: bool = False) -> str:
+        """Often the one that something has befallen last."""
+        slots = self.node.state.slots
+        if (
+            self._last in slots
+            and self._choose.random() < 0.4
+            and not (worker and slots[self._last].spec.type != "worker")
+        ):
+            return self._last
+        found = [
+            address for address, slot in slots.items()
+            if address != "/user" and (not worker or slot.spec.type == "worker")
+        ]  # fmt: skip
+        self._last = self._choose.choice(found) if found else "/user/a"
+        return self._last
+
+    def step_spawn(self) -> str:
+        choose = self._choose
+        parent = "/user" if choose.random() < (0.6 if self.wire is None else 0.9) else self._address()
+        tools = TOOLS if choose.random() < 0.8 else TOOLS[:6]
+        restarting = self._restarting()
+        if restarting and choose.random() < 0.5:
+            parent = choose.choice(restarting)
+        above, _, name = self._gone.rpartition("/")
+        if name in NAMES and choose.random() < 0.5:
+            parent = above
+        else:
+            name = choose.choice(NAMES)
+        spec = ProcessSpec(
+            name,
+            type="supervisor" if choose.random() < (0.2 if self.wire is None else 0.05) else "worker",
+            restart=choose.choice(("permanent", "permanent", "transient", "temporary")),
+            tools=tools,
+            intensity=(choose.choice((1, 3, 5)), 60.0),
+        )
+        if spec.type == "supervisor":
+            spec = ProcessSpec(
+                spec.name, "supervisor", restart=spec.restart, tools=(), intensity=spec.intensity
+            )
+        kernel = self.node.kernel
+        draft = kernel.processes.admission.draft_spawn(spec, parent, 0, choose.randbytes(16), -1)
+        kernel.recorder.commit([draft])
+        kernel.processes.begin(draft.body["address"])
+        return f"{draft.body['address']} ({spec.type}, {spec.restart})"
+
+    def step_send(self) -> str:
+        self._sends += 1
+        to = self._address(worker=True)
+        if self.other is not None and self._choose.random() < 0.5:
+            to = self._choose.choice(self.other.abroad() or [to])
+        text = json.dumps(self._plans.plan(f"{self.name}s{self._sends}"))
+        session = self._choose.choice(("main", "other"))
+        deadline_us = self.node.ledger.now_us() + 3_000_000 if self._choose.random() < 0.1 else 0
+        waits = "@" in to and self._choose.random() < 0.5
+        trace = self._choose.randbytes(16)
+        out = Outgoing(OPERATOR, to, text, session, trace, -1, wants_reply=waits, deadline_us=deadline_us)
+        kernel, world, node = self.node.kernel, self.world, self.node
+        mail, ticket = accept(kernel, out)
+        sent = Sent(mail.id, text)
+        end = kernel.watchers.wait(mail.id)
+
+        def told(done: asyncio.Future[dict[str, Any]]) -> None:
+            if not done.cancelled():
+                world.told(sent, done.result(), Record(node.ledger).end_of(sent.id))
+
+        end.add_done_callback(told)
+
+        async def acknowledged() -> None:
+            await ticket.durable()
+            world.acknowledge(sent)
+
+        self._task(acknowledged())
+        return f"{mail.id} to {to}: {text[:100]}"
+
+    def _targets(self) -> list[str]:
+        """Who may be sent to, here and there."""
+        return self._workers() + (self.other.abroad() if self.other is not None else [])
+
+    def _workers(self) -> list[str]:
+        return [slot.address for slot in self.node.state.slots.values() if slot.spec.type == "worker"]
+
+    def abroad(self) -> list[str]:
+        """Its processes, as the other node calls them."""
+        return [f"{address}@{self.name}" for address in self._workers()]
+
+    def step_kill(self) -> str:
+        turns = self.node.state.turns.values()
+        held = [turn.address for turn in turns if self.node.workers.waiting({turn.id})]
+        busy = held or [turn.address for turn in turns]
+        address = self._choose.choice(busy) if busy and self._choose.random() < 0.5 else self._address()
+        signal = self._choose.choice(("kill", "term"))
+        kernel = self.node.kernel
+        process = kernel.live.at(address)
+        turn = self.node.state.turn_of(address)
+        waiting = self.node.workers.waiting({turn.id}) if turn is not None and process is not None else []
+        kernel.processes.kill(address, signal)
+        if signal == "kill" and kernel.live.at(address) is not process:
+            self.world.refused.update(waiting)
+        taken_back = f"; {TAKEN_BACK}: {' '.join(waiting)}" if waiting and signal == "kill" else ""
+        return f"{address} ({signal}){taken_back}"
+
+    def step_ambush(self) -> str:
+        """Whoever asks next is killed in the same round of the loop."""
+        node = self.node
+
+        def kill(address: str) -> None:
+            with suppress(KernelError):
+                node.kernel.processes.kill(address, "kill")
+
+        node.cells.ambush = kill
+        return ""
+
+    def step_stop(self) -> str:
+        address = self._address()
+        self.node.kernel.processes.stop(address)
+        return address
+
+    def step_start(self) -> str:
+        down = self._are_down()
+        address = self._choose.choice(down) if down else self._address()
+        self.node.kernel.processes.start(address)
+        return address
+
+    def step_remove(self) -> str:
+        down = self._are_down()
+        address = self._choose.choice(down) if down else self._address()
+        processes = self.node.kernel.processes
+        gone = processes.admission.removal(address, True)
+        self._task(processes.remove(address, True))
+        self._gone = address
+        return f"{address} ({len(gone)})"
+
+    def step_cancel(self) -> str:
+        address = self._address(worker=True)
+        process = self.node.kernel.live.at(address)
+        if process is None or not self.node.kernel.turns.cut_short(
+            process, "cancelled", "cancelled by an operator"
+        ):
+            return f"{address}: nothing to cancel"
+        return address
+
+    def step_replay(self) -> str:
+        dead = list(self.node.state.dead)
+        if not dead:
+            return "nothing is dead"
+        ident = self._choose.choice(dead)
+        self._task(self.node.kernel.router.replay(ident, -1))
+        return ident
+
+    def step_resolve(self) -> str:
+        doubts = self.node.state.doubts()
+        if not doubts:
+            return "nothing is in doubt"
+        turns = self.node.state.turns
+        doubt = self._choose.choice([one for one in doubts if one.turn in turns] or doubts)
+        word = self._choose.choice(("done", "lost", "retry"))
+        self._task(self._resolve(doubt.id, word))
+        if self._choose.random() < 0.5:
+            self._weather.refuses_until_s = self.node.now_s() + 0.5
+            return f"{doubt.id} {word}, on a disk that refuses"
+        return f"{doubt.id} {word}"
+
+    async def _resolve(self, ident: str, word: str) -> None:
+        node = self.node
+        before = node.ledger.next_seq
+        if word == "retry":  # it may act before whoever said it is told
+            self.world.words[ident] = self.world.words.get(ident, 0) + 1
+            self.world.refused.discard(ident)
+        try:
+            await node.kernel.tool_calls.resolve(ident, word, "operator:0")
+        except (KernelError, ChainError):
+            if word == "retry" and node.ledger.next_seq == before:
+                self.world.words[ident] -= 1
+            raise
+
+    def step_crash_process(self) -> str:
+        running = [one for one in self.node.cells.hosted.values() if one.running]
+        if not running:
+            return "none runs"
+        one = self._choose.choice(running)
+        if self._choose.random() < 0.2:
+            self.node.cells.leave(one)
+        else:
+            self.node.cells.crash(one)
+        self._last = one.placement.address
+        return self._last
+
+    def step_lose_cell(self) -> str:
+        cells = sorted({one.cell for one in self.node.cells.hosted.values()})
+        if not cells:
+            return "there is none"
+        cell = self._choose.choice(cells)
+        self.node.cells.lose(cell)
+        return cell
+
+    def step_lose_worker(self) -> str:
+        self.node.workers.lose("the worker died")
+        return ""
+
+    def step_gateway_down(self) -> str:
+        self.node.gateway.down_until_s = self.node.now_s() + self._choose.uniform(0.1, 4.0)
+        return ""
+
+    def step_disk_refuses(self) -> str:
+        for_s = self._choose.choice((0.05, 0.3, 1.0, 4.0))
+        self._weather.refuses_until_s = self.node.now_s() + for_s
+        return f"for {for_s:g} s"
+
+    def step_disk_slow(self) -> str:
+        self.slow_down(self._choose.uniform(0.5, 5.0))
+        return ""
+
+    def step_crash(self) -> str:
+        """Now, or at a commit, before a group is written, or after it was and before anybody is told."""
+        if self.world.boot >= MOST_BOOTS:
+            return "enough of that"
+        kind = self._choose.choice(("now", "commit", "before", "after"))
+        if kind == "now":
+            raise Crash
+        count = self._choose.randrange(1, 8)
+        self.node.ledger.fuse = Fuse(kind, count)
+        return f"at the {count}. {kind}"
+
+    async def _stop_node(self) -> None:
+        """A clean stop, as far as the disk allows one; a new start follows."""
+        if self.world.boot >= MOST_BOOTS:
+            return
+        node, stopped = self.node, True
+        node.ledger.fuse = Fuse()
+        refuses = self._refuses()
+        await node.kernel.close()
+        try:
+            await node.ledger.close()
+        except LedgerUnavailable:
+            stopped = False
+            self.steps[-1] += "on a disk that refuses"
+        self._forgets = refuses or not stopped
+        self._down = True
+
+    def _after_down(self) -> None:
+        self._down = False
+        self.check(replay_is_live(self.node))
+        self.world.died(Record(self.node.ledger).settled, forgets=self._forgets)
+        self._next_boot(torn=0)
+
+    def _next_boot(self, torn: int) -> None:
+        node = self.node
+        node.loop.abandon()
+        self.node = self._boot(node.disk.crash(torn), node.now_s() + 1.0)
+
+    def step_link(self) -> str:
+        assert self.wire is not None
+        before = self.wire.is_up
+        self.wire.link()
+        return "in the place of the one there was" if before else ""
+
+    def step_unlink(self) -> str:
+        assert self.wire is not None
+        self.wire.unlink("the wire was cut")
+        return ""
+
+    def step_cut_off(self) -> str:
+        """The next message to the other node is cut off: the disk refuses it, or what comes of it, and meanwhile the
+        link goes, comes, goes; the disk of the other node may be slow.
+        """
+        node, wire, other = self.node, self.wire, self.other
+        assert wire is not None and other is not None
+        after_s, for_s = self._choose.choice((0.0, 0.01, 0.06)), self._choose.choice((0.1, 0.5, 1.0))
+        flaps, slow_s = self._choose.choice((1, 2, 3, 4)), self._choose.choice((0.0, for_s))
+
+        def refuse() -> None:
+            self._weather.refuses_until_s = node.now_s() + for_s
+            for flap in range(flaps):
+                change = wire.link if flap % 2 else partial(wire.unlink, "the wire was cut")
+                node.loop.call_later(for_s * (flap + 1) / 5, change)
+
+        def begin() -> None:
+            other.slow_down(slow_s)
+            node.loop.call_later(after_s, refuse)
+
+        node.ledger.ambush = begin
+        return f"after {after_s:g} s for {for_s:g} s, the link changes {flaps} times"
+
+    def slow_down(self, for_s: float) -> None:
+        """Its disk is slow for so long."""
+        self._weather.slow_until_s = self.node.now_s() + for_s
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def calm(self) -> None:
+        """From now on the disk takes everything at once, and nothing goes off."""
+        self.node.ledger.ambush = None
+        self._weather.refuses_until_s = self._weather.slow_until_s = 0.0
+        self.node.ledger.fuse = Fuse()
+
+    def unrest(self) -> list[str]:
+        found = unrest(self.node)
+        return found if found else [f"{address} is down" for address in self._are_down()]
+
+    def _are_down(self) -> list[str]:
+        slots = self.node.state.slots
+        return [address for address, slot in slots.items() if slot.state in ("stopped", "parked")]
+
+    def tend(self) -> None:
+        """What a person does: decide doubts, start what is down."""
+        for doubt in self.node.state.doubts():
+            self._task(self._resolve(doubt.id, self._choose.choice(("done", "lost", "retry"))))
+        for address in self._are_down():
+            with suppress(KernelError, ChainError):
+                self.node.kernel.processes.start(address)
+
+    def check(self, broken: list[str]) -> None:
+        for what in broken:
+            self.world.broken(what)
+        if self.world.faults:
+            raise Broken("; ".join(self.world.faults[:4]))
+
+
+STEP_WEIGHTS = {
+    "spawn": 11, "send": 34, "kill": 9, "stop": 7, "start": 6, "remove": 6, "cancel": 4, "replay": 2, "resolve": 6,
+    "crash_process": 6, "lose_cell": 4, "lose_worker": 6,
+    "gateway_down": 2, "disk_refuses": 5, "ambush": 3, "disk_slow": 3,
+    "crash": 4, "down": 4,
+}  # fmt: skip
+TAKEN_BACK = "taken back"
+WHILE_IT_REFUSES = {"kill": 20, "cancel": 12, "crash_process": 20, "lose_cell": 10}
+EARLY = {"spawn": 5, "send": 1}
+WITH_A_WIRE = {"spawn": 5, "stop": 3, "remove": 2, "link": 16, "unlink": 12, "disk_refuses": 9, "cut_off": 9}
+CUT_WHILE_IT_REFUSES = {"spawn": 1, "send": 10, "unlink": 30, "link": 30}
