@@ -78,7 +78,7 @@ PARTS = (
     Part("replay", "whatever commit takes, replay and snapshot take: 90,000 units of records", 3, prove_commit_replay),
     Part("turns", "one turn that does everything, killed or refused at each call that writes", 3, prove_turns),
     Part("mutants", "each sync left out once", 2, prove_mutants),
-    Part("simulation", "the kernel under a virtual clock, 1,000 seeds; past defects put back", 6, prove_simulation),
+    Part("simulation", "one kernel and two under a virtual clock; past defects put back", 8, prove_simulation),
     Part("kills", "kills of every part of a node under load", 3,
          lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS)),
     Part("interruptions", "cancel, stop, kill and timeouts in the middle of calls", 4,

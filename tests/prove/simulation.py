@@ -1,6 +1,6 @@
-"""A thousand seeds of the simulation, and what it sees of past defects that are put back one at a time.
+"""Seeds of the simulation, of one node and of two, and what they see of past defects that are put back one at a time.
 
-``python -m tests.simulation --seed S`` shows one seed again.
+``python -m tests.simulation --seed S --nodes N`` shows one seed again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from tests.prove.progress import follow
 from tests.prove.walks import PARALLEL
 from tests.simulation.mutants import MUTANTS, Mutant
 
-SEEDS, QUICK_SEEDS = 1000, 40
+SEEDS = {1: 700, 2: 500}  # by nodes
+QUICK_SEEDS = {1: 20, 2: 20}
 AT_ONCE = 20
 
 
@@ -28,12 +29,14 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def _seeds(first: int) -> subprocess.CompletedProcess[str]:
-    return _run(["--first", str(first), "--seeds", str(AT_ONCE)])
+def _seeds(part: tuple[int, int]) -> subprocess.CompletedProcess[str]:
+    nodes, first = part
+    return _run(["--nodes", str(nodes), "--first", str(first), "--seeds", str(AT_ONCE)])
 
 
 def _put_back(mutant: Mutant) -> subprocess.CompletedProcess[str]:
-    return _run(["--mutant", mutant.name, "--seeds", str(SEEDS), "--brief"])
+    nodes = mutant.nodes
+    return _run(["--mutant", mutant.name, "--nodes", str(nodes), "--seeds", str(SEEDS[nodes]), "--brief"])
 
 
 def prove_simulation(console: Console, seed: str, quick: bool) -> bool:
@@ -41,10 +44,14 @@ def prove_simulation(console: Console, seed: str, quick: bool) -> bool:
     run begins.
     """
     first = sum(seed.encode()) * 1_000 if quick else 0
-    ranges = range(first, first + (QUICK_SEEDS if quick else SEEDS), AT_ONCE)
+    parts = [
+        (nodes, start)
+        for nodes, seeds in (QUICK_SEEDS if quick else SEEDS).items()
+        for start in range(first, first + seeds, AT_ONCE)
+    ]
     mutants = MUTANTS[:2] if quick else MUTANTS
     with ThreadPoolExecutor(PARALLEL) as pool:
-        runs = [*follow(console, "simulation", len(ranges), pool.map(_seeds, ranges))]
+        runs = [*follow(console, "simulation", len(parts), pool.map(_seeds, parts))]
         failed = [done.stdout + done.stderr for done in runs if done.returncode or done.stderr]
         console.print("\n".join(failed), highlight=False, markup=False)
         seen = [*follow(console, "defects put back", len(mutants), pool.map(_put_back, mutants))]
@@ -62,7 +69,7 @@ def prove_simulation(console: Console, seed: str, quick: bool) -> bool:
         )
     console.print(table)
     held = not failed and caught == len(mutants)
-    console.print(f"{' ok ' if held else 'FAIL'} {len(ranges) * AT_ONCE} seeds, {len(failed)} parts of them failed; "
+    console.print(f"{' ok ' if held else 'FAIL'} {len(parts) * AT_ONCE} seeds, {len(failed)} parts of them failed; "
                   f"{caught} of {len(mutants)} defects seen",
                   style="green" if held else "red", highlight=False)  # fmt: skip
     return held
