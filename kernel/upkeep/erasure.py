@@ -32,10 +32,16 @@ DEFAULT_SESSION = "main"
 _READS_MEMORY = ("memory_search", "memory_read", "knowledge_base")
 _DOCUMENT = re.compile(r'"id":"(d[0-9]+)"').findall
 _OF_TURN = ("turn", "model", "sys", "tool")
-_CAUSED = ("message.accepted", "message.sent", "message.replied", "memory.written", "process.exited")
+_TOLD = ("message.accepted", "message.sent")
+_CAUSED = (*_TOLD, "message.replied", "memory.written", "process.exited")
 _COMMANDS = ("operator.command", "peer.command")
 _SPAWNED = "process.spawned"
 _MEASURED = re.compile(r"[0-9]+ characters").fullmatch
+
+
+Session = tuple[str, str]
+"""An address, and the name of a session there."""
+Handled = tuple[set[Session], str]
 
 
 class Entries(Protocol):
@@ -78,13 +84,13 @@ class Selection:
 
 @dataclass(slots=True)
 class Plan:
-    """``ranges``: first and last of each row of entries. ``turns``: those they are part of, that asked for them, or
-    that were given a document of theirs, that caused them, those of processes that they started, and the later ones of
-    the same sessions. ``left``: entries of these turns that are not erased, and what else repeats what they say, seq
-    and kind, the first :data:`MOST_LEFT` of ``left_count``; ``kept``: how many of the selected are never erased, by
-    kind. ``pids``: whose turns they are. ``exits``: PIDs of which the end is erased, and ``refusals``: the reasons of
-    refusals that are, for the node's state repeats both. ``logs``: files of the log that may repeat it, and how many
-    lines of these PIDs, -1 where nobody can say.
+    """``ranges``: first and last of each row of entries. ``turns``: those they are part of, that asked for them or
+    caused them, and all that were handed what these said (:meth:`_Finder._pass_on`). ``left``: entries of these turns
+    that are not erased, and what else repeats what they say, seq and kind, the first :data:`MOST_LEFT` of
+    ``left_count``; ``kept``: how many of the selected are never erased, by kind. ``pids``: whose turns they are.
+    ``exits``: PIDs of which the end is erased, and ``refusals``: the reasons of refusals that are, for the node's state
+    repeats both. ``logs``: files of the log that may repeat it, and how many lines of these PIDs, -1 where nobody can
+    say.
     """
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -132,7 +138,7 @@ class _Finder:
         self._repeating: set[int] = set()  # no part of a turn, and says what is erased
         self._concerned: set[str] = set()
         self._messages: set[str] = set()
-        self._sessions: set[tuple[str, str]] = set()
+        self._sessions: set[Session] = set()
         self._documents: list[str] = []
         self._exits: set[int] = set()
         self._refusals: set[str] = set()
@@ -204,12 +210,10 @@ class _Finder:
             self._exits.add(body["pid"])
         elif kind == "message.refused":
             self._refusals.add(body["why"])
-        elif kind in ("message.accepted", "message.sent"):
+        elif kind in _TOLD:
             self._messages.add(body["id"])
-            if (
-                body["reply_to"] and "@" not in body["reply_to"]
-            ):  # an ask of this node: its turn has the answer
-                self._concerned.add(body["reply_to"].partition(":")[0])
+            if asker := _handled(record)[1]:  # its turn has the answer
+                self._concerned.add(asker)
         elif kind == "message.replayed":
             self._concerned.add(turn_id(body["as"]))
 
@@ -217,13 +221,8 @@ class _Finder:
 
     def plan(self) -> Plan:
         self._concerned.update(self._causing())
-        if self._documents:
-            self._concerned.update(self._quoting())
-        self._concerned.update(self._of_children())
-        self._concerned.update(self._later())
-        for turn in self._concerned:
-            self._messages.add(_message_of(turn))
-            self._sessions.update(self._session_of(turn))
+        self._pass_on()
+        self._messages.update(map(_message_of, self._concerned))
         left = list(self._left())
         return Plan(
             ranges=ranges_of(self.selected),
@@ -263,36 +262,49 @@ class _Finder:
         elif turn := _turn_of(record):
             yield turn
 
-    def _of_children(self) -> Iterator[str]:
-        """Turns of processes that were started in turns of which something is erased: their prompts say it too."""
-        members: set[int] = set()
-        children: set[str] = set()
-        for record in self._ledger.entries(min(map(_seq_of, self._said), default=self._ledger.size)):
-            entry = record.entry
-            if _turn_of(record) in self._said:
-                members.add(entry.seq)
-            elif record.erased:
-                continue
-            elif entry.kind == _SPAWNED and entry.cause in members:
-                children.add(record.body["address"])
-            elif entry.kind == "turn.started" and record.body["address"] in children:
-                yield entry.subject
+    def _pass_on(self) -> None:
+        """Concern the turns that were handed what turns concerned say: those of messages and of processes that these
+        sent and started, those that asked for their answers or read documents of theirs, and later ones of the same
+        sessions, whose history says it. All in one reading, in the order in which it happened.
+        """
+        members, reached = set[int](), set[str]()
+        sessions, children, documents = set[Session](), set[str](), set(self._documents)
+        handled: dict[str, Handled] = {}
 
-    def _later(self) -> Iterator[str]:
-        """Turns of the same sessions that came after turns concerned: their history said it, and so what they asked."""
-        sessions: set[tuple[str, str]] = set()
-        for record in self._ledger.entries(min(map(_seq_of, self._concerned), default=self._ledger.size)):
-            turn = record.entry.subject
-            if record.entry.kind == "turn.started":
-                where = (
-                    set(self._session_of(turn))
-                    if record.erased
-                    else {(record.body["address"], record.body["session"])}
-                )
-                if turn in self._concerned:
-                    sessions |= where
-                elif where & sessions:
-                    yield turn
+        def reach(turn: str) -> None:
+            while turn and turn not in reached:
+                reached.add(turn)
+                self._concerned.add(turn)
+                where, turn = handled.get(turn) or _handled(self._ledger.entry(_seq_of(turn)))
+                sessions.update(where)
+
+        starts = map(_seq_of, self._concerned | documents)
+        for record in self._ledger.entries(min(starts, default=self._ledger.size)):
+            entry, turn = record.entry, _turn_of(record)
+            is_caused = entry.cause in members
+            if entry.kind in _TOLD:
+                handled[turn] = _handled(record)
+                if is_caused:
+                    self._concerned.add(turn)
+            elif entry.kind == "turn.started":
+                where, asker = handled.get(turn) or _handled(self._ledger.entry(_seq_of(turn)))
+                if not record.erased:
+                    where = {(record.body["address"], record.body["session"])}
+                handled[turn] = where, asker
+                if turn in self._concerned or where & sessions or children.intersection(dict(where)):
+                    reach(turn)
+            elif entry.kind == "turn.ended":
+                handled.pop(turn, None)
+            elif entry.kind == _SPAWNED and is_caused:
+                children.add(record.body["address"])
+            elif entry.kind == "memory.written" and is_caused:
+                documents.add(entry.subject)
+            elif entry.kind == "message.replayed" and turn in self._concerned and not record.erased:
+                self._concerned.add(turn_id(record.body["as"]))
+            elif documents.intersection(_read(record)):
+                reach(turn)
+            if turn in self._concerned or (is_caused and (entry.kind in _CAUSED or record.erased)):
+                members.add(entry.seq)
 
     def _pids(self) -> set[int]:
         """Who handled the turns concerned, and the process that was chosen."""
@@ -304,21 +316,6 @@ class _Finder:
         }
         return found | self._exits | ({self._selection.pid} if self._selection.pid is not None else set())
 
-    def _quoting(self) -> Iterator[str]:
-        """Turns that were given a document of which the entry goes: by a tool that reads memory, recall included."""
-        documents = set(self._documents)
-        for record in self._ledger.entries(min(map(_seq_of, documents))):
-            if record.entry.kind == "tool.outcome" and not record.erased:
-                body = record.body
-                if body["tool"] in _READS_MEMORY and documents.intersection(_DOCUMENT(body["result"])):
-                    yield str(body["turn"])
-
-    def _session_of(self, turn: str) -> Iterator[tuple[str, str]]:
-        """Where a turn was handled, from its message; nothing when that is erased, for then its session is gone."""
-        record = self._ledger.entry(_seq_of(turn))
-        if record.entry.kind == "message.accepted" and not record.erased:
-            yield record.body["to"], record.body["session"]
-
     def _left(self) -> Iterator[tuple[int, str]]:
         """Entries of the turns concerned, and what these caused, that are not selected and still have a body."""
         starts = [*map(_seq_of, self._concerned), *self._repeating]
@@ -327,10 +324,29 @@ class _Finder:
             entry = record.entry
             if entry.seq in self._repeating or (entry.kind == _SPAWNED and entry.cause in members):
                 yield entry.seq, entry.kind
-            elif _turn_of(record) in self._concerned or (entry.kind in _CAUSED and entry.cause in members):
+                continue
+            is_caused = entry.cause in members and (entry.kind in _CAUSED or record.erased)
+            if is_caused or _turn_of(record) in self._concerned:
                 members.add(entry.seq)
+                self._sessions.update(_handled(record)[0])
                 if entry.seq not in self.selected and not record.erased and entry.kind not in PROTECTED:
                     yield entry.seq, entry.kind
+
+
+def _handled(record: EntryRecord) -> Handled:
+    """Where a message is handled on this node, and the turn here that asked it, or empty; nothing when it is erased."""
+    if record.entry.kind not in _TOLD or record.erased:
+        return set(), ""
+    body = record.body
+    asker = "" if "@" in body["reply_to"] else body["reply_to"].partition(":")[0]
+    return {(body["to"], body["session"])} if record.entry.kind == "message.accepted" else set(), asker
+
+
+def _read(record: EntryRecord) -> list[str]:
+    """Documents that a tool which reads memory has given, recall included."""
+    if record.entry.kind != "tool.outcome" or record.erased or record.body["tool"] not in _READS_MEMORY:
+        return []
+    return _DOCUMENT(record.body["result"])
 
 
 def _turn_of(record: EntryRecord) -> str:

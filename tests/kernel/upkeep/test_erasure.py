@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,7 @@ def test_a_single_entry_leaves_the_rest_of_its_turn_and_says_so(tmp_path: Path) 
         seq = int(ident[1:])
         answer = await control(Erasure.erase, "why", seqs=[seq])
         assert answer["ranges"] == [[seq, seq]]
-        assert answer["sessions"] == [["/user/ada", "main"]]
+        assert answer["sessions"] == [["/user/ada", "main"], ["/user/bob", "/user/ada"]]
         rest = saying(twin.directory, SECRET, {seq})
         turn = {at for at, kind in answer["left"]}
         assert set(rest) - turn == {
@@ -595,6 +595,144 @@ def test_later_turns_are_listed_though_the_message_or_the_start_was_erased_befor
         await control(Erasure.erase, "why", seqs=[own.pop(first)])
         erased = await control(Erasure.erase, "why", seqs=[*own.values()])
         assert not unsaid(twin, erased)
+
+    on_control(tmp_path, body)
+
+
+async def said_by(twin: Twin, turn: str) -> list[int]:
+    """The entries of a turn, its message among them, that say it."""
+    mine = {
+        record.entry.seq
+        for record in await twin.entries()
+        if record.entry.subject in (turn, "m" + turn[1:]) or record.body.get("turn") == turn
+    }
+    return sorted(mine & set(saying(twin.directory, SECRET)))
+
+
+async def hears(twin: Twin, tool: str = "", to: str = "") -> Delivery:
+    """The next turn asks a model what it was told, passes it on, and answers when it was no question."""
+    at = await twin.delivery()
+    twin.ask_model(at, [{"role": "user", "content": at.message["text"]}])
+    await twin.result()
+    if tool == "ask":
+        twin.ask_tool(at, tool, {"to": to, "text": f"told: {SECRET}"}, 1)
+        return at
+    if tool:
+        await twin.call_tool(at, tool, {"to": to, "text": f"told: {SECRET}"}, 1)
+    await answer(twin, at, "done")
+    return at
+
+
+@pytest.mark.parametrize("tool", ["send_message", "ask"])
+def test_whom_a_turn_told_is_listed_and_forgets_it_and_so_on_down_the_chain(
+    tmp_path: Path, tool: str
+) -> None:
+    names = ("ada", "bob", "cat", "dan")
+
+    async def body(twin: Twin, control: Doors) -> None:
+        for name in (*names, "eve"):
+            await twin.spawn(name, tools=TOOLS)
+        await twin.send("eve", "something else")
+        other = await hears(twin)
+        await twin.send("ada", SECRET)
+        turns = [await hears(twin, tool, f"/user/{to}") for to in names[1:]] + [await hears(twin)]
+        if tool == "ask":
+            for asker in turns[-2::-1]:
+                await twin.result()
+                await answer(twin, asker, f"heard {SECRET}")
+        mine = await said_by(twin, turns[0].turn)
+        erased = await control(Erasure.erase, "why", seqs=mine)
+        assert not unsaid(twin, erased)
+        assert [address for address, _ in erased["sessions"]] == [f"/user/{name}" for name in names]
+        assert set(twin.kernel.state.sessions) == {("/user/eve", "main")}
+        assert not {seq for seq, _ in erased["left"]} & {(await starts(twin))[other.turn]}
+
+    on_control(tmp_path, body)
+
+
+class CountedEntries(JournalEntries):
+    """Counts how often it was read, whole or an entry of it."""
+
+    reads = 0
+
+    def entries(self, start: int = 0) -> Iterator[EntryRecord]:
+        self.reads += 1
+        return super().entries(start)
+
+    def entry(self, seq: int) -> EntryRecord:
+        self.reads += 1
+        return super().entry(seq)
+
+
+def test_the_ledger_is_read_no_more_often_for_a_long_chain(tmp_path: Path) -> None:
+    names = ("ada", "bob", "cat", "dan", "eve", "fay")
+    told: list[int] = []
+
+    async def body(twin: Twin, control: Doors) -> None:
+        for name in names:
+            await twin.spawn(name, tools=TOOLS)
+        await twin.send("ada", SECRET)
+        for to in names[1:]:
+            told.append(int((await hears(twin, "send_message", f"/user/{to}")).turn[1:]))
+        await hears(twin)
+
+    on_control(tmp_path, body)
+    long, short = CountedEntries(tmp_path), CountedEntries(tmp_path)
+    assert len(plan_erasure(long, Selection(seqs=(told[1],))).turns) == len(names)
+    assert len(plan_erasure(short, Selection(seqs=(told[-1],))).turns) < len(names)
+    assert long.reads <= short.reads
+
+
+def test_what_was_told_is_not_erased_while_its_receiver_has_it_in_hand(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        for name in ("ada", "bob"):
+            await twin.spawn(name, tools=TOOLS)
+        await twin.send("bob", "something else")
+        busy = await twin.delivery()
+        await twin.send("ada", SECRET)
+        told = await hears(twin, "send_message", "/user/bob")
+        mine = await said_by(twin, told.turn)
+        with pytest.raises(Refused, match="is still in the mailbox of /user/bob"):
+            await control(Erasure.erase, "why", seqs=mine)
+        await answer(twin, busy, "done")
+        at = await twin.delivery()
+        with pytest.raises(Refused, match=f"turn {at.turn} of /user/bob .* is open"):
+            await control(Erasure.erase, "why", seqs=mine)
+        await answer(twin, at, f"heard {SECRET}")
+        assert not unsaid(twin, await control(Erasure.erase, "why", seqs=mine))
+
+    on_control(tmp_path, body)
+
+
+def test_what_who_was_told_wrote_down_started_and_answered_is_listed_with_those_who_have_it(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        for name in ("ada", "bob", "cat"):
+            await twin.spawn(name, tools=(*TOOLS, "spawn_agent"))
+        await twin.send("ada", SECRET)
+        told = await hears(twin, "send_message", "/user/bob")
+        at = await twin.delivery()
+        await twin.call_tool(at, "memory_write", {"text": SECRET, "title": "noted", "shared": True})
+        await twin.call_tool(at, "spawn_agent", {"name": "kid", "tools": [], "system_prompt": SECRET}, 1)
+        await answer(twin, at, f"heard {SECRET}")
+        for target in ("/user/cat", "/user/bob/kid"):
+            await twin.send(target, "what do you know?")
+            at = await twin.delivery()
+            if target == "/user/cat":
+                await twin.call_tool(at, "memory_search", {"query": "heron"})
+            await answer(twin, at, f"I know: {SECRET}")
+        await twin.send("ada", "ask bob", session="other")
+        asker = await twin.delivery()
+        twin.ask_tool(asker, "ask", {"to": "/user/bob", "text": "what?"})  # in the session where ada told it
+        at = await twin.delivery()
+        await answer(twin, at, f"it was: {SECRET}")
+        await twin.result()
+        await answer(twin, asker, "thanks")
+        erased = await control(Erasure.erase, "why", seqs=await said_by(twin, told.turn))
+        assert not unsaid(twin, erased)
+        sessions = {tuple(pair) for pair in erased["sessions"]}
+        assert sessions >= {("/user/cat", "main"), ("/user/bob/kid", "main"), ("/user/ada", "other")}
 
     on_control(tmp_path, body)
 
