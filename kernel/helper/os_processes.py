@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _DEAD = frozenset("ZXx")
-END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +95,10 @@ def orphans(rows: Mapping[int, ProcessRow], node: int, own: Collection[int] | No
     ]
 
 
-def end_tree(root: ProcessRow, mark: bytes, timeout_s: float = END_S) -> None:
-    """Kill all that ``root`` has started, then ``root`` itself, and wait until they are gone or the time is over.
-
-    Its own is what is below it, what is of its process group, and what has ``mark`` in its environment, which is handed
-    on: also what left its session and has lost its parent. What may not be signalled is left.
+def started_by(rows: Mapping[int, ProcessRow], root: ProcessRow, mark: bytes) -> set[int]:
+    """The living processes that ``root`` has started: what is below it, what is of its process group, and what has
+    ``mark`` in its environment, which is handed on: also what left its session and has lost its parent.
     """
-    deadline = time.monotonic() + timeout_s
-    refused: set[int] = set()
-    while found := _started_by(root, mark) - refused:
-        refused |= kill_all(found, deadline)
-        if time.monotonic() >= deadline:
-            break
-    present = read_process(root.pid)
-    if present is not None and present.start_ticks == root.start_ticks:
-        kill_all([root.pid], deadline)
-
-
-def _started_by(root: ProcessRow, mark: bytes) -> set[int]:
-    rows = read_processes()
     is_there = root.pid in rows and rows[root.pid].start_ticks == root.start_ticks
     return {
         row.pid

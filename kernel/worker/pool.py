@@ -27,14 +27,14 @@ from typing import Any, Literal
 
 from kernel.errors import KernelError, Unavailable
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
-from kernel.helper.os_processes import ProcessRow, end_tree, read_process
+from kernel.helper.offspring import WORKER_VARIABLE, end_tree
+from kernel.helper.os_processes import ProcessRow, read_process
 from kernel.shapes import ShapeError, read, told
 from kernel.toolbox.arguments import hash_text
 from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
 
 MAX_ANSWER_BYTES = 2**20
-MARK = "WEFTOS_WORKER"
-"""In the environment of a worker and of all that it starts: which one it was."""
+END_AGAIN_S = 0.2
 LAST_WORDS_S = 0.5  # what a dead process had sent is still read for so long
 _STOPPING = "the node is stopping, no tool is started"
 Status = Literal["ok", "error", "timeout", "refused", "changed"]
@@ -301,9 +301,9 @@ class WorkerPool:
 
     async def _start_process(self) -> None:
         command, mark = self._command(), secrets.token_hex(16)
-        command = replace(command, env={**command.env, MARK: mark})
+        command = replace(command, env={**command.env, WORKER_VARIABLE: mark})
         helper = Helper(command, self._boot, _ignore, lambda status: self._died(process))
-        process = _Process(helper, asyncio.get_running_loop().time(), f"{MARK}={mark}")
+        process = _Process(helper, asyncio.get_running_loop().time(), f"{WORKER_VARIABLE}={mark}")
         self._processes.add(process)
         try:
             await helper.start()
@@ -370,8 +370,14 @@ class WorkerPool:
         ending.add_done_callback(self._endings.discard)
 
     async def _end_all_of(self, process: _Process) -> None:
-        if process.row is not None:
-            await asyncio.to_thread(end_tree, process.row, process.mark.encode())
+        while process.row is not None:
+            try:
+                await asyncio.to_thread(end_tree, process.row, process.mark.encode())
+                break
+            except (OSError, RuntimeError):  # no descriptor, no thread: its calls are told when there is
+                if self._closed:
+                    break
+                await asyncio.sleep(END_AGAIN_S)
         if not process.gone:
             process.helper.kill()
         process.ended = True

@@ -115,7 +115,8 @@ def test_entries_that_the_segments_do_not_hold_are_missing(tmp_path: Path, chang
     if change == "gone":
         segment.unlink()
     else:
-        segment.write_bytes(segment.read_bytes()[:-1] + b"\0")
+        content = segment.read_bytes()
+        segment.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(
         DamageError, match=f"entries are published, the snapshot covers {GROUPS}: the end is gone"
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import signal
@@ -14,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from kernel.helper.os_processes import read_process
+from kernel.helper.offspring import end_tree
+from kernel.helper.os_processes import ProcessRow, read_process
 from kernel.helper.output_log import MAX_FILE_BYTES
 from kernel.toolbox.files import UNKNOWN
 from kernel.toolbox.protected import ProtectedPaths
 from kernel.toolbox.registry import Registry, RegistryError, ToolSource, builtin_declarations
+from kernel.worker import pool
 from kernel.worker.pool import WorkerPool
 from kernel.worker.requests import Configure
 from kernel.worker.workers import (
@@ -487,6 +490,30 @@ def test_a_call_with_effects_is_stopped_for_real_at_its_deadline(
         assert not effect.exists()
 
     scene.run(play, hostile)
+
+
+def test_the_end_of_a_worker_that_cannot_be_brought_about_just_then_is_tried_again(
+    scene: Any, hostile: list[ToolSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes descriptors and a thread. Until nothing of it is left, its calls are not lost."""
+    tried: list[int] = []
+
+    def fails_at_first(root: ProcessRow, mark: bytes) -> None:
+        tried.append(root.pid)
+        if len(tried) < 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        end_tree(root, mark)
+
+    monkeypatch.setattr(pool, "end_tree", fails_at_first)
+    monkeypatch.setattr(pool, "END_AGAIN_S", 0.01)
+
+    async def play(workers: Workers) -> None:
+        with pytest.raises(WorkerLost, match=r"^wait_for: did not end"):
+            await workers.run(scene.mint.call("wait_for", {"path": str(scene.home / "never")}, timeout_s=1.0))
+        assert len(tried) == 3
+        assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
+
+    scene.run(play, hostile, WorkerLimits(retired_processes=1))
 
 
 CHILD, SCRUBBED = ["sh", "-c"], ["env", "-i", "PATH=/usr/bin:/bin", "sh", "-c"]
