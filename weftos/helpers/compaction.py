@@ -126,8 +126,17 @@ class Compaction:
             covered: dict[str, Any] = json.loads(said)
             await self._ledger.place_snapshot(covered["group"], bytes.fromhex(covered["digest"]))
         finally:
-            await asyncio.to_thread(discard_snapshot, self._snapshots, Disk())
+            await self._discard()
         return covered
+
+    async def _discard(self) -> None:
+        """Remove what a run has left. It raises nothing, for it must not take the place of why the run ended: what it
+        cannot remove the next run, or the next start, does.
+        """
+        try:
+            await asyncio.to_thread(discard_snapshot, self._snapshots, Disk())
+        except OSError as error:
+            self._log("error", "what was left of a snapshot could not be removed", why=str(error))
 
 
 def retry_s(failures: int) -> float:

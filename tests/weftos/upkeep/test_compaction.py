@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgpack
 import pytest
 
 import weftos.helpers.compaction
+from chain.disk import Disk
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import StateChange
 from chain.state.snapshot import NEW
@@ -229,6 +231,28 @@ def test_nor_is_it_when_the_run_is_given_up(tmp_path: Path) -> None:
         task.cancel()
         await asyncio.wait([task])
         assert list((tmp_path / "snapshot").iterdir()) == []
+
+    asyncio.run(run())
+
+
+def test_a_run_that_is_given_up_is_over_though_nothing_can_be_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its task went on, and who stops the node waited for it for ever."""
+
+    def broken(directory: Path, disk: Disk) -> None:
+        raise OSError(errno.EIO, "the disk is broken on purpose")
+
+    monkeypatch.setattr(weftos.helpers.compaction, "discard_snapshot", broken)
+
+    async def run() -> None:
+        log, code = Log(), _half_written(tmp_path, "import time; time.sleep(600)")
+        task = asyncio.create_task(compaction(TwinLedger(), tmp_path, log, code).run_to(5))
+        await until((tmp_path / "snapshot" / NEW).exists)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert log.events() == ["what was left of a snapshot could not be removed"]
 
     asyncio.run(run())
 
