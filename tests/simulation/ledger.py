@@ -95,9 +95,7 @@ class SimulatedLedger:
     ) -> None:
         self.disk, self._loop, self._weather, self._salts, self._crash = disk, loop, weather, salts, crash
         self.kept, self.fuse = Kept(), Fuse()
-        self.ambush: Callable[[], object] | None = (
-            None  # when something is next recorded that goes to another node
-        )
+        self.ambush: Callable[[], object] | None = None  # when a turn next asks another node
         self.look: Callable[[], None] = lambda: None  # before each commit: what a crash could leave
         self._sequencer = Sequencer(ORIGIN)
         reader = JournalReader(JOURNAL, disk)
@@ -159,7 +157,8 @@ class SimulatedLedger:
         self._unwritten_bytes += ticket.batch.bytes
         ambush = self.ambush
         if ambush is not None and any(
-            isinstance(record, Draft) and record.kind == "message.sent" for record in records
+            isinstance(record, Draft) and record.kind == "message.sent" and record.body["reply_to"]
+            for record in records
         ):
             self.ambush = None
             self._loop.call_soon(ambush)

@@ -17,6 +17,7 @@ from chain.errors import ChainError, LedgerUnavailable
 from kernel.errors import KernelError, SupervisionError
 from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
+from mesh.identity.peers import Peer
 from tests.chain.twins.memory_disk import MemoryDisk
 from tests.kernel.twins.kernel_twin import accept
 from tests.simulation.checks import Record, of_the_state, replay_is_live, unrest
@@ -25,7 +26,7 @@ from tests.simulation.node import Node
 from tests.simulation.plans import ALONE, TALKATIVE, Plans
 from tests.simulation.setting import TOOLS, draw_setting
 from tests.simulation.virtual_loop import Crash
-from tests.simulation.wire import Wire
+from tests.simulation.wire import ORIGINS, Wire
 from tests.simulation.world import Broken, Sent, World
 
 NAMES = ("a", "b", "c", "d")
@@ -102,6 +103,8 @@ class Life:
         weights = dict(STEP_WEIGHTS) if self.wire is None else STEP_WEIGHTS | WITH_A_WIRE
         if "kill /" in self.steps[-1]:
             weights["down"] = 100 if TAKEN_BACK in self.steps[-1] else 20
+        if self.other is not None and self.node.kernel.remote.mesh.peer(self.other.name) is None:
+            weights["peer"] = 25
         if self._refuses():
             weights |= WHILE_IT_REFUSES if self.wire is None else CUT_WHILE_IT_REFUSES
         elif self.node.state.doubts():
@@ -188,11 +191,14 @@ class Life:
         return f"{draft.body['address']} ({spec.type}, {spec.restart})"
 
     def step_send(self) -> str:
-        self._sends += 1
         to = self._address(worker=True)
         if self.other is not None and self._choose.random() < 0.5:
             to = self._choose.choice(self.other.abroad() or [to])
-        text = json.dumps(self._plans.plan(f"{self.name}s{self._sends}"))
+        return self._send(to, self._plans.plan)
+
+    def _send(self, to: str, plan: Callable[[str], dict[str, Any]]) -> str:
+        self._sends += 1
+        text = json.dumps(plan(f"{self.name}s{self._sends}"))
         session = self._choose.choice(("main", "other"))
         deadline_us = self.node.ledger.now_us() + 3_000_000 if self._choose.random() < 0.1 else 0
         waits = "@" in to and self._choose.random() < 0.5
@@ -403,14 +409,30 @@ class Life:
         self.wire.unlink("the wire was cut")
         return ""
 
+    def step_peer(self) -> str:
+        """The other node is no peer any more, or one again, with another ceiling."""
+        assert self.other is not None
+        remote, name = self.node.kernel.remote, self.other.name
+        if remote.mesh.peer(name) is None:
+            self._allow(self._choose.choice((None, frozenset(TOOLS), frozenset(TOOLS))))
+            return f"{name} is allowed again"
+        remote.removed(remote.mesh.remove_peer(name))
+        return f"{name} is allowed no longer"
+
+    def _allow(self, tools: frozenset[str] | None) -> None:
+        assert self.other is not None
+        peer = Peer(self.other.name, ORIGINS[self.other.name], tools=tools)
+        self.node.kernel.remote.mesh.add_peer(peer)
+        self.node.kernel.remote.on_added(peer, "operator:0")
+
     def step_cut_off(self) -> str:
-        """The next message to the other node is cut off: the disk refuses it, or what comes of it, and meanwhile the
-        link goes, comes, goes; the disk of the other node may be slow.
+        """A question to the other node is cut off, before it goes out or before it is acknowledged: the disk refuses,
+        and meanwhile the link goes, comes, goes.
         """
         node, wire, other = self.node, self.wire, self.other
         assert wire is not None and other is not None
-        after_s, for_s = self._choose.choice((0.0, 0.01, 0.06)), self._choose.choice((0.1, 0.5, 1.0))
-        flaps, slow_s = self._choose.choice((1, 2, 3, 4)), self._choose.choice((0.0, for_s))
+        after_s, slow_s = self._choose.choice(((0.0, 0.0), (0.03, 0.0), (0.03, 2.0), (0.06, 2.0)))
+        flaps, for_s = self._choose.choice((1, 2, 3, 3)), self._choose.choice((0.1, 0.5, 1.0))
 
         def refuse() -> None:
             self._weather.refuses_until_s = node.now_s() + for_s
@@ -423,7 +445,11 @@ class Life:
             node.loop.call_later(after_s, refuse)
 
         node.ledger.ambush = begin
-        return f"after {after_s:g} s for {for_s:g} s, the link changes {flaps} times"
+        if not wire.is_up:
+            wire.link()
+        to, asked = self._address(worker=True), self._choose.choice(other.abroad() or ["/user/a"])
+        sent = self._send(to, lambda name: self._plans.question(name, asked))
+        return f"after {after_s:g} s for {for_s:g} s, the link changes {flaps} times: {sent}"
 
     def slow_down(self, for_s: float) -> None:
         """Its disk is slow for so long."""
@@ -446,7 +472,9 @@ class Life:
         return [address for address, slot in slots.items() if slot.state in ("stopped", "parked")]
 
     def tend(self) -> None:
-        """What a person does: decide doubts, start what is down."""
+        """What a person does: decide doubts, start what is down, allow the other node."""
+        if self.other is not None and self.node.kernel.remote.mesh.peer(self.other.name) is None:
+            self._allow(frozenset(TOOLS))
         for doubt in self.node.state.doubts():
             self._task(self._resolve(doubt.id, self._choose.choice(("done", "lost", "retry"))))
         for address in self._are_down():
@@ -469,5 +497,14 @@ STEP_WEIGHTS = {
 TAKEN_BACK = "taken back"
 WHILE_IT_REFUSES = {"kill": 20, "cancel": 12, "crash_process": 20, "lose_cell": 10}
 EARLY = {"spawn": 5, "send": 1}
-WITH_A_WIRE = {"spawn": 5, "stop": 3, "remove": 2, "link": 16, "unlink": 12, "disk_refuses": 9, "cut_off": 9}
+WITH_A_WIRE = {
+    "spawn": 5,
+    "stop": 3,
+    "remove": 2,
+    "link": 16,
+    "unlink": 12,
+    "disk_refuses": 9,
+    "cut_off": 4,
+    "peer": 1,
+}
 CUT_WHILE_IT_REFUSES = {"spawn": 1, "send": 10, "unlink": 30, "link": 30}

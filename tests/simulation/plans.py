@@ -29,6 +29,12 @@ class Plans:
         return {"name": name, "rounds": rounds, "remember": self._choose.random() < 0.3,
                 "hasty": self._choose.random() < 0.1}  # fmt: skip
 
+    def question(self, name: str, to: str) -> dict[str, Any]:
+        """Nothing but a question to that one."""
+        self._count += 1
+        inner = self.plan(f"{name}.{self._count}", depth=1)
+        return {"name": name, "rounds": [[_tool("ask", {"to": to, "text": json.dumps(inner)})]]}
+
     def _round(self, name: str, depth: int) -> list[Call]:
         if self._choose.random() < 0.06:
             return [{"op": "raise", "times": self._choose.choice((1, 1, 2, 9))}]
@@ -68,4 +74,8 @@ class Plans:
             case "spawn_agent":
                 restart = choose.choice(("permanent", "transient", "temporary"))
                 arguments = {"name": choose.choice(("x", "y")), "tools": ["pay", "poke"], "restart": restart}
-        return {"op": "tool", "args": {"name": tool, "arguments": json.dumps(arguments), "id": ""}}
+        return _tool(tool, arguments)
+
+
+def _tool(name: str, arguments: dict[str, Any]) -> Call:
+    return {"op": "tool", "args": {"name": name, "arguments": json.dumps(arguments), "id": ""}}

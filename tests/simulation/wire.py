@@ -38,6 +38,14 @@ class WiredMesh(TwinMesh):
             if other != name:
                 self.add_peer(Peer(other, ORIGINS[other], "", DEFAULT_MAY, tools))
 
+    def remove_peer(self, name: str) -> Peer:
+        peer, why = super().remove_peer(name), "no longer a peer"
+        other = self.links.get(peer.origin)
+        if other is not None:
+            unlink(self, other, why)
+            self.remote.on_down(peer, why)
+        return peer
+
     def send_op(self, origin: str, op: Mapping[str, Any]) -> None:
         other = self.links.get(origin)
         if not isinstance(other, WiredMesh):
@@ -82,8 +90,10 @@ class Wire:
         return any(mesh.links for mesh in self._boots.values())
 
     def link(self) -> None:
-        """A link; a new one when there was one."""
-        link(*self._ends())
+        """A link, where both allow it; a new one when there was one."""
+        one, two = self._ends()
+        if one.peer(two.name) is not None and two.peer(one.name) is not None:
+            link(one, two)
 
     def unlink(self, why: str) -> None:
         if self.is_up:
