@@ -362,6 +362,7 @@ _TABLE = (
         bytes="size of the text",
         title="title of the document",
         shown_hash="SHA-256 of what a search shows: title, line feed, the first 1,000 characters of the text",
+        pid="the process that wrote it, 0 for a person",
     ),
     _kind(
         "memory.forgotten",

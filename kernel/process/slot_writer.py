@@ -8,8 +8,12 @@ from kernel.process.process_signals import SlotGoing, SlotGone
 from kernel.process.starts import Starts
 from kernel.signals import Signals
 from kernel.slices.tree.slots import Slot
+from kernel.state.documents import draft_forgetting
 from kernel.state.recorder import Recorder
 from kernel.supervision.reducer import SlotState
+
+FORGOTTEN_AT_ONCE = 100
+"""So many documents of a slot that goes: the node has other work in between."""
 
 
 class SlotWriter:
@@ -53,8 +57,9 @@ class SlotWriter:
             self.forget(below, why if below == address else f"{address} was removed")
 
     def forget(self, address: str, why: str) -> None:
-        """Remove a slot after all that is of it, its mail and what is below it: while that takes time, or the disk
-        takes none of it, the slot waits, and so nothing is ever left of an address that is no more.
+        """Remove a slot after all that is of it, its mail, what is below it and what it wrote for itself into memory:
+        while that takes time, or the disk takes none of it, the slot waits, and so nothing is ever left of an address
+        that is no more.
         """
         slot = self._state.slots.get(address)
         if slot is None:
@@ -68,7 +73,7 @@ class SlotWriter:
         slot, address, why = going.slot, going.slot.address, going.why
         if self._state.slots.get(address) is not slot:
             return
-        if self._state.mail.get(address) or self._state.slots.child_count(address):
+        if self._state.mail.get(address) or self._state.slots.child_count(address) or self._remembers(slot):
             if self._recorder.waiting:
                 self._recorder.when_writable(("forget", address), lambda: self._forget_later(slot, why))
             else:
@@ -80,6 +85,17 @@ class SlotWriter:
             self._recorder.when_writable(("forget", address), lambda: self._forgotten(slot))
         else:
             self._forgotten(slot)
+
+    def _remembers(self, slot: Slot) -> bool:
+        """Forget some of what it wrote for itself, which is not for another process of its name; whether there is more,
+        or the disk has yet to take it.
+        """
+        documents = self._state.documents
+        own = documents.written_for_itself(slot.address, FORGOTTEN_AT_ONCE)
+        if own and not self._recorder.waiting:
+            drafts = (draft_forgetting(ident, "node", b"", slot.spawned_seq) for ident in own)
+            self._recorder.must([record for both in drafts for record in both])
+        return bool(documents.written_for_itself(slot.address, 1))
 
     def _forgotten(self, slot: Slot) -> None:
         self._leaving.discard(slot.spawned_seq)

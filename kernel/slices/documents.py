@@ -13,9 +13,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
-from chain.vectors.document import EXCERPT_CHARACTERS, may_read, shown_hash
+from chain.vectors.document import EXCERPT_CHARACTERS, OWN, may_read, shown_hash
 from kernel.errors import NotFound
 from kernel.model.rows import as_rows, made, row
 from kernel.operations.memory import Owner
@@ -28,7 +29,7 @@ class Fact:
     """What is known of one document. ``seq`` is the ledger entry that wrote it, ``text_hash`` what it says of the text
     (SHA-256, hexadecimal; empty when it was taken over from a snapshot that did not keep it), ``shown_hash`` what it
     says of title and beginning (:func:`chain.vectors.document.shown_hash`; empty for one that an earlier version
-    wrote).
+    wrote). ``pid``: the process that wrote it, 0 for a person, and for one that an earlier version wrote.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Fact:
     seq: int
     text_hash: str = ""
     shown_hash: str = ""
+    pid: int = 0
 
     def is_text(self, text: str) -> bool:
         """Whether ``text`` is what was written, as far as is known."""
@@ -56,17 +58,22 @@ class Fact:
 class Documents(Slice):
     """All documents of the node by id, and what each owner has.
 
-    Format 1 knew no hash of a document's text, format 2 none of what is shown of it.
+    Format 1 knew no hash of a document's text, format 2 none of what is shown of it, format 3 not who wrote it.
     """
 
     NAME = "documents"
-    FORMAT = 3
-    MIGRATIONS = {1: lambda rows: _one_more(rows), 2: lambda rows: _one_more(rows)}  # noqa: RUF012
+    FORMAT = 4
+    MIGRATIONS = {  # noqa: RUF012
+        1: lambda rows: _one_more(rows, ""),
+        2: lambda rows: _one_more(rows, ""),
+        3: lambda rows: _one_more(rows, 0),
+    }
 
     def __init__(self) -> None:
         self._facts: dict[str, Fact] = {}
         self._counts: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
+        self._own: dict[str, dict[str, None]] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -81,7 +88,8 @@ class Documents(Slice):
     def _written(self, told: Told) -> None:
         body = told.body
         hashes = str(body.get("text_hash", "")), str(body.get("shown_hash", ""))
-        self._hold(Fact(body["id"], body["owner"], body["scope"], body["bytes"], told.seq, *hashes))
+        pid = int(body.get("pid", 0))
+        self._hold(Fact(body["id"], body["owner"], body["scope"], body["bytes"], told.seq, *hashes, pid))
 
     def facts(self) -> Iterator[Fact]:
         """All of them, oldest first."""
@@ -95,6 +103,8 @@ class Documents(Slice):
         self._counts[fact.owner] += 1
         self._bytes[fact.owner] += fact.bytes
         self.bytes += fact.bytes
+        if fact.pid and fact.scope == OWN:
+            self._own.setdefault(fact.owner, {})[fact.id] = None
 
     def _forget(self, ident: str) -> None:
         fact = self._facts.pop(ident, None)
@@ -103,6 +113,10 @@ class Documents(Slice):
         self._counts[fact.owner] -= 1
         self._bytes[fact.owner] -= fact.bytes
         self.bytes -= fact.bytes
+        own = self._own.get(fact.owner, {})
+        own.pop(ident, None)
+        if not own:
+            self._own.pop(fact.owner, None)
         if not self._counts[fact.owner]:
             del self._counts[fact.owner], self._bytes[fact.owner]
 
@@ -124,6 +138,10 @@ class Documents(Slice):
             for owner, count in sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))[:most]
         ]
 
+    def written_for_itself(self, address: str, most: int) -> list[str]:
+        """Documents that the process at ``address`` wrote for itself, oldest first: no person's, and none shared."""
+        return list(islice(self._own.get(address, ()), most))
+
     def count_of(self, owner: str) -> int:
         """How many documents an owner has."""
         return self._counts[owner]
@@ -136,5 +154,5 @@ class Documents(Slice):
             self._hold(made(Fact, each))
 
 
-def _one_more(rows: Any) -> Any:
-    return [[*each, ""] for each in as_rows(rows)]
+def _one_more(rows: Any, field: str | int) -> Any:
+    return [[*each, field] for each in as_rows(rows)]

@@ -50,6 +50,7 @@ def draft_document(new: NewDocument, seq: int) -> tuple[str, tuple[Draft | State
         "bytes": new.size_bytes,
         "title": title,
         "shown_hash": shown_hash(title, new.text),
+        "pid": new.pid,
     }
     draft = Draft("memory.written", body, new.pid, ident, new.trace, new.cause)
     return ident, (draft, StateChange(TABLE, ident, value))

@@ -133,7 +133,8 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "tool.outcome": {**_CALL, "status": _known(CALL_EVENTS, "tool.outcome"), "result": str, "truncated": bool,
                      "attempt": int},
     "tool.resolved": {**_CALL, "resolution": _known(CALL_EVENTS, "tool.resolved")},
-    "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int, "shown_hash": Later(str, "")},
+    "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int, "shown_hash": Later(str, ""),
+                       "pid": Later(_number, 0)},
     "memory.forgotten": _ID,
 }  # fmt: skip
 """What the reducer reads of each kind it knows: field to exact type, or to what must be true of it."""

@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         "slot-before-mail", "a slot goes before its mail and what is below it", "aac32f6",
         (Edit("kernel.process.slot_writer",
-              "if self._state.mail.get(address) or self._state.slots.child_count(address):\n"
+              "if self._state.mail.get(address) or self._state.slots.child_count(address) or self._remembers(slot):\n"
               "            if self._recorder",
               "if False:\n            if self._recorder"),),
     ),

@@ -286,11 +286,11 @@ def test_the_formats_are_these() -> None:
         "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
         "pid",
         "DeadLetter": "mail why seq time_us",
-        "Fact": "id owner scope bytes seq text_hash shown_hash",
+        "Fact": "id owner scope bytes seq text_hash shown_hash pid",
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 3, "mail": 1, "turns": 3, "calls": 4,
+        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 4, "mail": 1, "turns": 3, "calls": 4,
         "crossings": 1, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 

@@ -17,10 +17,14 @@ from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
 from kernel.memory.memory import document_text, hits_text
 from kernel.operations.memory import Document, Hit, Memory
+from kernel.operations.processes import Processes
+from kernel.process.slot_writer import FORGOTTEN_AT_ONCE
 from kernel.state.state import State
 from kernel.values import canonical
 from tests.kernel.control.test_control import control_of
+from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
 from tests.patience import HANG_S
 
@@ -394,6 +398,57 @@ def test_every_agent_is_told_what_it_may_recall_unless_its_spawn_says_otherwise(
         assert configs == [{"recall_tokens": 700, "model": "m"}, {"recall_tokens": 5}]
 
     on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize("count", [1, FORGOTTEN_AT_ONCE + 2])
+def test_what_a_process_wrote_for_itself_goes_with_it_and_no_other_of_its_name_has_it(
+    tmp_path: Path, count: int
+) -> None:
+    async def body(twin: Twin) -> None:
+        control, documents = control_of(twin), twin.kernel.state.documents
+        await control(Memory.add, "the operator opens", owner="/user/ada", scope="own")
+        ada, bob = await at_work(twin, "ada"), await at_work(twin, "bob")
+        await twin.call_tool(bob, "memory_write", {"text": "the door opens"})
+        for number in range(count):
+            await twin.call_tool(ada, "memory_write", {"text": f"the safe opens {number}"}, number)
+        await twin.call_tool(ada, "memory_write", {"text": "the gate opens", "shared": True}, count)
+        twin.finish(ada)
+        await twin.ledger.barrier()
+        own = documents.written_for_itself("/user/ada", 2 * count)
+        assert len(own) == count
+        await control(Processes.stop, "ada")
+        await control(Processes.remove, "ada")
+        await until(lambda: "/user/ada" not in twin.kernel.state.slots)
+        assert documents.count_of("/user/ada") == 2 and len(documents) == 3
+        forgotten = await twin.entries("memory.forgotten")
+        assert [entry.body for entry in forgotten] == [{"id": ident, "by": "node"} for ident in own]
+        again = await at_work(twin, "ada")
+        assert sorted(await search(twin, again, "opens", 0)) == ["the gate opens", "the operator opens"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_name_whose_memory_is_to_be_forgotten_waits_for_the_disk(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        state, slots = twin.kernel.state, twin.kernel.processes.slots
+        await twin.spawn("bob")
+        ada = await at_work(twin, "ada")
+        await twin.call_tool(ada, "memory_write", {"text": "the safe opens"})
+        twin.finish(ada)
+        await control_of(twin)(Processes.stop, "ada")
+        disk.full = True
+        sending = asyncio.create_task(twin.send("bob"))
+        await until(lambda: twin.ledger.read_only is not None)
+        slots.forget("/user/ada", "the test said so")
+        slots.forget("/user/ada", "and again")
+        disk.full = False
+        await until(lambda: "/user/ada" not in state.slots)
+        assert not len(state.documents) and len(await twin.entries("memory.forgotten")) == 1
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
 
 
 def test_the_facts_come_back_with_the_journal(tmp_path: Path) -> None:
