@@ -68,6 +68,7 @@ class Archive:
         self._disk = disk or Disk()
         self._source = Source(data, self._disk)
         self._database: duckdb.DuckDBPyConnection | None = None
+        self._opened = False
         self._position = Position()
         self._until: int | None = None
         self._queries = Queries()
@@ -88,9 +89,14 @@ class Archive:
             self._connect()
         except (duckdb.Error, _Unfit) as error:
             self._start_again(str(error))
+        self._opened = True
 
     def close(self) -> None:
         """Let go of the file. Raises ArchiveUnavailable when a query cannot be stopped."""
+        self._opened = False
+        self._let_go()
+
+    def _let_go(self) -> None:
         self._queries.end()
         if self._database is not None:
             self._database.close()
@@ -175,7 +181,12 @@ class Archive:
         ]
 
     def _sound(self, work: Callable[[], T]) -> T:
-        """``work``, and once more on a new archive when this one is damaged or no longer fits its ledger."""
+        """``work``, and once more on a new archive when this one is damaged or no longer fits its ledger.
+
+        One that could not be made, or opened again, the last time is opened first.
+        """
+        if self._opened and self._database is None:
+            self.open()
         try:
             try:
                 return work()
@@ -187,6 +198,8 @@ class Archive:
         except duckdb.Error as error:
             if is_passing(error):
                 raise ArchiveUnavailable(f"the archive cannot be used now: {error}") from error
+            self._start_again(str(error))
+        except _Unfit as error:
             self._start_again(str(error))
         except (DamageError, ForeignDataError) as error:
             if self._position == Position():
@@ -231,8 +244,16 @@ class Archive:
         self._run(_MOVE, (*values, note, full))
 
     def _connect(self) -> None:
+        """Open the file, or make it. What fails leaves nothing open."""
         new = not self._path.exists()
         self._database = connect(self._path)
+        try:
+            self._begin(self._database, new)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _begin(self, database: duckdb.DuckDBPyConnection, new: bool) -> None:
         self._path.chmod(0o600)
         if new:
             for statement in SCHEMA:
@@ -249,14 +270,14 @@ class Archive:
         _, origin, file, offset, group, checksum, seq, last_hash, closed = stored[0]
         self._position = Position(file, offset, group, checksum, seq, last_hash, closed, origin)
         self.documents.restart()
-        self._queries.begin(self._database.cursor())
+        self._queries.begin(database.cursor())
 
     def _connect_again(self) -> None:
-        self.close()
+        self._let_go()
         self._connect()
 
     def _start_again(self, why: str) -> None:
-        self.close()
+        self._let_go()
         for name in (self._path.name, f"{self._path.name}.wal"):
             self._path.with_name(name).unlink(missing_ok=True)
         self._disk.sync_directory(self._path.parent)  # what was erased must not come back with a power cut

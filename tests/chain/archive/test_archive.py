@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import resource
 import shutil
 import subprocess
 import sys
@@ -330,6 +332,51 @@ def test_a_file_open_in_another_process_is_named_and_not_deleted(data: Path, arc
 def test_a_closed_archive_says_so(data: Path) -> None:
     with pytest.raises(ArchiveUnavailable, match="not open"):
         Archive(data / "archive" / "audit.duckdb", data).log()
+
+
+@contextlib.contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    """No file grows beyond ``room`` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [0, 4096, 12_288, 20_000])  # for nothing; the header; the file; some tables
+def test_an_archive_that_could_not_be_made_anew_is_made_when_there_is_room(
+    data: Path, archive: Archive, room: int
+) -> None:
+    append(data, *drafts(4))
+    archive.update()
+    with full_disk(room):
+        for work in (lambda: archive.rebuild("a test"), archive.update, archive.log):
+            with pytest.raises(ArchiveUnavailable, match="cannot be made"):
+                work()
+    assert archive.update() == 4
+    assert seqs(archive.log()) == [0, 1, 2, 3]
+    assert archive.query("SELECT count(*) FROM entries", 1).rows == [[4]]
+
+
+def test_an_archive_that_could_not_be_opened_again_is_opened_later(
+    data: Path, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(data, *drafts(4))
+    archive.update()
+
+    def given_up() -> None:
+        raise duckdb.FatalException("a test")
+
+    def refused(path: Path | None) -> duckdb.DuckDBPyConnection:
+        raise duckdb.IOException(f"Could not set lock on {path}")
+
+    with monkeypatch.context() as patched, pytest.raises(ArchiveUnavailable, match="Could not set lock"):
+        patched.setattr(module, "connect", refused)
+        archive.ask(given_up)
+    assert seqs(archive.log()) == [0, 1, 2, 3]
+    assert archive.rebuilt is None
 
 
 def test_the_files_of_an_archive_that_is_built_again_are_gone_for_good(data: Path) -> None:
