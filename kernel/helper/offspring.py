@@ -15,25 +15,19 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from kernel.helper.os_processes import (
     ProcessRow,
     descendants,
-    environment_of,
     kill_all,
     orphans,
     read_process,
     read_processes,
-    started_by,
 )
-from kernel.helper.os_session import SESSION_VARIABLE
 
 _PR_SET_CHILD_SUBREAPER = 36
-END_S = 5.0
-WORKER_VARIABLE = "WEFTOS_WORKER"
-"""In the environment of a worker and of all that it starts: which one it was."""
-MARKS = (f"{WORKER_VARIABLE}=".encode(), f"{SESSION_VARIABLE}=".encode())
+_END_S = 5.0
 _REAP_S = 5.0
 _PAUSE_S = 0.01
 _HUNT_S = 0.05
@@ -82,36 +76,6 @@ class Offspring:
 
         None while that cannot be told, because a child is just being born.
         """
-        known = self._known()
-        if known is None:
-            return None
-        rows, own = known
-        return orphans(rows, os.getpid(), own if self.adopts else None)
-
-    def nobodys(self, rows: Mapping[int, ProcessRow], own: Collection[int], since_ticks: int) -> set[int]:
-        """What was cut loose and does not show by whom, since then, with what is below it."""
-        here = os.getpid()
-        roots = [
-            row.pid
-            for row in rows.values()
-            if self.adopts and row.parent == here and row.pid not in own and row.start_ticks >= since_ticks
-        ]
-        nobodys = [pid for pid in roots if not any(word.startswith(MARKS) for word in environment_of(pid))]
-        return {pid for root in nobodys for pid in (root, *descendants(rows, root)) if rows[pid].alive}
-
-    def started_by(self, root: ProcessRow, mark: bytes) -> set[int] | None:
-        """What ``root`` has started, by :func:`kernel.helper.os_processes.started_by`, and what may be its: nobody's.
-
-        None while that cannot be told, because a child is just being born.
-        """
-        known = self._known()
-        if known is None:
-            return None
-        rows, own = known
-        return started_by(rows, root, mark) | self.nobodys(rows, own, root.start_ticks)
-
-    def _known(self) -> tuple[dict[int, ProcessRow], Collection[int]] | None:
-        """All processes there are, and which of them this process has started."""
         with self._lock:
             births = self._births
             if self._being_born:
@@ -121,14 +85,14 @@ class Offspring:
             if births != self._births:
                 return None
             self._own = {pid: ticks for pid, ticks in self._own.items() if _is(rows, pid, ticks)}
-            return rows, set(self._own)
+            return orphans(rows, os.getpid(), self._own.keys() if self.adopts else None)
 
 
 OFFSPRING = Offspring()
 """Of the operating system's process that this is: there is one, as there is one ``os.environ``."""
 
 
-def end_orphans(timeout_s: float = END_S) -> int:
+def end_orphans(timeout_s: float = _END_S) -> int:
     """Kill this process's orphans until none is left or the time is over; returns how many were killed."""
     deadline = time.monotonic() + timeout_s
     killed: set[int] = set()
@@ -144,25 +108,7 @@ def end_orphans(timeout_s: float = END_S) -> int:
     return len(killed)
 
 
-def end_tree(root: ProcessRow, mark: bytes, timeout_s: float = END_S) -> None:
-    """Kill all that ``root`` has started, wherever that has gone, then ``root`` itself, and wait until they are gone or
-    the time is over. ``mark`` is in its environment. What may not be signalled is left. Raises OSError.
-    """
-    deadline = time.monotonic() + timeout_s
-    refused: set[int] = set()
-    while time.monotonic() < deadline:
-        if (found := OFFSPRING.started_by(root, mark)) is None:
-            time.sleep(_PAUSE_S)
-            continue
-        if not (todo := found - refused):
-            break
-        refused |= kill_all(todo, deadline)
-    present = read_process(root.pid)
-    if present is not None and present.start_ticks == root.start_ticks:
-        kill_all([root.pid], deadline)
-
-
-def end_offspring(timeout_s: float = END_S) -> int:
+def end_offspring(timeout_s: float = _END_S) -> int:
     """At this process's end: kill everything below it, and wait until it is gone. Returns how many were killed.
 
     What may not be signalled, having become another user's, is left.

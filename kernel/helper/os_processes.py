@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import secrets
 import select
 import signal
 import time
@@ -18,6 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _DEAD = frozenset("ZXx")
+_RLIMIT_LOCKS = 10  # setrlimit(2); Python has no name for it
+END_S = 5.0
+WORKER_VARIABLE = "WEFTOS_WORKER"
+"""In the environment of a worker: which one it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +101,62 @@ def orphans(rows: Mapping[int, ProcessRow], node: int, own: Collection[int] | No
     ]
 
 
-def started_by(rows: Mapping[int, ProcessRow], root: ProcessRow, mark: bytes) -> set[int]:
-    """The living processes that ``root`` has started: what is below it, what is of its process group, and what has
-    ``mark`` in its environment, which is handed on: also what left its session and has lost its parent.
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a process and all that it starts can be known by, wherever that goes. ``word`` is in its environment, which
+    may be handed on or not. ``number`` is its soft limit of file locks, which Linux does not enforce since 2.4.25: each
+    process has it of the one that started it, and a program that changes it is not known.
     """
+
+    word: str
+    number: int
+
+    def put_on(self, pid: int) -> None:
+        """Before it starts anything. Where the system does not let us, its environment has to do."""
+        with contextlib.suppress(OSError, ValueError):
+            resource.prlimit(pid, _RLIMIT_LOCKS, (self.number, resource.prlimit(pid, _RLIMIT_LOCKS)[1]))
+
+    def is_on(self, pid: int) -> bool:
+        """Whether that process bears it."""
+        return _soft_locks(pid) == self.number or f"{WORKER_VARIABLE}={self.word}".encode() in environment_of(
+            pid
+        )
+
+
+def new_mark() -> Mark:
+    """One that nobody bears."""
+    return Mark(secrets.token_hex(16), secrets.randbits(62))
+
+
+def _soft_locks(pid: int) -> int | None:
+    try:
+        limits = Path(f"/proc/{pid}/limits").read_text()
+    except OSError:
+        return None
+    words = limits.partition("Max file locks")[2].split()
+    return int(words[0]) if words and words[0].isdigit() else None
+
+
+def end_tree(root: ProcessRow, mark: Mark, timeout_s: float = END_S) -> None:
+    """Kill all that ``root`` has started, wherever that has gone, then ``root`` itself, and wait until they are gone.
+    What may not be signalled is left. Raises OSError; TimeoutError when something is still there by then.
+    """
+    deadline = time.monotonic() + timeout_s
+    refused: set[int] = set()
+    while found := _started_by(root, mark) - refused:
+        refused |= kill_all(found, deadline)
+        if time.monotonic() >= deadline:
+            raise TimeoutError(
+                f"{len(found)} processes are still there {timeout_s:g} s after they were killed"
+            )
+    present = read_process(root.pid)
+    if present is not None and present.start_ticks == root.start_ticks:
+        kill_all([root.pid], deadline)
+
+
+def _started_by(root: ProcessRow, mark: Mark) -> set[int]:
+    """What lives of it: below it, of its process group, or with its mark."""
+    rows = read_processes()
     is_there = root.pid in rows and rows[root.pid].start_ticks == root.start_ticks
     return {
         row.pid
@@ -106,11 +164,7 @@ def started_by(rows: Mapping[int, ProcessRow], root: ProcessRow, mark: bytes) ->
         if row.alive
         and row.pid not in (root.pid, os.getpid())
         and row.start_ticks >= root.start_ticks
-        and (
-            (is_there and descends(rows, row.pid, root.pid))
-            or row.group == root.pid
-            or mark in environment_of(row.pid)
-        )
+        and ((is_there and descends(rows, row.pid, root.pid)) or row.group == root.pid or mark.is_on(row.pid))
     }
 
 

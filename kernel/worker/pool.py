@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
@@ -27,8 +26,7 @@ from typing import Any, Literal
 
 from kernel.errors import KernelError, Unavailable
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
-from kernel.helper.offspring import WORKER_VARIABLE, end_tree
-from kernel.helper.os_processes import ProcessRow, read_process
+from kernel.helper.os_processes import WORKER_VARIABLE, Mark, ProcessRow, end_tree, new_mark, read_process
 from kernel.shapes import ShapeError, read, told
 from kernel.toolbox.arguments import hash_text
 from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
@@ -126,7 +124,7 @@ class _Job:
 class _Process:
     helper: Helper
     born_s: float
-    mark: str
+    mark: Mark
     row: ProcessRow | None = None
     pidfd: int = -1
     jobs: set[_Job] = field(default_factory=set)
@@ -300,10 +298,10 @@ class WorkerPool:
         self._deliver_next()
 
     async def _start_process(self) -> None:
-        command, mark = self._command(), secrets.token_hex(16)
-        command = replace(command, env={**command.env, WORKER_VARIABLE: mark})
+        command, mark = self._command(), new_mark()
+        command = replace(command, env={**command.env, WORKER_VARIABLE: mark.word})
         helper = Helper(command, self._boot, _ignore, lambda status: self._died(process))
-        process = _Process(helper, asyncio.get_running_loop().time(), f"{WORKER_VARIABLE}={mark}")
+        process = _Process(helper, asyncio.get_running_loop().time(), mark)
         self._processes.add(process)
         try:
             await helper.start()
@@ -334,6 +332,7 @@ class WorkerPool:
     def _watch(self, process: _Process) -> None:
         """Notice the death itself: no end of file comes while something that a tool forked holds the link."""
         process.row = read_process(process.helper.os_pid)
+        process.mark.put_on(process.helper.os_pid)
         with contextlib.suppress(ProcessLookupError):
             process.pidfd = os.pidfd_open(process.helper.os_pid)
             asyncio.get_running_loop().add_reader(process.pidfd, self._exited, process)
@@ -372,7 +371,7 @@ class WorkerPool:
     async def _end_all_of(self, process: _Process) -> None:
         while process.row is not None:
             try:
-                await asyncio.to_thread(end_tree, process.row, process.mark.encode())
+                await asyncio.to_thread(end_tree, process.row, process.mark)
                 break
             except (OSError, RuntimeError):  # no descriptor, no thread: its calls are told when there is
                 if self._closed:

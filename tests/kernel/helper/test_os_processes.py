@@ -8,7 +8,20 @@ import subprocess
 import sys
 import time
 
-from kernel.helper.os_processes import ProcessRow, descendants, descends, kill_all, orphans, read_processes
+import pytest
+
+from kernel.helper.os_processes import (
+    Mark,
+    ProcessRow,
+    descendants,
+    descends,
+    end_tree,
+    kill_all,
+    new_mark,
+    orphans,
+    read_process,
+    read_processes,
+)
 from tests.patience import HANG_S
 
 NODE = 100
@@ -64,3 +77,59 @@ def test_killed_processes_are_dead_on_return_and_the_missing_do_not_matter() -> 
             assert child.wait() == -signal.SIGKILL
             assert child.stdin is not None
             child.stdin.close()
+
+
+PROGRAM = "setsid sh -c 'echo $$ >/dev/fd/$0; exec sleep 1000' $0"
+
+
+def started(shell: str, mark: Mark) -> tuple[subprocess.Popen[bytes], int]:
+    """A process with that mark, and what it has started in a session of its own."""
+    told, tell = os.pipe()
+    waits = ["sh", "-c", 'read go; eval "$1"', str(tell), shell]
+    child = subprocess.Popen(waits, stdin=subprocess.PIPE, pass_fds=[tell])
+    os.close(tell)
+    mark.put_on(child.pid)
+    assert child.stdin is not None
+    with child.stdin as go:
+        go.write(b"go\n")
+    with open(told) as said:
+        return child, int(said.readline())
+
+
+def lives(pid: int) -> bool:
+    row = read_process(pid)
+    return row is not None and row.alive
+
+
+@pytest.mark.parametrize("scrubbed", ["", "env -i PATH=/usr/bin:/bin "])
+@pytest.mark.parametrize(
+    "shell", ["{} & exec sleep 1000", "({} &) ; exec sleep 1000", "{} & exit", "({} &) ; exit"]
+)
+def test_a_tree_is_ended_wherever_it_has_gone_and_nothing_of_others(shell: str, scrubbed: str) -> None:
+    """Below its root or not, that hangs or has died; with the environment that was handed on, or one of its own."""
+    mark = new_mark()
+    other, of_the_other = started(shell.format(scrubbed + PROGRAM), new_mark())
+    child, its_own = started(shell.format(scrubbed + PROGRAM), mark)
+    try:
+        root = read_process(child.pid)
+        assert root is not None and lives(its_own)
+        end_tree(root, mark)
+        assert not lives(child.pid) and not lives(its_own)
+        assert lives(of_the_other)
+    finally:
+        kill_all([other.pid, of_the_other, child.pid, its_own], time.monotonic() + HANG_S)
+        child.wait()
+        other.wait()
+
+
+def test_what_is_still_there_in_the_end_is_said() -> None:
+    mark = new_mark()
+    child, its_own = started(f"{PROGRAM} & exec sleep 1000", mark)
+    try:
+        root = read_process(child.pid)
+        assert root is not None
+        with pytest.raises(TimeoutError, match="1 processes are still there"):
+            end_tree(root, mark, 0.0)
+    finally:
+        kill_all([child.pid, its_own], time.monotonic() + HANG_S)
+        child.wait()

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from kernel.helper.offspring import end_tree
-from kernel.helper.os_processes import ProcessRow, read_process
+from kernel.helper.os_processes import Mark, ProcessRow, end_tree, read_process
 from kernel.helper.output_log import MAX_FILE_BYTES
 from kernel.toolbox.files import UNKNOWN
 from kernel.toolbox.protected import ProtectedPaths
@@ -498,7 +497,7 @@ def test_the_end_of_a_worker_that_cannot_be_brought_about_just_then_is_tried_aga
     """It takes descriptors and a thread. Until nothing of it is left, its calls are not lost."""
     tried: list[int] = []
 
-    def fails_at_first(root: ProcessRow, mark: bytes) -> None:
+    def fails_at_first(root: ProcessRow, mark: Mark) -> None:
         tried.append(root.pid)
         if len(tried) < 3:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -518,11 +517,12 @@ def test_the_end_of_a_worker_that_cannot_be_brought_about_just_then_is_tried_aga
 
 CHILD, SCRUBBED = ["sh", "-c"], ["env", "-i", "PATH=/usr/bin:/bin", "sh", "-c"]
 DAEMON = ["sh", "-c", 'sh -c "$0" "$1" & exit']
+SCRUBBED_DAEMON = ["env", "-i", "PATH=/usr/bin:/bin", *DAEMON]
 
 
 @pytest.mark.parametrize(
     ("program", "ends"),
-    [(CHILD, False), (CHILD, True), (DAEMON, False), (DAEMON, True), (SCRUBBED, False)],
+    [(program, ends) for program in (CHILD, DAEMON, SCRUBBED, SCRUBBED_DAEMON) for ends in (False, True)],
 )
 def test_a_call_is_lost_when_nothing_that_it_started_is_left_wherever_that_has_gone(
     scene: Any, hostile: list[ToolSource], program: list[str], ends: bool
