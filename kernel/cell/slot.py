@@ -8,6 +8,7 @@ knows what its newest beat said (:class:`ToldSlot`), which is a second old and o
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import sys
@@ -38,6 +39,9 @@ class SlotFile:
         try:
             os.ftruncate(descriptor, SLOT_BYTES)
             self._memory = mmap.mmap(descriptor, SLOT_BYTES)
+        except OSError:
+            self._delete()
+            raise
         finally:
             os.close(descriptor)
 
@@ -48,7 +52,11 @@ class SlotFile:
     def remove(self) -> None:
         """Unmap and delete. The slot is of no use afterwards."""
         self._memory.close()
-        self.path.unlink(missing_ok=True)
+        self._delete()
+
+    def _delete(self) -> None:
+        with contextlib.suppress(OSError):  # the next boot deletes what is left
+            self.path.unlink()
 
 
 class ToldSlot:

@@ -70,10 +70,13 @@ class CellStarts:
                 task.add_done_callback(self._tasks.discard)
 
     async def _start(self, cell: StartedCell) -> None:
+        if cell.gone:
+            return
         cell.later(self._limits.connect_s, self._check_connected, cell)
         try:
+            cell.prepare()
             await self._engine.start_cell(cell.name, cell.token)
-        except EngineError as error:
+        except (EngineError, OSError) as error:
             self._never(cell, str(error))
 
     def _check_connected(self, cell: StartedCell) -> None:

@@ -30,7 +30,7 @@ class StartedCell:
     def __init__(self, cells: Cells, name: str, signals: Signals, limits: CellLimits) -> None:
         self.name = name
         self.token = secrets.token_hex(16)
-        self.slot = ToldSlot() if cells.remote else SlotFile(cells.slots_dir / name)
+        self.slot: SlotFile | ToldSlot = ToldSlot()
         self.lease: NodeLease | None = None
         self.port = CellPort(name, signals, limits, self)
         self.connection: CellConnection | None = None
@@ -42,6 +42,11 @@ class StartedCell:
     @property
     def os_pid(self) -> int:
         return self.connection.os_pid if self.connection else 0
+
+    def prepare(self) -> None:
+        """Make what it is started with. Raises OSError."""
+        if not self._cells.remote:
+            self.slot = SlotFile(self._cells.slots_dir / self.name)
 
     def admit(self, connection: CellConnection) -> None:
         """A connection has shown its token."""

@@ -54,18 +54,32 @@ class LocalEngine:
                     stdout=log,
                     stderr=log,
                 )
-                born(child.pid)
+                try:
+                    born(child.pid)
+                    watched = self._watch(child.pid, cell)
+                except OSError:
+                    child.kill()
+                    child.wait()
+                    raise
         except OSError as error:
             raise EngineError(f"cannot start a cell: {error}") from error
         self._children[cell] = child
-        watched = self._watched[cell] = os.pidfd_open(child.pid)
-        asyncio.get_running_loop().add_reader(watched, self._exited, cell)
+        self._watched[cell] = watched
         assert child.stdin is not None
         try:
             child.stdin.write(order.encode() + b"\n")
             child.stdin.close()
         except OSError as error:
             raise EngineError(f"the cell ended before it was told its task: {error}") from error
+
+    def _watch(self, os_pid: int, cell: str) -> int:
+        watched = os.pidfd_open(os_pid)
+        try:
+            asyncio.get_running_loop().add_reader(watched, self._exited, cell)
+        except OSError:
+            os.close(watched)
+            raise
+        return watched
 
     def _exited(self, cell: str) -> None:
         watched = self._watched.pop(cell)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import mmap
+import os
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -170,6 +173,16 @@ def test_the_node_reads_what_the_cell_wrote(tmp_path: Path) -> None:
     file.remove()
     assert not (tmp_path / "c1").exists()
     cell.running[0] = 1  # the cell may outlive the file for a moment
+
+
+def test_a_slot_that_cannot_be_mapped_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, size: int) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    with pytest.raises(OSError):
+        SlotFile(tmp_path / "c1")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_slot_is_never_written_through_a_link(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import shutil
 import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -416,6 +419,44 @@ def test_the_last_cell_there_may_be_is_the_last() -> None:
         assert failed[2] == "there are 2 cells, the limit"
 
     with_node(body, cells=2)
+
+
+def test_while_no_cell_can_be_made_losses_are_told_and_who_waits_for_one_is_lost_with_it() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Echo", isolation="dedicated")
+        shutil.rmtree(node.cells.slots_dir)
+        os.kill(node.cells.place_of(1).os_pid, signal.SIGKILL)
+        assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1])
+        node.cells.place(placement(3, "Echo"))
+        _, cell, running, pids, why = await node.notes.wait("cell_lost", count=2)
+        assert (running, pids) == (0, [3])
+        assert f"cell {cell} failed to start: " in why
+        node.cells.slots_dir.mkdir()
+        await node.start(3, "Echo")
+        assert (await node.turn(3, "hi"))["reply"] == "p3: hi"
+
+    with_node(body, cells=2)
+
+
+def test_a_cell_whose_end_cannot_be_heard_of_is_ended_and_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    born: list[int] = []
+
+    def refuse(pid: int) -> int:
+        born.append(pid)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def run() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pidfd_open", refuse)
+            async with local_node(waiting=[placement(7, "Echo")], cells=1) as node:
+                assert (await node.notes.wait("cell_lost"))[2:4] == (0, [7])
+                assert [pid for pid in born if Path(f"/proc/{pid}").exists()] == []
+                patch.undo()
+                await node.start(7, "Echo")
+
+    asyncio.run(run())
+    assert len(born) == 1
 
 
 def test_a_cell_holds_nothing_of_ours_but_the_abi_its_own_shell_and_what_bounds_a_frame() -> None:
