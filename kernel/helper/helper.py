@@ -26,6 +26,7 @@ from kernel.helper.output_log import OUTPUT_LOGS
 
 NOTICE = 0
 MAX_ERROR_CHARS = 4000
+REAP_AGAIN_S = 0.2
 UNSENDABLE = (
     FrameError,
     TypeError,
@@ -249,9 +250,16 @@ class Helper:
         for answered in waiting.values():
             why = f"{self.command.name} died" + (f": {error}" if error else "")
             self._answer(answered, None, HelperLost(why))
-        asyncio.get_running_loop().run_in_executor(None, self._reap).add_done_callback(
-            lambda done: self._on_death(done.result())
-        )
+        self._await_death()
+
+    def _await_death(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            death = loop.run_in_executor(None, self._reap)
+        except RuntimeError:  # no thread to wait in: who hears of the death starts the next one
+            loop.call_later(REAP_AGAIN_S, self._await_death)
+        else:
+            death.add_done_callback(lambda done: self._on_death(done.result()))
 
     def _reap(self) -> int | None:
         return self._process.wait() if self._process else None

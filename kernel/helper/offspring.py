@@ -159,11 +159,12 @@ async def reap_adopted(every_s: float = _REAP_S) -> None:
     nobody else who waits for it."""
     dead: dict[int, int] = {}
     while True:
-        found = dict(_dead_children())
-        for pid in (pid for pid, ticks in found.items() if dead.get(pid) == ticks):
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        dead = found
+        with contextlib.suppress(OSError):  # no descriptor to look with: the next look finds them
+            found = dict(_dead_children())
+            for pid in (pid for pid, ticks in found.items() if dead.get(pid) == ticks):
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            dead = found
         await asyncio.sleep(every_s)
 
 

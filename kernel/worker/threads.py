@@ -29,17 +29,28 @@ class Threads(Generic[T]):
         self._woken = False
 
     def run(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Call in a thread, at once or when one is free. What it raises is the future's."""
+        """Call in a thread, at once or when one is free. What it raises is the future's.
+
+        Raises RuntimeError when no thread can be started and none is there: the call is not made then, nor later.
+        """
         loop = asyncio.get_running_loop()
+        if len(self._threads) < min(self._busy + 1, self._count):
+            self._start_thread(loop)
         future: asyncio.Future[T] = loop.create_future()
         self._waiting.put((future, call))
         self._busy += 1
-        if len(self._threads) < min(self._busy, self._count):
-            name = f"{self._name}-{len(self._threads)}"
-            thread = threading.Thread(target=self._work, args=(loop,), name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
         return future
+
+    def _start_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        name = f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=self._work, args=(loop,), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+        else:
+            self._threads.append(thread)
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         while True:

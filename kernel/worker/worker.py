@@ -134,7 +134,7 @@ class Worker:
     async def _look(self, call: Run) -> Answered:
         path = json.loads(call.arguments)["path"]
         look = partial(file_version, call.workspace, path, protected=self._protected)
-        return await self._pool.run(partial(call_guarded, look, {}))
+        return await self._in_thread(partial(call_guarded, look, {}))
 
     async def _run(self, gate: IntentGate, call: Run) -> Answered:
         tool = call.tool
@@ -154,7 +154,14 @@ class Worker:
                 function = partial(function, replaces=may_replace(decode_body(call.body)))
         else:
             return answer_of("error", self._faults.get(tool, f"this worker has no tool {tool!r}"))
-        return await self._pool.run(partial(call_guarded, function, arguments))
+        return await self._in_thread(partial(call_guarded, function, arguments))
+
+    async def _in_thread(self, call: Callable[[], Answered]) -> Answered:
+        try:
+            answer = self._pool.run(call)
+        except RuntimeError as error:  # that it was not begun is a fact, and no doubt
+            return answer_of("error", f"it was not begun: {one_line(error)}")
+        return await answer
 
 
 _FILE_TOOLS: dict[str, Callable[..., str]] = {

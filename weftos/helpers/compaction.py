@@ -92,7 +92,9 @@ class Compaction:
                 if self._ledger.sealed_bytes >= self._compact_bytes:
                     await self.run_to(self._ledger.segment[0])
                     failures = 0
-            except (CompactionError, OSError) as error:
+            except (
+                Exception
+            ) as error:  # whatever it is, it is tried again: this is all that bounds the journal
                 self._log("error", "the journal could not be compacted", why=str(error))
                 failures += 1
                 await asyncio.sleep(retry_s(failures))

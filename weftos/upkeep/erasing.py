@@ -16,12 +16,10 @@ from typing import Any, Protocol
 
 import msgpack
 
-from chain.errors import ChainError
 from chain.ledger.ledger import StateChange
-from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.state.record_forms import ERASING
 from kernel.state.recorder import Recorder
-from weftos.helpers.compaction import Compaction, CompactionError, Log
+from weftos.helpers.compaction import Compaction, Log
 
 RETRY_S = 5.0
 REBUILD = "rebuild"
@@ -80,7 +78,9 @@ class Erasing:
             try:
                 await self._erase(dict(self._recorder.state.erasing))
                 self._fault = ""
-            except (ChainError, CompactionError, HelperLost, HelperRefused, OSError) as error:
+            except (
+                Exception
+            ) as error:  # whatever it is, it is tried again: somebody was told that it is erased
                 self._fault = f"{self._step}: {error}"
                 self._log("error", "erasing does not go on", step=self._step, why=str(error))
                 await asyncio.sleep(self._retry_s)

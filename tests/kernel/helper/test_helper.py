@@ -104,6 +104,28 @@ def test_a_helper_killed_while_requests_wait_fails_each_of_them(tmp_path: Path) 
     with_helper(tmp_path, body)
 
 
+def test_a_death_is_heard_of_though_no_thread_could_be_started_to_wait_for_it(tmp_path: Path) -> None:
+    """Else nobody would start the next one."""
+
+    async def body(case: Case) -> None:
+        loop, refused = asyncio.get_running_loop(), 0
+        in_thread = loop.run_in_executor
+
+        def at_first_not(*what: Any) -> Any:
+            nonlocal refused
+            refused += 1
+            if refused < 3:
+                raise RuntimeError("can't start new thread")
+            return in_thread(*what)
+
+        loop.run_in_executor = at_first_not  # type: ignore[method-assign, assignment]
+        os.kill(case.helper.os_pid, signal.SIGKILL)
+        assert await case.death() == -signal.SIGKILL
+        assert refused == 3
+
+    with_helper(tmp_path, body)
+
+
 def test_a_helper_that_ends_by_itself_is_a_death_with_its_status(tmp_path: Path) -> None:
     async def body(case: Case) -> None:
         with pytest.raises(HelperLost):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
-from kernel.helper.offspring import end_offspring
+import pytest
+
+from kernel.helper import offspring
+from kernel.helper.offspring import end_offspring, reap_adopted
+from tests.patience import HANG_S
 from tests.weftos.twins.strangers import as_stranger, needs_root, wait_for
 
 RUNS_AWAY = """
@@ -70,3 +77,22 @@ def test_one_that_may_not_be_signalled_does_not_keep_the_others_alive() -> None:
 def test_one_that_forks_and_exits_without_a_pause_is_caught() -> None:
     left = subprocess.run([sys.executable, "-c", RUNS_AWAY], stdout=subprocess.PIPE, text=True, check=True)
     assert left.stdout == ""
+
+
+def test_the_look_for_adopted_children_goes_on_after_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def no_descriptor() -> Iterator[tuple[int, int]]:
+        looks.append(len(looks))
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(offspring, "_dead_children", no_descriptor)
+
+    async def main() -> None:
+        reaping = asyncio.create_task(reap_adopted(every_s=0.0))
+        async with asyncio.timeout(HANG_S):
+            while len(looks) < 3:
+                await asyncio.sleep(0)
+        reaping.cancel()
+
+    asyncio.run(main())

@@ -54,6 +54,34 @@ def test_an_idle_thread_is_used_again() -> None:
     assert asyncio.run(main()) == {"t-0"}
 
 
+class Unstartable(threading.Thread):
+    """What Python gives when the system has no thread left."""
+
+    left = 0
+
+    def start(self) -> None:
+        if not self.left:
+            raise RuntimeError("can't start new thread")
+        type(self).left -= 1
+        super().start()
+
+
+def test_a_call_for_which_no_thread_can_be_started_is_never_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(threading, "Thread", Unstartable)
+
+    async def main() -> None:
+        threads: Threads[None] = Threads(4, "t")
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            threads.run(lambda: made.append("refused"))
+        monkeypatch.setattr(Unstartable, "left", 1)
+        both = [threads.run(partial(made.append, name)) for name in ("in its thread", "in the same")]
+        await asyncio.wait_for(asyncio.gather(*both), HANG_S)
+
+    asyncio.run(main())
+    assert made == ["in its thread", "in the same"]
+
+
 def test_what_a_call_raises_is_its_callers_and_the_thread_goes_on() -> None:
     def fail() -> str:
         raise SystemExit("enough")

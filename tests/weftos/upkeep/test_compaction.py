@@ -34,9 +34,10 @@ COVER = (
 
 
 class TwinLedger:
-    """Notes what it is asked. ``faults``: how often each call fails first."""
+    """Notes what it is asked. ``faults``: how often each call fails first, with ``error``."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: type[Exception] = LedgerUnavailable) -> None:
+        self.error = error
         self.sealed = 0
         self.looks = 0
         self.calls: list[Any] = []
@@ -47,7 +48,7 @@ class TwinLedger:
     def _note(self, name: str, *arguments: Any) -> None:
         if self.faults.get(name):
             self.faults[name] -= 1
-            raise LedgerUnavailable(f"no {name} just now")
+            raise self.error(f"no {name} just now")
         self.calls.append((name, *arguments))
 
     @property
@@ -149,14 +150,15 @@ def test_a_segment_that_begins_while_it_is_published_is_not_covered(tmp_path: Pa
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("error", [LedgerUnavailable, RuntimeError])  # the second: "can't start new thread"
 def test_it_runs_when_there_is_enough_and_again_after_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     monkeypatch.setattr(weftos.helpers.compaction, "LOOK_S", 0.01)
     monkeypatch.setattr(weftos.helpers.compaction, "RETRY_S", 0.01)
 
     async def run() -> None:
-        ledger, log = TwinLedger(), Log()
+        ledger, log = TwinLedger(error), Log()
         ledger.present = (9, b"c" * 32)
         ledger.faults = {"publish": 2}
         made = compaction(ledger, tmp_path, log)
@@ -276,14 +278,17 @@ def test_a_process_that_cannot_start_is_an_error_of_ours() -> None:
         asyncio.run(run_child(missing))
 
 
-def test_erasing_goes_through_every_file_and_ends_when_nothing_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [LedgerUnavailable, RuntimeError])
+def test_erasing_goes_through_every_file_and_ends_when_nothing_is_left(
+    tmp_path: Path, error: type[Exception]
+) -> None:
     """Each step fails once: it is told, and all is done again."""
 
     async def run() -> None:
         real = open_ledger(tmp_path)
         real.start(asyncio.get_running_loop())
         recorder = Recorder(real, State(10, 1000), Signals())
-        ledger, log = TwinLedger(), Log()
+        ledger, log = TwinLedger(error), Log()
         rebuilt: list[str] = []
 
         async def archive(op: str, args: dict[str, Any]) -> Any:
