@@ -122,7 +122,7 @@ class RayEngine:
         self._ready = False
         self._closing = False
         self._ray: RayFacts | None = None
-        self._sweep: asyncio.Future[int] | None = None
+        self._sweep: asyncio.Task[str] | None = None
         self._dead = asyncio.Event()
         self._on_lost: Callable[[str], None] = lambda why: None
         self._on_exit: Callable[[str, str], None] = lambda cell, why: None
@@ -134,8 +134,11 @@ class RayEngine:
 
     async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
         self._on_lost, self._on_exit = on_lost, on_exit
-        if self._sweep is not None:
-            await asyncio.shield(self._sweep)  # whoever gives up here leaves it to the next, and to close
+        # whoever gives up here leaves a sweep to the next, and to close
+        if self._sweep is not None and await asyncio.shield(self._sweep) != "":
+            self._sweep = asyncio.create_task(self._sweep_up())
+            if why := await asyncio.shield(self._sweep):
+                raise EngineError(f"what is left of the last placer cannot be ended: {why}")
         if self._closing:
             raise EngineError("the engine is closed")
         self._dead.clear()
@@ -181,8 +184,16 @@ class RayEngine:
             await self._helper.stop()
         if self._sweep is not None:
             await self._sweep
-        await asyncio.to_thread(end_orphans)
+        await self._sweep_up()
         await asyncio.to_thread(shutil.rmtree, self._runtime / "ray", ignore_errors=True)
+
+    async def _sweep_up(self) -> str:
+        """End what a placer has left; returns why it could not be, empty when it was."""
+        try:
+            await asyncio.to_thread(end_orphans)
+        except (OSError, RuntimeError) as error:  # no descriptor, no thread
+            return str(error)
+        return ""
 
     def info(self) -> dict[str, Any]:
         return {"engine": self.name, "placer": self.os_pid, **(told(self._ray) if self._ray else {})}
@@ -198,6 +209,6 @@ class RayEngine:
         self._helper = None
         self._ray = None
         if not self._closing:
-            self._sweep = asyncio.ensure_future(asyncio.to_thread(end_orphans))
+            self._sweep = asyncio.create_task(self._sweep_up())
             if was_ready:
                 self._on_lost(f"the placer ended with status {status}")

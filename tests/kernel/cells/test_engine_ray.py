@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -51,6 +52,10 @@ def with_a_swept_engine(place: Path, body: Callable[[RayEngine, Reopen], Awaitab
     asyncio.run(run())
 
 
+def refuse() -> int:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
 def test_an_open_that_is_given_up_during_a_sweep_leaves_the_sweep_to_close(
     tmp_path: Path, sweeping: threading.Event
 ) -> None:
@@ -78,5 +83,35 @@ def test_an_engine_that_is_closed_during_a_sweep_is_not_opened_behind_it(
         with pytest.raises(EngineError, match="closed"):
             await again
         await asyncio.wait_for(closing, HANG_S)
+
+    with_a_swept_engine(tmp_path, body)
+
+
+def test_a_sweep_that_failed_is_made_again_by_the_next_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_ray, "end_orphans", refuse)
+
+    async def body(engine: RayEngine, reopen: Reopen) -> None:
+        for _ in range(2):
+            with pytest.raises(EngineError, match="what is left of the last placer cannot be ended: "):
+                await reopen()
+        monkeypatch.setattr(engine_ray, "end_orphans", lambda: 0)
+        await reopen()
+        assert engine.os_pid != 0
+        await asyncio.wait_for(engine.close(), HANG_S)
+
+    with_a_swept_engine(tmp_path, body)
+
+
+def test_an_engine_whose_sweep_fails_is_closed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_ray, "end_orphans", refuse)
+    (tmp_path / "ray").mkdir()
+
+    async def body(engine: RayEngine, reopen: Reopen) -> None:
+        await asyncio.wait_for(engine.close(), HANG_S)
+        assert not (tmp_path / "ray").exists()
 
     with_a_swept_engine(tmp_path, body)
