@@ -22,9 +22,10 @@ import httpx
 from chain.disk import Disk
 from chain.entry.reader import EntryRecord, JournalReader
 from kernel.operations.processes import ProcessRow
+from tests.own_code import own_code
 from weftos import Client
 
-PLUGINS = Path(__file__).with_name("plugins")
+PLUGINS = own_code(Path(__file__).with_name("plugins"))
 WAIT_S = 60.0
 POLL_S = 0.02
 PER_CALLER = 50

@@ -10,11 +10,12 @@ import pytest
 from tests.integration.effects import Effects
 from tests.integration.live_node import KEY_VARIABLE, LiveNode
 from tests.integration.scripts import models as scripted_models
+from tests.own_code import own_code
 from tests.places import ROOT
 from tests.servers.processes import ModelServer, model_server
 
-PLUGINS = Path(__file__).with_name("plugins")
-BEHAVIOURS = ROOT / "tests" / "behaviours"
+PLUGINS = own_code(Path(__file__).with_name("plugins"))
+BEHAVIOURS = own_code(ROOT / "tests" / "behaviours")
 NodeMaker = Callable[..., LiveNode]
 
 

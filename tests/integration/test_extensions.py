@@ -9,10 +9,11 @@ import pytest
 
 import weftos
 from tests.integration.live_node import WAIT_S, LiveNode
+from tests.own_code import own_code
 from tests.places import ROOT
 from weftos import WeftosError
 
-EXAMPLES = ROOT / "examples"
+EXAMPLES = own_code(ROOT / "examples")
 FILES = ("README.md", "surveyor.py", "word_count.py")
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cluster_nodes import RealNode, real_nodes, until
+from tests.own_code import own_code
 
-HERE = Path(__file__).resolve().parents[1] / "behaviours"
+HERE = own_code(Path(__file__).resolve().parents[1] / "behaviours")
 SOON = "\n[mesh]\ndeadline_s = 2.0\n"
 ECHO = f"""
 [behaviours.echo]

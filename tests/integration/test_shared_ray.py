@@ -25,13 +25,14 @@ from kernel.helper.helper import HelperCommand
 from kernel.helper.os_processes import read_processes
 from kernel.helper.os_session import session_members
 from kernel.operations.processes import Inspected
+from tests.own_code import own_code
 from tests.patience import HANG_S
 from tests.places import ROOT
 from weftos.client.client import Client
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 WAIT_S = HANG_S
-BEHAVIOURS = ROOT / "tests" / "behaviours"
+BEHAVIOURS = own_code(ROOT / "tests" / "behaviours")
 CONFIG = f"""
 [behaviours.steps]
 import = "cell_behaviours:Steps"

@@ -16,11 +16,12 @@ from typing import Any
 
 from rich.console import Console
 
+from tests.own_code import own_code
 from tests.patience import HANG_S
 from tests.prove.processes import Run, living
 from weftos import Client, WeftosError
 
-PLUGINS = Path(__file__).with_name("plugins")
+PLUGINS = own_code(Path(__file__).with_name("plugins"))
 COMMAND_S = 2 * HANG_S
 _CONFIGURATION = f"""
 [tools.count_effect]
