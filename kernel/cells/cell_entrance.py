@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from kernel.cell.link.noise_link import NoiseLink
 from kernel.cell.link.noise_pipe import NoisePipe
-from kernel.cells.cell_acceptor import Acceptor, CellConnection, listen
+from kernel.cells.cell_acceptor import Acceptor, CellConnection, ListeningSocket, listen
 from kernel.errors import Invalid
 from mesh.identity.identity import NoiseKey
 
@@ -71,7 +71,7 @@ class TcpEntrance:
         if host in ("0.0.0.0", "::"):
             raise Invalid(f"{address} is no address that a cell could dial: name one of this machine's own")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family)
+        self._socket = ListeningSocket(fileno=socket.create_server((host, port), family=family).detach())
         self._key = key
         self._boot = boot
         self._lease_s = lease_s

@@ -25,6 +25,7 @@ from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.engines.engine import EngineError
 from kernel.errors import Invalid
+from tests.descriptors import refusals_at_once
 from tests.kernel.twins.cell_node import BOOT, Notes, message, placement
 from tests.patience import HANG_S
 from tests.places import ROOT
@@ -338,6 +339,13 @@ def test_the_socket_is_private_and_replaces_what_a_dead_node_left(tmp_path: Path
 def test_a_socket_path_that_is_too_long_is_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="bytes, the limit is 107"):
         listen(tmp_path / ("x" * 120))
+
+
+def test_no_descriptor_for_who_dials_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(case: Case) -> None:
+        assert await refusals_at_once(str(case.socket_path), monkeypatch) == 1
+
+    with_node(body)
 
 
 def test_the_header_is_all_that_a_garbage_hello_needs_to_be_refused() -> None:

@@ -25,6 +25,7 @@ from kernel.cells.cells import Cells
 from kernel.cells.engines.engine_local import LocalEngine
 from kernel.errors import Invalid
 from mesh.identity.identity import NoiseKey
+from tests.descriptors import refusals_at_once
 from tests.kernel.cells.test_cell_acceptor import HandEngine
 from tests.kernel.twins.cell_node import BOOT, ENV, Node, Notes, message, placement
 from tests.patience import HANG_S
@@ -461,6 +462,14 @@ def test_a_remote_cell_is_blamed_on_the_process_that_its_newest_beat_named() -> 
         await case.notes.wait("started", 1)
         cell.writer.close()
         assert (await case.notes.wait("cell_lost"))[2:4] == (1, [1])
+
+    with_door(body)
+
+
+def test_no_descriptor_for_who_dials_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(case: Case) -> None:
+        address = (case._dial["host"], case._dial["port"])
+        assert await refusals_at_once(address, monkeypatch) == 1
 
     with_door(body)
 

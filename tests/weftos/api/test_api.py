@@ -18,6 +18,7 @@ import pytest
 from kernel.errors import Invalid, KernelError, MailboxFull, NotFound, TimedOut, Unavailable
 from kernel.helper.os_session import directory_mark
 from kernel.operations.spawning import SpawnRequest
+from tests.descriptors import refusals_at_once
 from tests.integration.live_node import until
 from tests.patience import HANG_S
 from tests.weftos.twins.control_twin import BOOTED, Twin, served
@@ -87,6 +88,20 @@ def test_a_listener_stops_when_it_is_told_and_not_at_its_next_tick(
 
     monkeypatch.setattr("weftos.api.listener.DATE_S", 100 * HANG_S)
     asyncio.run(start_and_stop())
+
+
+def test_no_descriptor_for_who_calls_is_said_once(
+    twin: Twin, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def called() -> int:
+        listener = Listener(twin, data / "other.sock")
+        await listener.start()
+        try:
+            return await refusals_at_once(str(data / "other.sock"), monkeypatch)
+        finally:
+            await listener.stop()
+
+    assert asyncio.run(called()) == 1
 
 
 def test_spawn_carries_every_field_and_the_operator(node: Client, twin: Twin) -> None:
