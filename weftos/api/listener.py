@@ -244,7 +244,10 @@ def _peer_of(connection: Any) -> Operator:
 
 def _parent_of(os_pid: int) -> int | None:
     """The process that a process is a child of; None when it cannot be found."""
-    found = read_process(os_pid)
+    try:
+        found = read_process(os_pid)
+    except OSError:  # no descriptor
+        return None
     return found.parent if found else None
 
 

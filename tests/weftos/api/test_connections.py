@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import socket
 import subprocess
 import sys
@@ -168,6 +170,15 @@ TREE = {70: 60, 60: 50, 50: 1, 40: 30, 80: 79}  # 50 is the node, 79 is gone
 )
 def test_who_cannot_be_traced_is_no_caller_of_his_own(os_pid: int, caller: object) -> None:
     assert caller_of(os_pid, 50, TREE.get) == caller
+
+
+def test_a_caller_that_cannot_be_looked_up_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(os_pid: int) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("weftos.api.listener.read_process", refuse)
+    with served(Twin()) as data, Client(data) as node:
+        assert node.status()["name"]
 
 
 def test_a_long_line_of_forebears_makes_no_caller() -> None:
