@@ -9,7 +9,6 @@ code::
     Unavailable(message)  Invalid(message)  Conflict(message)          one class a code
 
     AddressError(Invalid)        StateError(Conflict)       MailboxFull(Busy)       CapabilityError(Refused)
-    NodeFull(Busy)
     SessionError(Unavailable)    LockedError(Conflict)      .pid: holder's, 0 if unknown
     SupervisionError(word, message)                         .word: OTP's word, .code follows from it
 
@@ -86,10 +85,6 @@ class StateError(Conflict):
 
 class MailboxFull(Busy):
     """The mailbox holds as many messages or bytes as it may."""
-
-
-class NodeFull(Busy):
-    """All mail of the node holds as many bytes as it may, whoever sent it."""
 
 
 class CapabilityError(Refused):

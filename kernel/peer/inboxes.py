@@ -16,7 +16,7 @@ from typing import Any
 
 from chain.errors import ChainError
 from chain.ledger.ledger import Draft
-from kernel.errors import Busy, KernelError, NodeFull, NotFound, Refused, Unavailable
+from kernel.errors import Busy, KernelError, NotFound, Refused, Unavailable
 from kernel.message.message_signals import MessageArrived
 from kernel.message.messaging import Outgoing
 from kernel.message.wire_message import MAX_WAITING, WireMessage, channel_rights, read_wire_message
@@ -108,8 +108,7 @@ class Inboxes:
             and_then = self._take(unit, peer, message)
         except KernelError as error:
             why = cut_bytes(str(error), 500)[0]
-            if not isinstance(error, NodeFull):  # which is no doing of this peer
-                self._count_refusal(peer, inbox)
+            self._count_refusal(peer, inbox)
             body = {"to": "", "sender": f"@{peer.origin}", "why": why}
             unit = self._parts.recorder.unit()
             unit.add(Draft("message.refused", body))

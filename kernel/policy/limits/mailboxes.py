@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel.errors import Busy, MailboxFull, NodeFull
+from kernel.errors import Busy, MailboxFull
 from kernel.policy.asker import Asker
 from kernel.policy.proposal import Facts, Proposal, SendMessage, Verdict, deny
 from kernel.slices.mailboxes import origin_of
@@ -55,7 +55,7 @@ def _node(send: SendMessage, asker: Asker, facts: Facts) -> Verdict | None:
     if asker.rights is not None:
         limit -= limit // PEOPLES_PART
     if _is_over(held, send, limit):
-        return deny(f"{held} bytes of messages wait in this node, limit {limit}", NodeFull)
+        return deny(f"{held} bytes of messages wait in this node, limit {limit}", Busy)
     return None
 
 

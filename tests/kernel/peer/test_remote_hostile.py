@@ -391,19 +391,6 @@ def test_a_flood_into_a_mailbox_is_refused_and_an_endless_one_ends_the_link(tmp_
     on_pair(tmp_path, body, bounds=bounds)
 
 
-def test_what_is_refused_because_this_node_is_full_ends_no_link(tmp_path: Path) -> None:
-    async def body(node: NodeTwin, eve: NodeTwin) -> None:
-        await node.twin.spawn("bob")
-        for number in range(1, 60):
-            node.op(eve, message(number))
-        assert balance(node)[0] == 1
-        assert node.mesh.cuts == []
-        assert len(await node.twin.entries("message.refused")) == 58
-
-    bounds = Bounds(mail_bytes=1, peer_refusals=10, peer_refusals_per_s=0.001)
-    on_pair(tmp_path, body, bounds=bounds)
-
-
 def test_refusals_are_written_at_most_once_a_second_and_counted(tmp_path: Path) -> None:
     async def body(node: NodeTwin, eve: NodeTwin) -> None:
         for _ in range(500):

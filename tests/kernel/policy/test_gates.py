@@ -12,7 +12,7 @@ import pytest
 
 from kernel.abi import Effects, Sandbox, ToolDeclaration
 from kernel.bounds import Bounds
-from kernel.errors import Busy, CapabilityError, Invalid, MailboxFull, NodeFull
+from kernel.errors import Busy, CapabilityError, Invalid, MailboxFull
 from kernel.message.messaging import Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.policy.asker import PERSON, Asker, channel_of
@@ -313,7 +313,7 @@ def test_all_mail_is_bounded_and_the_last_of_it_is_for_people() -> None:
         return mailboxes_gate(Proposal(asker, send), facts(state, mail_bytes=limit))
 
     def full(limit: int) -> Verdict:
-        return deny(f"{held} bytes of messages wait in this node, limit {limit}", NodeFull)
+        return deny(f"{held} bytes of messages wait in this node, limit {limit}", Busy)
 
     for send in (here, there):
         assert says(PERSON, send, held + 4) is None
