@@ -77,14 +77,17 @@ class Calls:
             self._later(target)
 
     def _call(self, target: _Target) -> None:
-        """Call a node, unless there is a link to it."""
+        """Call a node, unless there is a link to it. A call that raises has failed as any other."""
         target.timer = None
         if target.link is not None or self._is_up(target.dial.origin):
             return
-        target.link = link = self._call_now(target.dial)
-        if link is None:
-            self._later(target)
-        else:
+        link = None
+        try:
+            target.link = link = self._call_now(target.dial)
+        finally:
+            if link is None:
+                self._later(target)
+        if link is not None:
             link.push(link.session.start())
 
     def _later(self, target: _Target) -> None:

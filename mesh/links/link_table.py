@@ -270,20 +270,30 @@ class LinkTable:
         """The link is over; ``say``: tell the peer, if it can be told."""
         if self._links.pop(link.conn, None) is None:
             return
-        if say:
-            link.end(why)
-        else:
-            link.abandon()
-        self._wire.close(link.conn)
         self._half_open.leave(link)
-        if link.open and self._up.get(link.origin) is link:
+        if was_up := link.open and self._up.get(link.origin) is link:
             del self._up[link.origin]
-            self._events.on_down(link.origin, why)
-        self._calls.over(link)
+        try:
+            if say:
+                link.end(why)
+            else:
+                link.abandon()
+            self._wire.close(link.conn)
+            if was_up:
+                self._events.on_down(link.origin, why)
+        finally:
+            self._calls.over(link)
 
     def _tick(self) -> None:
         """Each quarter of a heartbeat, if there is a link: end what is silent or slow, ping where nothing was said."""
         self._ticker = None
+        try:
+            self._look()
+        finally:
+            if self._links and self._ticker is None:
+                self._tick_later()
+
+    def _look(self) -> None:
         now_s = asyncio.get_running_loop().time()
         bounds = self._bounds
         for link in list(self._links.values()):
@@ -300,8 +310,6 @@ class LinkTable:
             elif pulse.owes_ping(now_s, bounds.heartbeat_s) and not link.blocked:
                 for frame in link.session.seal(b""):
                     link.push(frame)
-        if self._links and self._ticker is None:
-            self._tick_later()
 
     def _tick_later(self) -> None:
         loop = asyncio.get_running_loop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import zmq
@@ -20,27 +21,40 @@ _WATCHED = zmq.Event.CONNECTED | zmq.Event.DISCONNECTED | zmq.Event.CLOSED
 
 
 class DialledConnection:
-    """A connection that this node has opened. Raises :class:`TransportError` for an address that is none."""
+    """A connection that this node has opened.
+
+    Raises :class:`TransportError` for an address that is none, and when the machine has no room for a socket.
+    """
 
     def __init__(self, context: zmq.Context[Any], number: int, address: str, events: WireEvents) -> None:
         self.number = number
         self.meter = Meter(None, asyncio.get_running_loop().time())
         self._events = events
         self._full = self._closed = False
-        socket = new_socket(context, zmq.DEALER, address)
+        try:
+            with contextlib.ExitStack() as undo:
+                self._begin(context, address, undo)
+                undo.pop_all()
+        except (zmq.ZMQError, OSError) as error:
+            raise TransportError(f"cannot dial {address}: {error}") from error
+
+    def _begin(self, context: zmq.Context[Any], address: str, undo: contextlib.ExitStack) -> None:
+        self._zmq = socket = new_socket(context, zmq.DEALER, address)
+        undo.callback(socket.close, 0)
         socket.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
+        self._socket = LoopSocket(socket, self._take, self._idle)
+        undo.callback(self._socket.close, 0)
         monitor = socket.get_monitor_socket(_WATCHED)
+        undo.callback(monitor.close, 0)
+        self._monitor = LoopSocket(monitor, self._event, lambda: None)
+        undo.callback(self._monitor.close, 0)
+        undo.callback(socket.disable_monitor)  # first: ZeroMQ waits for ever for room in a monitor nobody has
         try:
             socket.connect(address)
         except zmq.ZMQError as error:
-            socket.disable_monitor()
-            socket.close(0)
             raise TransportError(
                 f"cannot dial {address}: {error}; it has the form tcp://HOST:PORT"
             ) from error
-        self._zmq = socket
-        self._socket = LoopSocket(socket, self._take, self._idle)
-        self._monitor = LoopSocket(monitor, self._event, lambda: None)
 
     def send(self, frame: bytes) -> bool:
         """Whether there was room."""

@@ -108,10 +108,12 @@ class ZmqWire:
         now_s, timeout_s = self._loop.time(), self._bounds.handshake_timeout_s
         watched: list[Connection] = [*self._listener.connections] if self._listener is not None else []
         watched += [each for each in self._connections.values() if isinstance(each, DialledConnection)]
-        for connection in watched:
-            why = connection.meter.fault(now_s, timeout_s)
-            if why:
-                connection.cut()
-                self.on_gone(connection.number, why)
-        if watched:
-            self._watch_soon()
+        try:
+            for connection in watched:
+                why = connection.meter.fault(now_s, timeout_s)
+                if why:
+                    connection.cut()
+                    self.on_gone(connection.number, why)
+        finally:
+            if watched:
+                self._watch_soon()

@@ -211,6 +211,56 @@ def test_a_node_that_is_not_there_yet_is_called_until_it_is(land: Land) -> None:
     run(main)
 
 
+def test_a_call_that_raises_is_made_again(land: Land, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        alice, bob_wire = await LinkNode(ALICE, land.wire()).open(), land.wire()
+        bob = await LinkNode(BOB, bob_wire).open()
+        dial = bob_wire.dial
+
+        def failing(address: str) -> int:
+            monkeypatch.setattr(bob_wire, "dial", dial)
+            raise MemoryError
+
+        async with running(alice, bob):
+            monkeypatch.setattr(bob_wire, "dial", failing)
+            bob.call(alice)
+            assert await bob.event("up") == alice.origin
+
+    run(main)
+
+
+def test_a_fault_at_the_end_of_a_link_keeps_nobody_from_being_looked_after(
+    land: Land, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        carol = await LinkNode(identity(9), land.wire(BOUNDS)).open()
+        proxies = [await land.proxy(alice.address), await land.proxy(carol.address)]
+        told = bob.on_down
+
+        def failing(origin: str, why: str) -> None:
+            monkeypatch.setattr(bob, "on_down", told)
+            told(origin, why)
+            raise MemoryError
+
+        async with running(alice, bob, carol):
+            for other, proxy in zip((alice, carol), proxies, strict=True):
+                bob.call(other, proxy.address)
+                await bob.event("up")
+            monkeypatch.setattr(bob, "on_down", failing)
+            for proxy in proxies:
+                proxy.freeze()
+            await bob.event("down")
+            await bob.event("down")
+            for proxy in proxies:
+                proxy.thaw()
+            await until(lambda: bob.up == {alice.origin, carol.origin})
+        for proxy in proxies:
+            await proxy.close()
+
+    run(main)
+
+
 def test_an_address_in_use_or_that_is_none_is_an_error(land: Land) -> None:
     async def main() -> None:
         alice, bob = await pair(land)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -12,9 +13,12 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import zmq
 
 from mesh.bounds import MeshBounds
+from mesh.errors import TransportError
 from mesh.links.frames import WHOLE
+from mesh.wire.tcp import Meter
 from tests.mesh.links.test_transport import run
 from tests.mesh.twins.core_nodes import ALICE, BOB, identity
 from tests.mesh.twins.link_nodes import BOUNDS, LinkNode, running, until
@@ -149,6 +153,60 @@ def test_connections_that_say_nothing_are_cut_in_time() -> None:
         assert all(dealer.is_cut() for dealer in silent)
 
     attack(work, MeshBounds(handshake_timeout_s=1.0, heartbeat_s=0.2))
+
+
+def test_a_fault_in_a_look_at_the_connections_is_not_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = Meter.fault
+
+    def failing(meter: Meter, now_s: float, timeout_s: float) -> str:
+        monkeypatch.setattr(Meter, "fault", fault)
+        raise MemoryError
+
+    def work(address: str) -> None:
+        assert RawDealer(address).is_cut()
+
+    monkeypatch.setattr(Meter, "fault", failing)
+    attack(work, MeshBounds(handshake_timeout_s=1.0, heartbeat_s=0.2))
+
+
+@pytest.mark.parametrize("room", range(4))
+def test_a_call_without_room_for_a_socket_or_a_reader_of_it_fails_and_leaves_nothing(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sockets and two readers there are to a call; ``room`` of these can be had."""
+    made: list[zmq.Socket[bytes]] = []
+    new_socket, left = zmq.Context.socket, iter(range(room))
+
+    def socket_of(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
+        if next(left, None) is None:
+            raise zmq.ZMQError(errno.EMFILE)
+        made.append(new_socket(context, kind))
+        return made[-1]
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        add_reader, remove_reader = loop.add_reader, loop.remove_reader
+        reading: set[int] = set()
+
+        def add(fd: int, read: Callable[[], None]) -> None:
+            if next(left, None) is None:
+                raise OSError(errno.ENOSPC, "no space")
+            add_reader(fd, read)
+            reading.add(fd)
+
+        def remove(fd: int) -> bool:
+            reading.discard(fd)
+            return remove_reader(fd)
+
+        monkeypatch.setattr(loop, "add_reader", add)
+        monkeypatch.setattr(loop, "remove_reader", remove)
+        monkeypatch.setattr(zmq.Context, "socket", socket_of)
+        wire = LAND.wire()
+        with pytest.raises(TransportError, match="cannot dial"):
+            wire.dial(LAND.free_address())
+        assert len(made) == (room + 1) // 2 and all(each.closed for each in made) and not reading
+
+    run(main)
 
 
 def test_no_more_than_some_strangers_are_connected_at_once() -> None:
