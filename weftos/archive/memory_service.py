@@ -114,10 +114,13 @@ class MemoryService:
     def _begin_anew(self, archive: Callable[[], None]) -> None:
         embedder = self._index.embedder
         self._index.abandon()
-        shutil.rmtree(self._directory)
-        Disk().sync_directory(self._directory.parent)  # what was erased must not come back with a power cut
         self._index = MemoryIndex(self._archive, self._directory, embedder)
         try:
+            if self._directory.exists():
+                shutil.rmtree(self._directory)
+            Disk().sync_directory(
+                self._directory.parent
+            )  # what was erased must not come back with a power cut
             archive()
         finally:
             self._index.open()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 import signal
@@ -16,6 +17,7 @@ import pytest
 
 from chain.archive.archive import Archive, ArchiveUnavailable
 from chain.archive.query import Answer
+from chain.disk import Disk
 from chain.keys.keys import create_keys
 from chain.ledger.ledger import Draft, Ledger, StateChange
 from chain.vectors.document import Document, encode_document
@@ -24,6 +26,7 @@ from tests.chain.twins.hostile_sql import UNSTOPPABLE
 from tests.patience import HANG_S
 from weftos.archive.__main__ import SQL_ASKED, STUCK_STATUS, ArchiveService
 from weftos.archive.embedder import Embedder
+from weftos.archive.memory_index import MemoryIndex
 
 TIMEOUT_S = HANG_S
 
@@ -266,6 +269,37 @@ def test_a_rebuild_leaves_no_byte_of_what_the_files_held(tmp_path: Path) -> None
         assert (status["entries"], status["rebuilt"]) == (3, "it was asked for")
 
     node_with_archive(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(Disk, "sync_directory"), (MemoryIndex, "open")])
+def test_a_rebuild_that_failed_is_done_when_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    sound = getattr(owner, name)
+
+    def failing(self: object, *values: Path) -> None:
+        if values in ((), (tmp_path / "archive",)):
+            monkeypatch.setattr(owner, name, sound)
+            raise OSError(errno.EIO, "Input/output error")
+        sound(self, *values)
+
+    async def main() -> None:
+        ledger = Ledger.open(tmp_path, create_keys(tmp_path / "keys"), now_us=lambda: 1_700_000_000_000_000)
+        ledger.start(asyncio.get_running_loop())
+        (tmp_path / "archive").mkdir()
+        archive = Archive(tmp_path / "archive/audit.duckdb", tmp_path)
+        service = ArchiveService(archive, tmp_path / "archive/vectors", Embedder(), lambda op, args: None)
+        await service.open()
+        monkeypatch.setattr(owner, name, failing)
+        with pytest.raises(OSError, match="Input/output error"):
+            await service.handle("rebuild", {})
+        assert await service.handle("rebuild", {}) == {}
+        assert (await service.handle("search", {"query": "x"}))["results"] == []
+        assert archive.rebuilt == "it was asked for"
+        await service.close()
+        await ledger.close()
+
+    asyncio.run(main())
 
 
 def test_killed_in_the_middle_it_finds_its_place_again(tmp_path: Path) -> None:
