@@ -65,15 +65,7 @@ class Outgoing:
     @property
     def size_bytes(self) -> int:
         """As of :class:`kernel.slices.mailboxes.Mail`."""
-        return size_of(
-            self.text,
-            self.sender,
-            self.session,
-            self.reply_to,
-            self.answers,
-            *self.waiting,
-            *self.rights or (),
-        )
+        return size_of(self)
 
     def asked_by(self) -> Asker:
         """Who asks that it be taken."""
@@ -94,7 +86,7 @@ class Accepted:
 
 
 class Messaging:
-    """The node's post office; targets on other nodes are :class:`kernel.peer.router.Router`'s.
+    """Takes messages for the processes of this node; other targets are :class:`kernel.peer.router.Router`'s.
 
     ``settle(message id)`` gives the records that close the open intents of the turn that handles it.
     """

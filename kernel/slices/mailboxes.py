@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from kernel.model.machine import event_of
 from kernel.model.rows import as_rows, made, row
@@ -45,19 +45,39 @@ class Mail:
     @property
     def size_bytes(self) -> int:
         """Of all that it holds, which is what mail is bounded by."""
-        return size_of(
-            self.text,
-            self.sender,
-            self.session,
-            self.reply_to,
-            self.answers,
-            *self.waiting,
-            *self.rights or (),
-        )
+        return size_of(self)
 
 
-def size_of(*texts: str) -> int:
-    """What a message with these texts takes, in bytes."""
+class HasTexts(Protocol):
+    """A message, accepted or about to be."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def session(self) -> str: ...
+    @property
+    def reply_to(self) -> str: ...
+    @property
+    def answers(self) -> str: ...
+    @property
+    def waiting(self) -> tuple[str, ...]: ...
+    @property
+    def rights(self) -> frozenset[str] | None: ...
+
+
+def size_of(mail: HasTexts) -> int:
+    """What a message takes, in bytes."""
+    texts = (
+        mail.text,
+        mail.sender,
+        mail.session,
+        mail.reply_to,
+        mail.answers,
+        *mail.waiting,
+        *(mail.rights or ()),
+    )
     return BESIDE_TEXTS_BYTES + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
