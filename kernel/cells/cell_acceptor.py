@@ -16,59 +16,17 @@ import signal
 import socket
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from kernel.abi import ABI_VERSION
 from kernel.cell.link.frames import FrameError, FrameLink, Share
 from kernel.cells.cell_table import CellLimits
-from kernel.errors import Invalid
 from mesh.links.strangers import Strangers, neighbourhood
 from mesh.rate import Bucket
 
 log = logging.getLogger(__name__)
-MAX_SOCKET_PATH_BYTES = 107
 TOLD_AT_ONCE, TOLD_PER_S = 50, 1.0  # refusals that the log tells one by one; of the others it tells how many
 _CREDENTIALS = struct.Struct("3i")
-
-
-class ListeningSocket(socket.socket):
-    """Says once that it cannot accept, and the next time it is asked that nobody waits.
-
-    When there is no descriptor asyncio pauses for a second, but asks on in the same turn of its loop, as often as its
-    backlog is long, and with each refusal logs a line and sets another timer that begins it anew.
-    """
-
-    _failed = False
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        if self._failed:
-            self._failed = False
-            raise BlockingIOError
-        try:
-            return super().accept()
-        except OSError as error:
-            self._failed = not isinstance(error, BlockingIOError)
-            raise
-
-
-def listen(path: Path) -> socket.socket:
-    """A listening Unix socket with mode 0600, in place of whatever lay at ``path``. Raises Invalid, OSError."""
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
-        raise Invalid(
-            f"socket path {path} has {len(os.fsencode(path))} bytes, the limit is {MAX_SOCKET_PATH_BYTES}"
-        )
-    path.unlink(missing_ok=True)
-    listener = ListeningSocket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(os.fspath(path))
-    except OSError:
-        listener.close()
-        raise
-    finally:
-        os.umask(before)
-    return listener
 
 
 class CellConnection:

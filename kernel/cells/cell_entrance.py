@@ -1,7 +1,7 @@
 """Where cells dial in: the node's Unix socket, or a TCP address for cells on other machines.
 
-An entrance listens and hands each connection to the acceptor; it decides nothing. Cells that come in over
-TCP are *remote*: they hold a lease, share no slot file with the node and cannot be killed by it directly.
+An entrance listens and hands each connection to the acceptor; it decides nothing. Cells that come in over TCP are
+*remote*: they hold a lease, share no slot file with the node and cannot be killed by it directly.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from kernel.cell.link.noise_link import NoiseLink
 from kernel.cell.link.noise_pipe import NoisePipe
-from kernel.cells.cell_acceptor import Acceptor, CellConnection, ListeningSocket, listen
+from kernel.cells.cell_acceptor import Acceptor, CellConnection
 from kernel.errors import Invalid
+from kernel.helper.listening import ListeningSocket, listen
 from mesh.identity.identity import NoiseKey
 
 

@@ -14,11 +14,12 @@ from typing import Any
 
 from kernel.abi import ABI_VERSION
 from kernel.cell.link.frames import FrameDecoder, encode_frame
-from kernel.cells.cell_acceptor import Acceptor, CellConnection, listen
+from kernel.cells.cell_acceptor import Acceptor, CellConnection
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.started_cell import StartedCell
+from kernel.helper.listening import listen
 from kernel.signals import Signals
 from tests.kernel.cells.test_cell_acceptor import HandEngine
 from tests.kernel.twins.kernel_twin import Twin, kernel_twin

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cognition.providers.http.fed_to_h11 import FED_BYTES, MOST_BLANKS, head_has_blanks
-from kernel.cells.cell_acceptor import listen
+from kernel.helper.listening import listen
 from kernel.helper.os_processes import read_process
 from kernel.operations.operation import Operator
 from weftos.api.api import Streams, create_app

@@ -19,12 +19,12 @@ import pytest
 
 from kernel.abi import ABI_VERSION
 from kernel.cell.link.frames import HEADER_BYTES, FrameDecoder, encode_frame
-from kernel.cells.cell_acceptor import listen
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.engines.engine import EngineError
 from kernel.errors import Invalid
+from kernel.helper.listening import listen
 from tests.descriptors import refusals_at_once
 from tests.kernel.twins.cell_node import BOOT, Notes, message, placement
 from tests.patience import HANG_S
