@@ -128,13 +128,10 @@ class _Process:
     row: ProcessRow | None = None
     pidfd: int = -1
     jobs: set[_Job] = field(default_factory=set)
-    lost: list[tuple[_Job, WorkerLost]] = field(
-        default_factory=list
-    )  # and what they have started may still act
+    lost: list[tuple[_Job, WorkerLost]] = field(default_factory=list)  # told when it has ended
     retired: bool = False
     gone: bool = False
-    ending: bool = False
-    ended: bool = False
+    ending: asyncio.Task[None] | None = None
     stopped: str = ""  # why, when the node killed it
 
 
@@ -358,15 +355,15 @@ class WorkerPool:
 
     def _end(self, process: _Process) -> None:
         """Kill a process and all that it started. Its calls fail when the link notices, and nothing of it is left."""
-        if process.ending:
+        if process.ending is not None:
             return
-        process.ending = True
         if process.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process.pidfd, signal.SIGSTOP)
-        ending = asyncio.get_running_loop().create_task(self._end_all_of(process))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+        process.ending = asyncio.get_running_loop().create_task(self._end_all_of(process))
+        self._endings.add(process.ending)
+        process.ending.add_done_callback(self._endings.discard)
+        process.ending.add_done_callback(lambda _: self._tell_lost(process))
 
     async def _end_all_of(self, process: _Process) -> None:
         while process.row is not None:
@@ -379,11 +376,10 @@ class WorkerPool:
                 await asyncio.sleep(END_AGAIN_S)
         if not process.gone:
             process.helper.kill()
-        process.ended = True
-        self._tell_lost(process)
 
     def _tell_lost(self, process: _Process) -> None:
-        while process.ended and process.lost:
+        """Once nothing of the process is left."""
+        while process.ending is not None and process.ending.done() and process.lost:
             job, why = process.lost.pop(0)
             job.end(why)
 
