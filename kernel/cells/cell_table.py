@@ -49,8 +49,8 @@ class CellLimits:
 
 @dataclass(slots=True)
 class CellOccupants:
-    """One cell. ``isolation`` and ``domain`` are None while it is the spare; ``taken_for``: who made the process that
-    came when it was empty.
+    """Who is in one cell. ``isolation`` and ``domain`` are None while it is the spare; ``taken_for``: who made the
+    process that came when it was empty.
     """
 
     isolation: Isolation | None = None

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from kernel.helper.os_processes import (
+    END_S,
     ProcessRow,
     descendants,
     kill_all,
@@ -27,7 +28,6 @@ from kernel.helper.os_processes import (
 )
 
 _PR_SET_CHILD_SUBREAPER = 36
-_END_S = 5.0
 _REAP_S = 5.0
 _PAUSE_S = 0.01
 _HUNT_S = 0.05
@@ -92,7 +92,7 @@ OFFSPRING = Offspring()
 """Of the operating system's process that this is: there is one, as there is one ``os.environ``."""
 
 
-def end_orphans(timeout_s: float = _END_S) -> int:
+def end_orphans(timeout_s: float = END_S) -> int:
     """Kill this process's orphans until none is left or the time is over; returns how many were killed."""
     deadline = time.monotonic() + timeout_s
     killed: set[int] = set()
@@ -108,7 +108,7 @@ def end_orphans(timeout_s: float = _END_S) -> int:
     return len(killed)
 
 
-def end_offspring(timeout_s: float = _END_S) -> int:
+def end_offspring(timeout_s: float = END_S) -> int:
     """At this process's end: kill everything below it, and wait until it is gone. Returns how many were killed.
 
     What may not be signalled, having become another user's, is left.

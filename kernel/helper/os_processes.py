@@ -1,9 +1,9 @@
-"""Processes that a dead helper has left behind.
+"""Processes that a dead helper has left behind, and all that a worker has started.
 
 A node leads a session; its helpers, and what they start, are in it. A process of that session whose parents do not
 lead back to the node is an orphan: it was started by something that is dead. So is one whose parents lead to it by a
-child that it never started (:mod:`kernel.helper.offspring`). Found by session and parent, signalled by pidfd, never by
-name.
+child that it never started (:mod:`kernel.helper.offspring`). What a worker has started is known by a mark besides,
+wherever it has gone. Found by session, parent, group and mark, signalled by pidfd, never by name.
 """
 
 from __future__ import annotations
@@ -118,9 +118,8 @@ class Mark:
 
     def is_on(self, pid: int) -> bool:
         """Whether that process bears it."""
-        return _soft_locks(pid) == self.number or f"{WORKER_VARIABLE}={self.word}".encode() in environment_of(
-            pid
-        )
+        told = f"{WORKER_VARIABLE}={self.word}".encode()
+        return _soft_locks(pid) == self.number or told in environment_of(pid)
 
 
 def new_mark() -> Mark:

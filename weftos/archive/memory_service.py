@@ -118,9 +118,8 @@ class MemoryService:
         try:
             if self._directory.exists():
                 shutil.rmtree(self._directory)
-            Disk().sync_directory(
-                self._directory.parent
-            )  # what was erased must not come back with a power cut
+            # what was erased must not come back with a power cut
+            Disk().sync_directory(self._directory.parent)
             archive()
         finally:
             self._index.open()

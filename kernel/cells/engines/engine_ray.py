@@ -135,9 +135,11 @@ class RayEngine:
     async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
         self._on_lost, self._on_exit = on_lost, on_exit
         # whoever gives up here leaves a sweep to the next, and to close
-        if self._sweep is not None and await asyncio.shield(self._sweep) != "":
+        why = await asyncio.shield(self._sweep) if self._sweep is not None else ""
+        if why:
             self._sweep = asyncio.create_task(self._sweep_up())
-            if why := await asyncio.shield(self._sweep):
+            why = await asyncio.shield(self._sweep)
+            if why:
                 raise EngineError(f"what is left of the last placer cannot be ended: {why}")
         if self._closing:
             raise EngineError("the engine is closed")
