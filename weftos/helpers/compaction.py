@@ -92,9 +92,7 @@ class Compaction:
                 if self._ledger.sealed_bytes >= self._compact_bytes:
                     await self.run_to(self._ledger.segment[0])
                     failures = 0
-            except (
-                Exception
-            ) as error:  # whatever it is, it is tried again: this is all that bounds the journal
+            except Exception as error:  # whatever it is: nothing else bounds the journal
                 self._log("error", "the journal could not be compacted", why=str(error))
                 failures += 1
                 await asyncio.sleep(retry_s(failures))
@@ -137,7 +135,7 @@ class Compaction:
         """
         try:
             await asyncio.to_thread(discard_snapshot, self._snapshots, Disk())
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # the second: no thread
             self._log("error", "what was left of a snapshot could not be removed", why=str(error))
 
 

@@ -237,13 +237,14 @@ def test_nor_is_it_when_the_run_is_given_up(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("fault", [OSError(errno.EIO, "on purpose"), RuntimeError("can't start new thread")])
 def test_a_run_that_is_given_up_is_over_though_nothing_can_be_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     """Else its task went on, and who stops the node waited for it for ever."""
 
     def broken(directory: Path, disk: Disk) -> None:
-        raise OSError(errno.EIO, "the disk is broken on purpose")
+        raise fault
 
     monkeypatch.setattr(weftos.helpers.compaction, "discard_snapshot", broken)
 
