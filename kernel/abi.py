@@ -18,13 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 OPEN_CALLS = 256
 """How many syscalls of one process may be under way at once; those beyond wait in its cell."""
-
-
-VALUES = ("now", "random")
-"""Syscalls that take nothing, and give a value that is recorded."""
 
 Effects = Literal["none", "local", "external"]
 OnDoubt = Literal["ask", "retry", "lost"]

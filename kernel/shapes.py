@@ -116,5 +116,11 @@ def _row(inner: Reader) -> Reader:
 def _writer(hint: Any) -> Writer:
     if get_origin(hint) is tuple:
         inner = _writer(get_args(hint)[0])
-        return lambda value: [inner(each) for each in value]
+        return list if inner is _as_it_is else lambda value: [inner(each) for each in value]
+    if get_origin(hint) in (Union, UnionType):
+        return _none_or(*(_writer(each) for each in get_args(hint) if each is not NoneType))
     return told if is_dataclass(hint) else _as_it_is
+
+
+def _none_or(inner: Writer) -> Writer:
+    return lambda value: None if value is None else inner(value)

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 import msgpack
 
+from kernel.cell.protocol import Terms
+
 DIGEST_BYTES = 32
 Pieces = list[list[int] | int]
 S = TypeVar("S", bound=Sequence[Any])
@@ -147,20 +149,20 @@ class Conversation:
         self.packed: list[bytes] = []
         self._digests = b""
 
-    def told(self, messages: list[Any]) -> dict[str, Any]:
-        """``messages`` as the arguments of a call: in terms of what is known, or all of them."""
+    def told(self, messages: list[Any]) -> tuple[list[Any], Terms | None]:
+        """Which of ``messages`` are to be said, in terms of what is known; without terms all of them."""
         try:
             packed = [msgpack.packb(message) for message in messages]
             digests = self._read(messages, packed)
             known = self._digests or self._read(self._history, [])
         except (TypeError, ValueError, OverflowError):  # no JSON: for the node to refuse, or for the link
-            return {"messages": messages}
+            return messages, None
         self.packed, self._digests = packed, digests
         pieces = pieces_of(known, digests)
         if all(isinstance(piece, int) for piece in pieces):
-            return {"messages": messages}
+            return messages, None
         said = [messages[place] for place in new_places(pieces)]
-        return {"messages": said, "prefix": [len(known) // DIGEST_BYTES, list_hash(known)], "pieces": pieces}
+        return said, Terms(len(known) // DIGEST_BYTES, list_hash(known), pieces)
 
     def _read(self, messages: Sequence[Any], packed: list[bytes]) -> bytes:
         """Their digests. Those that begin like the request before were read then."""

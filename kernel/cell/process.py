@@ -20,6 +20,7 @@ from kernel.cell.link.frames import FrameError
 from kernel.cell.load import describe, trace
 from kernel.cell.steps import Steps
 from kernel.cell.syscalls import CellSyscalls, Send
+from kernel.shapes import told
 
 UNWIND_S = 0.25
 
@@ -164,4 +165,4 @@ def _result(returned: Any) -> dict[str, Any]:
         raise ValueError(f"TurnResult.status is {returned.status!r}, expected 'ok' or 'error'")
     if not all(isinstance(record, dict) for record in returned.remember):
         raise TypeError("TurnResult.remember holds something that is not a dict")
-    return {"reply": returned.reply, "remember": list(returned.remember), "status": returned.status}
+    return told(TurnResult(returned.reply, tuple(returned.remember), returned.status))

@@ -3,7 +3,7 @@
 Frames from the node::
 
     welcome slot-path                                   after a good hello; nil for a cell on another machine
-    start pid {address name behaviour import_string python_path config}
+    start pid order
     turn pid turn message history tools
     result pid turn round index outcome                 whole pid turn round index
     end pid turn why           stop pid why             ping
@@ -15,6 +15,7 @@ and to it: ``hello token os-pid abi-version``, then
     done pid turn result       ended pid turn           crashed pid turn why       exited pid turn reason
     stopped pid                log pid text             pong
 
+Orders, messages, arguments and results have the shapes of :mod:`kernel.cell.protocol`.
 The node is trusted and the cell is not. A cell that loses its link ends at once: nothing thinks without a
 kernel. One that dials over TCP (:mod:`kernel.cell.remote`) says its hello inside the Noise handshake and holds a lease
 (:mod:`kernel.cell.link.lease`), by the frames ``lease heard`` and ``beat number running-pid``.
@@ -32,8 +33,10 @@ from kernel.abi import ABI_VERSION, Message, ProcessInfo
 from kernel.cell.link.frames import OWN, FrameError, FrameLink
 from kernel.cell.load import BehaviourError, construct, load_behaviour
 from kernel.cell.process import CellProcess, Delivery
+from kernel.cell.protocol import StartOrder
 from kernel.cell.slot import Slot
 from kernel.cell.steps import Steps, task_factory
+from kernel.shapes import read
 
 
 class Link(Protocol):
@@ -76,12 +79,13 @@ class Cell:
     def _welcome(self, slot_path: str | None) -> None:
         self._slot = Slot(slot_path)
 
-    def _start(self, pid: int, spec: dict[str, Any]) -> None:
+    def _start(self, pid: int, start: dict[str, Any]) -> None:
+        order = read(StartOrder, start)
         steps = Steps(pid, self._slot.running)
-        info = ProcessInfo(pid, spec["address"], spec["name"], spec["behaviour"], spec["config"])
+        info = ProcessInfo(pid, order.address, order.name, order.behaviour, order.config)
         try:
             behaviour = steps.run(
-                lambda: construct(load_behaviour(spec["import_string"], spec["python_path"]), info)
+                lambda: construct(load_behaviour(order.import_string, order.python_path), info)
             )
         except BehaviourError as error:
             self.link.send(["failed", pid, str(error)])
@@ -99,7 +103,7 @@ class Cell:
     ) -> None:
         process = self._processes.get(pid)
         if process is not None:
-            process.deliver(Delivery(turn, Message(**message), history, tools))
+            process.deliver(Delivery(turn, read(Message, message), history, tools))
 
     def _result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
         process = self._processes.get(pid)

@@ -22,6 +22,8 @@ from typing import Any
 from kernel.abi import OPEN_CALLS, ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
 from kernel.cell.conversation import Conversation, as_json, canonical_json
 from kernel.cell.link.frames import FrameError
+from kernel.cell.protocol import Arguments, ModelQuestion, Nothing
+from kernel.shapes import told
 
 Send = Callable[[list[Any]], None]
 Outcome = asyncio.Future[dict[str, Any]]
@@ -45,7 +47,7 @@ class CellSyscalls:
         self._turn = turn
         self._history = history
         self._conversation = Conversation(history)
-        self._whole: dict[tuple[int, int], tuple[list[bytes], dict[str, Any]] | None] = {}
+        self._whole: dict[tuple[int, int], tuple[list[bytes], ModelQuestion] | None] = {}
         self._tools = tools
         self._send = send
         self._loop = asyncio.get_running_loop()
@@ -64,7 +66,7 @@ class CellSyscalls:
             _check_text("ToolCall", name=call.name, arguments=call.arguments, id=call.id)
         round_ = self._next_round()
         asked = [
-            self._call(round_, index, "tool", {"name": call.name, "arguments": call.arguments, "id": call.id})
+            self._call(round_, index, "tool", ToolCall(call.name, call.arguments, call.id))
             for index, call in enumerate(calls)
         ]
         outcomes = [await outcome for outcome in asked]
@@ -82,11 +84,12 @@ class CellSyscalls:
     async def ask_model(self, request: ModelRequest) -> ModelAnswer:
         _check_text("ModelRequest", provider=request.provider, model=request.model)
         round_ = self._next_round()
-        told = self._conversation.told([as_json(message) for message in request.messages])
-        rest = {"tools": list(request.tools), "provider": request.provider, "model": request.model}
-        self._whole[round_, 0] = (self._conversation.packed, rest) if "prefix" in told else None
+        messages = [as_json(message) for message in request.messages]
+        said, terms = self._conversation.told(messages)
+        question = ModelQuestion(tuple(said), tuple(request.tools), request.provider, request.model, terms)
+        self._whole[round_, 0] = (self._conversation.packed, question) if terms is not None else None
         try:
-            outcome = await self._call(round_, 0, "model", told | rest)
+            outcome = await self._call(round_, 0, "model", question)
         finally:
             del self._whole[round_, 0]
         return ModelAnswer(
@@ -107,10 +110,10 @@ class CellSyscalls:
         return list(self._tools)
 
     async def now(self) -> float:
-        return float((await self._call(self._next_round(), 0, "now", {}))["value"])
+        return float((await self._call(self._next_round(), 0, "now", Nothing()))["value"])
 
     async def random(self) -> int:
-        return int((await self._call(self._next_round(), 0, "random", {}))["value"])
+        return int((await self._call(self._next_round(), 0, "random", Nothing()))["value"])
 
     def log(self, text: str) -> None:
         self._logs += 1
@@ -122,9 +125,10 @@ class CellSyscalls:
         self._round += 1
         return round_
 
-    def _call(self, round_: int, index: int, op: str, args: dict[str, Any]) -> Outcome:
+    def _call(self, round_: int, index: int, op: str, arguments: Arguments) -> Outcome:
         if self._ended is not None:
             raise TurnEnded(self._ended)
+        args = told(arguments)
         future: Outcome = self._loop.create_future()
         if self._waiting or len(self._open) >= OPEN_CALLS:
             self._waiting.append((round_, index, op, args, future))
@@ -165,8 +169,9 @@ class CellSyscalls:
         """
         future, whole = self._open.get((round_, index)), self._whole.get((round_, index))
         if future is not None and whole is not None:
-            packed, rest = whole
-            self._make(round_, index, "model", {"messages": packed} | rest, future)
+            packed, question = whole
+            args = told(question) | {"messages": packed, "terms": None}
+            self._make(round_, index, "model", args, future)
 
     def end(self, why: str) -> bool:
         """The turn is over. True when a call was waiting, and so the behaviour learns of it without being

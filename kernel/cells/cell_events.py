@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel.abi import TurnResult
+from kernel.cell.protocol import Arguments
 from kernel.model.makers import OPERATOR, MadeBy
 from kernel.operations.spawning import Isolation
 from kernel.signals import Signal
@@ -41,16 +42,14 @@ class Place:
 class CellCall:
     """A syscall as the cell made it. ``op``: tool, model, now, random. Rounds and indexes rise within a turn.
 
-    ``args`` are checked in type: tool {name, arguments, id}: str; model {messages: list of dict, tools: list
-    of str, provider, model: str}; now and random: empty. ``cost_bytes``: what
-    it costs whoever holds it.
+    ``args`` are of the shape that belongs to it. ``cost_bytes``: what it costs whoever holds it.
     """
 
     turn: str
     round: int
     index: int
     op: str
-    args: dict[str, Any]
+    args: Arguments
     cost_bytes: int = 0
 
 

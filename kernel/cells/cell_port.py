@@ -24,11 +24,12 @@ must be killed for it, they go elsewhere unharmed. Clock, link and slot are the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from kernel.abi import VALUES, TurnResult
+from kernel.abi import Message, TurnResult
 from kernel.cell.link.frames import VALUE_BYTES, FrameError
+from kernel.cell.protocol import StartOrder, read_arguments
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -43,6 +44,7 @@ from kernel.cells.cell_events import (
 from kernel.cells.cell_table import CellLimits
 from kernel.errors import Invalid, StateError
 from kernel.helper.log_budget import LogBudget
+from kernel.shapes import ShapeError, read, told
 from kernel.signals import Signals
 from mesh.bounded import Unbounded, count_values, unpack
 
@@ -126,7 +128,7 @@ class CellPort:
         return pid in self._waiting
 
     def deliver(
-        self, pid: int, turn: str, message: dict[str, Any], history: list[dict[str, Any]], tools: list[str]
+        self, pid: int, turn: str, message: Message, history: list[dict[str, Any]], tools: list[str]
     ) -> None:
         """Open a turn. Raises StateError when the process cannot take one, Invalid when it is too large to be
         sent.
@@ -135,7 +137,7 @@ class CellPort:
         if hosted is None or hosted.state != "running" or hosted.turn is not None:
             raise StateError(f"turn {turn} delivered to pid {pid}, which is {self._describe(hosted)}")
         try:
-            self._host.send(["turn", pid, turn, message, history, tools])
+            self._host.send(["turn", pid, turn, told(message), history, tools])
         except FrameError as error:
             raise Invalid(f"turn {turn} cannot be handed to pid {pid}: {error}") from error
         hosted.turn = turn
@@ -237,7 +239,7 @@ class CellPort:
                 str() as op,
                 dict() as args,
             ]:
-                self._call(pid, CellCall(turn, round_, index, op, args, cost_bytes))
+                self._call(pid, turn, (round_, index), op, args, cost_bytes)
             case ["done", int() as pid, str() as turn, dict() as result]:
                 self._done(pid, turn, result)
             case ["started", int() as pid]:
@@ -264,15 +266,16 @@ class CellPort:
             case _:
                 raise FrameError(f"cell {self.cell} sent a frame of no known shape")
 
-    def _call(self, pid: int, call: CellCall) -> None:
+    def _call(
+        self, pid: int, turn: str, ordinal: tuple[int, int], op: str, args: dict[str, Any], cost_bytes: int
+    ) -> None:
         hosted = self._heard(pid, "running")
-        if hosted is None or hosted.unwinds(call.turn):
+        if hosted is None or hosted.unwinds(turn):
             return
-        self._check_turn(hosted, call.turn)
-        ordinal = (call.round, call.index)
-        if ordinal in hosted.wanted_whole and "prefix" not in call.args:
-            call = _unpacked(call)
-            check_args(call.op, call.args)
+        self._check_turn(hosted, turn)
+        if ordinal in hosted.wanted_whole and args.get("terms") is None:
+            args, more_bytes = _unpacked(args)
+            call = _read_call(turn, ordinal, op, args, cost_bytes + more_bytes)
             hosted.wanted_whole.discard(ordinal)
             if ordinal in hosted.open_calls:
                 self._signals.say(CellAsked(pid, call))
@@ -283,7 +286,7 @@ class CellPort:
             raise FrameError(
                 f"cell {self.cell} has {len(hosted.open_calls)} calls open for pid {pid}, the limit"
             )
-        check_args(call.op, call.args)
+        call = _read_call(turn, ordinal, op, args, cost_bytes)
         hosted.last = ordinal
         hosted.open_calls.add(ordinal)
         self._signals.say(CellAsked(pid, call))
@@ -296,7 +299,7 @@ class CellPort:
             hosted.unwound(turn)
             return
         self._check_turn(hosted, turn)
-        returned = read_result(result)
+        returned = _read_result(result)
         self._close_turn(hosted)
         self._signals.say(TurnDone(pid, turn, returned))
 
@@ -370,7 +373,7 @@ class CellPort:
         waiting, self._waiting = self._waiting, {}
         for pid, hosted in waiting.items():
             try:
-                self._host.send(["start", pid, start_spec(hosted.placement)])
+                self._host.send(["start", pid, told(start_order(hosted.placement))])
             except FrameError as error:
                 del self._hosted[pid]
                 self._host.refused(pid, f"its configuration is too large: {error}")
@@ -409,41 +412,34 @@ class CellPort:
             self._host.kill(f"pid {pid} still ran {self._limits.confirm_s:g} s after its death")
 
 
-def start_spec(placement: Placement) -> dict[str, Any]:
+def start_order(placement: Placement) -> StartOrder:
     """What a cell is told of a process."""
-    return {
-        "address": placement.address,
-        "name": placement.name,
-        "behaviour": placement.behaviour,
-        "import_string": placement.import_string,
-        "python_path": placement.python_path,
-        "config": placement.config,
-    }
+    return StartOrder(
+        placement.address,
+        placement.name,
+        placement.behaviour,
+        placement.import_string,
+        placement.python_path,
+        placement.config,
+    )
 
 
-def _all(values: Any, kind: type) -> bool:
-    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
+def _read_call(
+    turn: str, ordinal: tuple[int, int], op: str, args: dict[str, Any], cost_bytes: int
+) -> CellCall:
+    """Raises :class:`FrameError`."""
+    try:
+        return CellCall(turn, *ordinal, op, read_arguments(op, args), cost_bytes)
+    except ShapeError as error:
+        raise FrameError(str(error)) from None
 
 
-def check_args(op: str, args: dict[str, Any]) -> None:
-    """The types of a syscall's arguments; raises :class:`FrameError`."""
-    match op, args:
-        case "tool", {"name": str(), "arguments": str(), "id": str(), **rest} if not rest:
-            return
-        case "model", {"messages": messages, "tools": tools, "provider": str(), "model": str(), **rest}:
-            if _all(messages, dict) and _all(tools, str) and _refers(rest):
-                return
-        case value, {**rest} if value in VALUES and not rest:
-            return
-    raise FrameError(f"syscall {op[:80]!r} with arguments of the wrong shape")
-
-
-def _unpacked(call: CellCall) -> CellCall:
-    """A question that is said whole, of which each message comes packed: its values are counted here, before one is
-    built. Raises :class:`FrameError`.
+def _unpacked(args: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """The arguments of a question that is said whole, of which each message comes packed: its values are counted here,
+    before one is built; and what they cost. Raises :class:`FrameError`.
     """
-    packed = call.args.get("messages", [])
-    if not _all(packed, bytes):
+    packed = args.get("messages", [])
+    if not isinstance(packed, list) or not all(isinstance(message, bytes) for message in packed):
         raise FrameError("a question that is said whole must have its messages packed")
     values = 0
     try:
@@ -452,24 +448,12 @@ def _unpacked(call: CellCall) -> CellCall:
         messages = [unpack(message, None, any_keys=True) for message in packed]
     except Unbounded as error:
         raise FrameError(f"a question that is said whole, limit {WHOLE_VALUES} values: {error}") from None
-    args, cost = {**call.args, "messages": messages}, call.cost_bytes + VALUE_BYTES * values
-    return replace(call, args=args, cost_bytes=cost)
+    return {**args, "messages": messages}, VALUE_BYTES * values
 
 
-def _refers(rest: dict[str, Any]) -> bool:
-    """Whether a question says all itself, or names what it is told in terms of."""
-    match rest:
-        case {"prefix": [int(), str()], "pieces": list(), **more}:
-            return not more
-    return not rest
-
-
-def read_result(result: dict[str, Any]) -> TurnResult:
-    """A turn's result; raises :class:`FrameError` for another shape."""
-    match result:
-        case {"reply": str(reply), "remember": remember, "status": "ok" | "error" as status, **rest} if (
-            not rest
-        ):
-            if _all(remember, dict):
-                return TurnResult(reply, tuple(remember), status)
-    raise FrameError("turn result of the wrong shape")
+def _read_result(result: dict[str, Any]) -> TurnResult:
+    """Raises :class:`FrameError`."""
+    try:
+        return read(TurnResult, result)
+    except ShapeError as error:
+        raise FrameError(f"turn result of the wrong shape: {error}") from None

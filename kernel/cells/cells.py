@@ -17,6 +17,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from kernel.abi import Message
 from kernel.cell.link.frames import FrameError, TamperedLink
 from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_acceptor import Acceptor, CellConnection
@@ -114,8 +115,8 @@ class Cells:
         if cell.port.waits(pid):
             asyncio.get_running_loop().call_later(self._limits.wait_s, self._check_waiting, pid, cell)
 
-    def deliver(self, pid: int, turn: str, message: dict[str, Any], history: Records, tools: Names) -> None:
-        """Open a turn. ``message`` has the fields of :class:`kernel.abi.Message`. Raises StateError, Invalid."""
+    def deliver(self, pid: int, turn: str, message: Message, history: Records, tools: Names) -> None:
+        """Open a turn. Raises StateError, Invalid."""
         cell = self._where.get(pid)
         if cell is None:
             raise StateError(f"pid {pid} is in no cell")

@@ -21,6 +21,7 @@ from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.bounds import Bounds
 from kernel.cell.conversation import Pieces, new_places, pieces_of
+from kernel.cell.protocol import ModelQuestion
 from kernel.errors import Invalid, fault_of
 from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
@@ -98,11 +99,11 @@ class ModelCalls:
         self._messages: dict[str, str] = {}
         self._wanted: dict[str, asyncio.Future[Said]] = {}
 
-    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
-        """A cell asks a model. Everything in ``args`` is hostile. Raises LedgerUnavailable."""
+    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, asked: ModelQuestion) -> None:
+        """A cell asks a model. Everything in ``asked`` is hostile. Raises LedgerUnavailable."""
         process.prepared.discard(ordinal)
         bounds = self._bounds
-        reading = read_question(args, self._base(turn), bounds.model_messages, bounds.model_request_bytes)
+        reading = read_question(asked, self._base(turn), bounds.model_messages, bounds.model_request_bytes)
         try:
             next(reading)
         except StopIteration as done:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kernel.cell.conversation import Pieces, count_of, new_places, parts
 from kernel.cell.link.frames import VALUE_BYTES
+from kernel.cell.protocol import ModelQuestion, Terms
 from kernel.errors import Invalid
 from kernel.slices.calls import resolved_name
 from kernel.slices.sessions import Session
@@ -37,7 +38,7 @@ class Question:
     empty when nothing is wrong.
     """
 
-    args: dict[str, Any]
+    asked: ModelQuestion
     call_hash: str
     request_hash: str
     rest: str = ""
@@ -132,60 +133,49 @@ class Base:
         return known, [] if known is None else self.session.history()
 
 
-def read_question(args: dict[str, Any], base: Base, most_messages: int, most_bytes: int) -> Reading:
-    """The question, slice by slice. Everything in ``args`` is hostile. None: it is told in terms of what is not known
+def read_question(asked: ModelQuestion, base: Base, most_messages: int, most_bytes: int) -> Reading:
+    """The question, slice by slice. Everything in ``asked`` is hostile. None: it is told in terms of what is not known
     here. Of one over ``most_bytes`` nothing is here but what was said with it. Raises :class:`Invalid`.
     """
-    _check_form(args, most_messages)
-    rest = canonical({name: args[name] for name in ("provider", "model", "tools")})
+    _check_count(len(asked.messages), most_messages)
+    rest = canonical({"provider": asked.provider, "model": asked.model, "tools": asked.tools})
     read_texts: list[str] = []
-    read, said = ReadMessages(read_texts.append), args["messages"]
-    if "prefix" not in args:
+    read, said, terms = ReadMessages(read_texts.append), list(asked.messages), asked.terms
+    if terms is None:
         yield from read.read(said)
-        return _question(args, rest, read.known, dict(enumerate(said)), dict(enumerate(read_texts)))
-    count, named = args["prefix"]
-    known, records = yield from base.find(count, named)
+        return _question(asked, rest, read.known, dict(enumerate(said)), dict(enumerate(read_texts)))
+    known, records = yield from base.find(terms.count, terms.hash)
     if known is None:
         return None
-    pieces = _checked_pieces(args, most_messages)
+    pieces = _checked_pieces(terms, len(said), most_messages)
     yield from read.read(said)
     messages, places = known.put_together(pieces, read.known), list(new_places(pieces))
     here, texts = dict(zip(places, said, strict=True)), dict(zip(places, read_texts, strict=True))
     if records and request_bytes(messages, rest) <= most_bytes:
         here = dict(enumerate(message for part in parts(pieces, records, said) for message in part))
-    return _question(args, rest, messages, here, texts)
+    return _question(asked, rest, messages, here, texts)
 
 
 def _question(
-    args: dict[str, Any],
+    asked: ModelQuestion,
     rest: str,
     messages: Messages,
     said: Said,
     texts: Mapping[int, str],
 ) -> Question:
-    text, told = request_text(messages, rest), shown_question(args, len(messages), texts)
+    text, told = request_text(messages, rest), shown_question(asked, len(messages), texts)
     size = request_bytes(messages, rest)
-    return Question(args, call_hash("model", text), sha256_hex(text), rest, messages, said, texts, size, told)
+    return Question(
+        asked, call_hash("model", text), sha256_hex(text), rest, messages, said, texts, size, told
+    )
 
 
-def _check_form(args: dict[str, Any], most_messages: int) -> None:
-    messages, tools = args.get("messages"), args.get("tools")
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise Invalid("messages is not a list of objects")
-    _check_count(len(messages), most_messages)
-    if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):
-        raise Invalid("tools is not a list of names")
-    if not isinstance(args.get("provider"), str) or not isinstance(args.get("model"), str):
-        raise Invalid("provider and model are not text")
-
-
-def _checked_pieces(args: dict[str, Any], most_messages: int) -> Pieces:
-    pieces: Pieces = args["pieces"]
+def _checked_pieces(terms: Terms, said: int, most_messages: int) -> Pieces:
     try:
-        _check_count(count_of(pieces, args["prefix"][0], len(args["messages"])), most_messages)
+        _check_count(count_of(terms.pieces, terms.count, said), most_messages)
     except ValueError as error:
         raise Invalid(f"the request is not put together: {error}") from error
-    return pieces
+    return terms.pieces
 
 
 def _check_count(messages: int, most_messages: int) -> None:
@@ -195,23 +185,22 @@ def _check_count(messages: int, most_messages: int) -> None:
 
 def refused_question(why: str) -> Question:
     """One that cannot be put. Whoever asks it again is refused again, in the same words."""
-    nothing: dict[str, Any] = {"messages": [], "tools": [], "provider": "", "model": ""}
     hashed = call_hash("model", "", why)
-    return Question(nothing, hashed, hashed, fault=why)
+    return Question(ModelQuestion(()), hashed, hashed, fault=why)
 
 
 def resolve(
     question: Question, rights: Container[str], tools: Container[str], who: tuple[str, str]
 ) -> Resolved:
     """``who``: provider and model, the defaults in place of empty ones. What is not held is not offered."""
-    offered = [name for name in dict.fromkeys(question.args["tools"]) if name in rights and name in tools]
+    offered = [name for name in dict.fromkeys(question.asked.tools) if name in rights and name in tools]
     return Resolved(who[0], who[1], offered)
 
 
 def asked_names(question: Question) -> tuple[str, str]:
     """Provider and model as they were asked for, bounded."""
-    args = question.args
-    return clean(args["provider"])[:PROVIDER_CHARS], clean(args["model"])[:MODEL_CHARS]
+    asked = question.asked
+    return clean(asked.provider)[:PROVIDER_CHARS], clean(asked.model)[:MODEL_CHARS]
 
 
 def request_text(messages: Messages, rest: str) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chain.errors import LedgerUnavailable
+from kernel.abi import ToolCall
 from kernel.bounds import Bounds
+from kernel.cell.protocol import ModelQuestion, Nothing
 from kernel.cells.cell_events import CellAsked, CellCall, TurnDone
 from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import TurnOver
@@ -100,10 +102,10 @@ class Syscalls:
         ordinal = f"{call.round}.{call.index}"
         why = f"the node failed at a syscall ({type(error).__name__})"
         try:
-            if call.op == "tool":
+            if isinstance(call.args, ToolCall):
                 self._parts.tool_calls.failed(process, turn, ordinal, call.args, error)
                 return
-            if call.op == "model" and ordinal not in turn.calls:
+            if isinstance(call.args, ModelQuestion) and ordinal not in turn.calls:
                 self._parts.model_calls.failed(process, turn, ordinal, why)
                 return
         except LedgerUnavailable:
@@ -124,17 +126,17 @@ class Syscalls:
         return ""
 
     def _dispatch(self, process: LiveProcess, turn: Turn, ordinal: str, call: CellCall) -> None:
-        if call.op == "tool":
-            watchers = self._parts.watchers
-            if watchers.watched(turn.mail.id):
-                name = call.args.get("name")
-                shown_name = clean(name[:MAX_TOOL_CHARS]) if isinstance(name, str) else ""
-                watchers.emit(turn.mail.id, {"event": "tool", "name": shown_name, "ordinal": ordinal})
-            self._parts.tool_calls.asked(process, turn, ordinal, call.args)
-        elif call.op == "model":
-            self._parts.model_calls.asked(process, turn, ordinal, call.args)
-        else:
-            self._parts.value_calls.asked(process, turn, ordinal, call.op)
+        match call.args:
+            case ToolCall(name):
+                watchers = self._parts.watchers
+                if watchers.watched(turn.mail.id):
+                    event = {"event": "tool", "name": clean(name[:MAX_TOOL_CHARS]), "ordinal": ordinal}
+                    watchers.emit(turn.mail.id, event)
+                self._parts.tool_calls.asked(process, turn, ordinal, call.args)
+            case ModelQuestion():
+                self._parts.model_calls.asked(process, turn, ordinal, call.args)
+            case Nothing():
+                self._parts.value_calls.asked(process, turn, ordinal, call.op)
 
     # -- the end of a turn ---------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft, Ticket
-from kernel.abi import ToolDeclaration
+from kernel.abi import ToolCall, ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import AskAnswered
@@ -108,11 +108,11 @@ class ToolCalls:
 
     # -- the syscall ---------------------------------------------------------------------------------------------
 
-    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any]) -> None:
-        """A cell asks for a tool. Everything in ``args`` is hostile."""
+    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, asked: ToolCall) -> None:
+        """A cell asks for a tool. Everything in ``asked`` is hostile."""
         if self._closing:  # the turn is taken up again at the next boot
             return
-        name, text = clean(args["name"])[:64], clean(args["arguments"])
+        name, text = clean(asked.name)[:64], clean(asked.arguments)
         hashed = call_hash("tool", name, text)
         call = turn.calls.get(ordinal)
         if call is None:
@@ -260,10 +260,10 @@ class ToolCalls:
         self._conclude(site.turn, call)
 
     def failed(
-        self, process: LiveProcess, turn: Turn, ordinal: str, args: dict[str, Any], error: Exception
+        self, process: LiveProcess, turn: Turn, ordinal: str, asked: ToolCall, error: Exception
     ) -> None:
         """The node failed at a call before it was under way. Raises what the ledger raises."""
-        name, text = clean(args["name"])[:64], clean(args["arguments"])
+        name, text = clean(asked.name)[:64], clean(asked.arguments)
         site = CallSite(turn, ordinal, name, process.pid, self._settlement.subject(name))
         if site.call is None:
             why = f"the node failed at this call ({type(error).__name__})"

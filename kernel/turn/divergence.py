@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from chain.ledger.ledger import Draft, Ticket
+from kernel.cell.protocol import ModelQuestion
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessEvent, ProcessState
 from kernel.process.live import LiveTable
@@ -37,12 +38,16 @@ def shown(op: str, name: str, arguments: str) -> dict[str, Any]:
     return {"op": op, "name": cut_bytes(clean(name), SHOWN_BYTES)[0], "arguments": text, "truncated": cut}
 
 
-def shown_question(args: dict[str, Any], count: int, messages: Mapping[int, str]) -> str:
+def shown_question(asked: ModelQuestion, count: int, messages: Mapping[int, str]) -> str:
     """A question to a model, told in few words: how many messages, the first and the last of them where they were said
     (``messages``: JSON of each that was, by its place), and the rest.
     """
-    told: dict[str, Any] = {key: args[key] for key in ("provider", "model", "tools")}
-    told["messages"] = count
+    told: dict[str, Any] = {
+        "provider": asked.provider,
+        "model": asked.model,
+        "tools": asked.tools,
+        "messages": count,
+    }
     for name, at in (("first", 0), ("last", count - 1)):
         if at in messages:
             told[name] = cut_bytes(messages[at], SHOWN_BYTES // 4)[0]

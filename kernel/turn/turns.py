@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger.ledger import Draft, Ticket
-from kernel.abi import TurnResult
+from kernel.abi import Message, TurnResult
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, KernelError
 from kernel.message.message_signals import TurnOver
@@ -43,7 +43,7 @@ class CellPort(Protocol):
     """What turns need of the cells."""
 
     def deliver(
-        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
+        self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]
     ) -> None: ...
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None: ...
@@ -148,13 +148,7 @@ class Turns:
         told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
         process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
         session = self._state.sessions.get((process.address, mail.session))
-        message = {
-            "id": mail.id,
-            "sender": mail.sender,
-            "text": mail.text,
-            "session": mail.session,
-            "wants_reply": mail.wants_reply,
-        }
+        message = Message(mail.id, mail.sender, mail.text, mail.session, mail.wants_reply)
         self._watchers.emit(
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
         )

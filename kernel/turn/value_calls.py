@@ -17,7 +17,7 @@ Value = float | int
 
 
 class ValueCalls:
-    """Takes the syscalls in :data:`kernel.abi.VALUES`; answers through :meth:`Turns.answer`. ``chance`` is where the
+    """Takes the syscalls that take nothing; answers through :meth:`Turns.answer`. ``chance`` is where the
     randomness comes from that behaviours ask for.
     """
 

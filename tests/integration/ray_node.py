@@ -18,6 +18,7 @@ from kernel.cells.cell_events import CellCall
 from kernel.cells.cells import Cells
 from kernel.cells.engines.engine_ray import RayEngine
 from kernel.helper.helper import HelperCommand
+from kernel.shapes import told
 from tests.kernel.twins.cell_node import BOOT, ENV, Notes, message, placement
 
 
@@ -31,7 +32,13 @@ class Spoken(Notes):
 
 
 def vars_of(call: CellCall) -> dict[str, Any]:
-    return {"turn": call.turn, "round": call.round, "index": call.index, "op": call.op, "args": call.args}
+    return {
+        "turn": call.turn,
+        "round": call.round,
+        "index": call.index,
+        "op": call.op,
+        "args": told(call.args),
+    }
 
 
 class Commands:

@@ -158,6 +158,7 @@ class CellFuzz:
             "tools": ["ask"],
             "provider": "",
             "model": "",
+            "terms": None,
         }
         result = {"reply": "r", "remember": [{"a": [1, "b"]}], "status": "ok"}
         kinds: tuple[Callable[[], list[Any]], ...] = (
@@ -170,7 +171,7 @@ class CellFuzz:
                 round_,
                 0,
                 "model",
-                model | {"prefix": [1, "00"], "pieces": [[0, 1], 1]},
+                model | {"terms": {"count": 1, "hash": "00", "pieces": [[0, 1], 1]}},
             ],
             lambda: ["call", pid, turn, round_, 0, self._rng.choice(("now", "random")), {}],
             lambda: ["log", pid, "text"],

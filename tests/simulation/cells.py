@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernel.abi import TurnResult
+from kernel.abi import Message, TurnResult
 from kernel.cell.conversation import Conversation
+from kernel.cell.protocol import ModelQuestion, read_arguments
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -81,9 +82,7 @@ class SimulatedCells:
         else:
             self._later(hosted, lambda: self._started(hosted))
 
-    def deliver(
-        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
-    ) -> None:
+    def deliver(self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]) -> None:
         hosted = self.hosted[pid]
         if hosted.turn:
             self._world.broken(f"PID {pid} is handed {turn} in the middle of {hosted.turn}")
@@ -91,7 +90,7 @@ class SimulatedCells:
             self._world.broken(f"{turn} is handed to PID {pid} and in the hands of another")
         if turn in self._ended:
             self._world.broken(f"{turn} is handed to PID {pid}, and it has ended")
-        hosted.turn, hosted.plan = turn, plan_of(message["text"])
+        hosted.turn, hosted.plan = turn, plan_of(message.text)
         hosted.round, hosted.waits, hosted.outcomes = 0, set(), {}
         hosted.talk, hosted.conversation = list(history), Conversation(history)
         hosted.whole, hosted.wanted_whole = {}, set()
@@ -192,7 +191,9 @@ class SimulatedCells:
         for index, call in enumerate(calls):
             if hosted.turn != turn or self.hosted.get(hosted.placement.pid) is not hosted:
                 return  # something that came of the last call has ended it
-            asked = CellCall(turn, round_, index, call["op"], dict(call.get("args", {})))
+            asked = CellCall(
+                turn, round_, index, call["op"], read_arguments(call["op"], call.get("args", {}))
+            )
             self._signals.say(CellAsked(hosted.placement.pid, self._told(hosted, asked)))
         ambush, self.ambush = self.ambush, None
         if ambush is not None:
@@ -209,12 +210,13 @@ class SimulatedCells:
 
     def _told(self, hosted: Hosted, call: CellCall) -> CellCall:
         """A call as its cell says it."""
-        if call.op != "model":
+        if not isinstance(call.args, ModelQuestion):
             return call
-        hosted.talk += call.args["messages"]
-        whole = {**call.args, "messages": list(hosted.talk)}
+        hosted.talk += call.args.messages
+        whole = replace(call.args, messages=tuple(hosted.talk))
         hosted.whole[f"{call.round}.{call.index}"] = replace(call, args=whole)
-        return replace(call, args={**whole, **hosted.conversation.told(whole["messages"])})
+        said, terms = hosted.conversation.told(list(hosted.talk))
+        return replace(call, args=replace(whole, messages=tuple(said), terms=terms))
 
     def _done(self, hosted: Hosted) -> None:
         told = json.dumps([hosted.plan["name"], hosted.outcomes], sort_keys=True)

@@ -49,7 +49,8 @@ class Plans:
             return {"op": op}
         content = "x" * self._choose.choice((5, 5, 5_000))
         messages = [{"role": "user", "content": content}]
-        return {"op": "model", "args": {"messages": messages, "tools": ["pay"], "provider": "", "model": ""}}
+        args = {"messages": messages, "tools": ["pay"], "provider": "", "model": "", "terms": None}
+        return {"op": "model", "args": args}
 
     def _tool(self, name: str, depth: int) -> Call:
         self._count += 1

@@ -19,6 +19,7 @@ from kernel.cell.conversation import (
     parts,
     pieces_of,
 )
+from kernel.cell.protocol import Terms
 
 LISTS = st.lists(st.sampled_from("abcdef"), max_size=12)
 
@@ -75,14 +76,12 @@ class Node:
     def __init__(self, history: list[dict[str, Any]]) -> None:
         self.history, self.last = history, list[Any]()
 
-    def hears(self, told: dict[str, Any]) -> list[Any]:
-        messages: list[Any] = told["messages"]
-        if "prefix" in told:
-            count, named = told["prefix"]
-            known = (self.last or self.history)[:count]
-            assert list_hash(digests([canonical_json(one) for one in known])) == named
-            assert count_of(told["pieces"], count, len(messages)) <= 100
-            messages = [one for part in parts(told["pieces"], known, messages) for one in part]
+    def hears(self, messages: list[Any], terms: Terms | None) -> list[Any]:
+        if terms is not None:
+            known = (self.last or self.history)[: terms.count]
+            assert list_hash(digests([canonical_json(one) for one in known])) == terms.hash
+            assert count_of(terms.pieces, terms.count, len(messages)) <= 100
+            messages = [one for part in parts(terms.pieces, known, messages) for one in part]
         self.last = messages
         return messages
 
@@ -96,7 +95,7 @@ MESSAGES = st.lists(
 def test_a_node_hears_what_its_cell_asks(history: list[dict[str, Any]], requests: list[list[Any]]) -> None:
     conversation, node = Conversation(history), Node(list(history))
     for messages in requests:
-        heard = node.hears(conversation.told(list(messages)))
+        heard = node.hears(*conversation.told(list(messages)))
         assert list(map(canonical_json, heard)) == list(map(canonical_json, messages))
 
 
@@ -105,15 +104,19 @@ def test_a_message_that_was_changed_since_is_said_again() -> None:
     first: dict[str, Any] = {"content": "one"}
     conversation.told([first, {"content": "two"}])
     first["content"] = "changed"
-    told = conversation.told([first, {"content": "two"}])
-    assert (told["messages"], told["pieces"]) == ([{"content": "changed"}], [1, [1, 2]])
+    said, terms = conversation.told([first, {"content": "two"}])
+    assert said == [{"content": "changed"}]
+    assert terms is not None and terms.pieces == [1, [1, 2]]
 
 
 @pytest.mark.parametrize("value", [float("nan"), b"bytes", {1: 2, "1": 3}, object(), "\ud800"])
 def test_what_is_no_json_is_left_to_whoever_reads_it(value: Any) -> None:
     conversation = Conversation([])
     conversation.told([{"content": "one"}])
-    assert conversation.told([{"content": "one"}, {"content": value}]) == {
-        "messages": [{"content": "one"}, {"content": value}]
-    }
-    assert conversation.told([{"content": "one"}, {"content": 2}])["pieces"] == [[0, 1], 1]
+    assert conversation.told([{"content": "one"}, {"content": value}]) == (
+        [{"content": "one"}, {"content": value}],
+        None,
+    )
+    said, terms = conversation.told([{"content": "one"}, {"content": 2}])
+    assert said == [{"content": 2}]
+    assert terms is not None and terms.pieces == [[0, 1], 1]

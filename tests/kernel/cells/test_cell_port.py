@@ -9,6 +9,7 @@ import msgpack
 import pytest
 
 from kernel.cell.link.frames import VALUE_BYTES, FrameError
+from kernel.cell.protocol import ModelQuestion, Nothing, read_arguments
 from kernel.cells.cell_events import CellCall
 from kernel.cells.cell_port import CellPort
 from kernel.cells.cell_table import CellLimits
@@ -81,8 +82,8 @@ class Case:
         self.port.receive(["call", 1, "t1", round_, index, "tool", TOOL])
 
 
-MODEL = {"messages": [{"role": "user"}], "tools": [], "provider": "", "model": ""}
-REFERS = {**MODEL, "prefix": [1, "00"], "pieces": [[0, 1], 1]}
+MODEL = {"messages": [{"role": "user"}], "tools": [], "provider": "", "model": "", "terms": None}
+REFERS = {**MODEL, "terms": {"count": 1, "hash": "00", "pieces": [[0, 1], 1]}}
 
 LIES: dict[str, tuple[Any, str]] = {
     "a pid that is yes": (["log", True, "x"], "yes or no in place of a number"),
@@ -120,7 +121,7 @@ BREACHES: dict[str, tuple[list[Any], str]] = {
     "an argument too many": (["call", 1, "t1", 0, 0, "tool", {**TOOL, "pid": 0}], "wrong shape"),
     "a time with arguments": (["call", 1, "t1", 0, 0, "now", {"x": 1}], "wrong shape"),
     "messages that are none": (
-        ["call", 1, "t1", 0, 0, "model", {"messages": ["x"], "tools": [], "provider": "", "model": ""}],
+        ["call", 1, "t1", 0, 0, "model", {**MODEL, "messages": ["x"]}],
         "wrong shape",
     ),
     "a negative ordinal": (["call", 1, "t1", -1, 0, "now", {}], "(-1, 0)"),
@@ -317,7 +318,7 @@ def test_an_ended_turn_is_not_heard_and_its_end_is_confirmed_in_any_way() -> Non
     case.port.receive(["call", 1, "t2", 0, 0, "now", {}])
     case.host.pass_time(5)
     assert [event[0] for event in case.notes.all] == ["syscall"]
-    assert case.notes.all[0][2] == CellCall("t2", 0, 0, "now", {})
+    assert case.notes.all[0][2] == CellCall("t2", 0, 0, "now", Nothing())
 
 
 def test_a_turn_that_is_not_unwound_is_the_crash_of_its_process() -> None:
@@ -393,7 +394,8 @@ def test_a_question_in_terms_of_another_comes_once_more_when_it_is_wanted_whole(
     said = {"role": "user"}
     whole = {**MODEL, "messages": [msgpack.packb(said)] * 2}
     case.port.receive(["call", 1, "t1", 0, 0, "model", whole], 100)
-    assert [call.args for _, _, call in case.notes.all] == [REFERS, TOOL, {**MODEL, "messages": [said] * 2}]
+    calls = [read_arguments(*call) for call in (("model", REFERS), ("tool", TOOL))]
+    assert [call.args for _, _, call in case.notes.all] == [*calls, ModelQuestion((said, said))]
     assert case.notes.all[-1][-1].cost_bytes == 100 + 2 * 3 * VALUE_BYTES
     case.call(2)
     case.port.receive(["call", 1, "t1", 0, 0, "model", whole])
@@ -432,7 +434,7 @@ def test_a_conversation_of_more_values_than_a_frame_may_have_can_be_said_whole()
     case.port.say_whole(1, "t1", 0, 0)
     said: dict[str, Any] = {"tool_calls": [{}] * 15_000}
     case.port.receive(["call", 1, "t1", 0, 0, "model", {**MODEL, "messages": [msgpack.packb(said)] * 10}])
-    assert case.notes.all[-1][-1].args["messages"] == [said] * 10
+    assert case.notes.all[-1][-1].args == ModelQuestion((said,) * 10)
 
 
 def test_one_that_was_answered_meanwhile_is_not_heard_and_no_lie() -> None:
@@ -453,11 +455,12 @@ def test_what_is_not_open_is_not_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{"prefix": [1, "00"]}, {"pieces": []}, {"prefix": ["1", "00"], "pieces": []}, {"prefix": [1], "pieces": []},
-     {"prefix": [1, "00"], "pieces": {}}, {"prefix": [1, "00"], "pieces": [], "more": 1}],
+    "terms",
+    [{"count": 1, "hash": "00"}, {"pieces": []}, {"count": "1", "hash": "00", "pieces": []}, [1, "00", []],
+     {"count": True, "hash": "00", "pieces": []}, {"count": 1, "hash": "00", "pieces": {}},
+     {"count": 1, "hash": "00", "pieces": [], "more": 1}],
 )  # fmt: skip
-def test_a_reference_of_another_shape_is_a_lie(more: dict[str, Any]) -> None:
+def test_a_reference_of_another_shape_is_a_lie(terms: Any) -> None:
     case = Case()
-    case.port.receive(["call", 1, "t1", 0, 0, "model", {**MODEL, **more}])
+    case.port.receive(["call", 1, "t1", 0, 0, "model", {**MODEL, "terms": terms}])
     assert "arguments of the wrong shape" in case.notes.of("crashed")[0][-1]

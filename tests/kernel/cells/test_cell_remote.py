@@ -160,6 +160,7 @@ def test_a_remote_cell_holds_of_ours_the_abi_its_shell_and_noise() -> None:
             "kernel",
             "kernel.abi",
             "kernel.cell",
+            "kernel.shapes",
             "mesh",
             "mesh.bounded",
             "mesh.links",

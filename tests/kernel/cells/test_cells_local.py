@@ -14,10 +14,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from kernel.abi import OPEN_CALLS
+from kernel.abi import OPEN_CALLS, ToolCall
 from kernel.cell.link.frames import VALUE_BYTES
 from kernel.cells.cell_events import CellCall, Place
 from kernel.errors import Invalid, StateError
+from kernel.shapes import told
 from tests.kernel.twins.cell_node import OUTCOMES, Node, local_node, placement
 from tests.patience import HANG_S
 
@@ -76,10 +77,11 @@ def test_calls_are_numbered_by_round_and_index_and_outcomes_come_back_as_values(
             (3, 0, "now"),
             (4, 0, "random"),
         ]
-        assert calls[0].args == {"name": "add", "arguments": '{"a":1,"b":2}', "id": ""}
-        assert calls[2].args == {"name": "y", "arguments": "[1", "id": "id2"}
-        first = ["call", 7, calls[0].turn, 0, 0, "tool", calls[0].args]
-        values = len(first) + 1 + 2 * len(calls[0].args)
+        assert calls[0].args == ToolCall("add", '{"a":1,"b":2}')
+        assert calls[2].args == ToolCall("y", "[1", "id2")
+        args = told(calls[0].args)
+        first = ["call", 7, calls[0].turn, 0, 0, "tool", args]
+        values = len(first) + 1 + 2 * len(args)
         assert calls[0].cost_bytes == len(msgpack.packb(first)) + VALUE_BYTES * values
         assert node.notes.of("log") == [("log", 7, "a line")]
 
@@ -463,7 +465,7 @@ def test_a_cell_holds_nothing_of_ours_but_the_abi_its_own_shell_and_what_bounds_
     async def body(node: Node) -> None:
         await node.start(1, "Modules")
         loaded = (await node.turn(1, "x"))["reply"].split()
-        allowed = {"kernel", "kernel.abi", "kernel.cell", "mesh", "mesh.bounded"}
+        allowed = {"kernel", "kernel.abi", "kernel.cell", "kernel.shapes", "mesh", "mesh.bounded"}
         assert [name for name in loaded if name not in allowed and not name.startswith("kernel.cell.")] == []
 
     with_node(body)

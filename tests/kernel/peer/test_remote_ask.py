@@ -32,7 +32,7 @@ def test_an_ask_is_answered_by_another_node(tmp_path: Path) -> None:
         await b.twin.spawn("bob")
         at = await ada_asks(a, "bob@b")
         got = await b.twin.delivery()
-        assert got.message["wants_reply"]
+        assert got.message.wants_reply
         b.twin.finish(got, "it is this")
         outcome = await a.twin.result()
         assert (outcome["status"], outcome["text"]) == ("ok", "it is this")
@@ -140,7 +140,7 @@ def test_a_question_that_was_not_taken_is_withdrawn_when_its_node_is_lost(tmp_pa
         a.mesh.lose = lambda op: False
         link(a.mesh, b.mesh)
         await a.control(Messages.send, "bob@b", "another")
-        assert (await b.twin.delivery()).message["text"] == "another"
+        assert (await b.twin.delivery()).message.text == "another"
         assert balance(b) == (1, 0, 0, 0, 1)
 
     on_pair(tmp_path, body)

@@ -140,8 +140,8 @@ def test_a_peer_speaks_for_its_own_origin_whatever_it_writes(tmp_path: Path) -> 
         await node.twin.spawn("bob")
         node.op(eve, message(sender="/user/ada", session=f"/user/ada@{node.origin}"))
         got = await node.twin.delivery()
-        assert got.message["sender"] == f"/user/ada@{eve.origin}"
-        assert got.message["session"] == f"/user/ada@{node.origin}@{eve.origin}"
+        assert got.message.sender == f"/user/ada@{eve.origin}"
+        assert got.message.session == f"/user/ada@{node.origin}@{eve.origin}"
 
     on_pair(tmp_path, body)
 
@@ -250,7 +250,7 @@ def test_a_message_that_waits_or_is_replayed_has_no_more_than_its_peer_has_by_th
         kernel.processes.stop("/user/bob")
         await until(lambda: bool(kernel.state.dead) and kernel.live.at("/user/bob") is None)
         kernel.processes.start("/user/bob")
-        await kernel.router.replay(waited.message["id"], 0)
+        await kernel.router.replay(waited.message.id, 0)
         await has_no_more_than(node.twin, await node.twin.delivery(), tools or frozenset())
 
     on_pair(tmp_path, body, tools=frozenset(("*",)))
@@ -265,7 +265,7 @@ def test_what_an_agent_asks_others_for_a_peer_stays_below_the_peers_ceiling(tmp_
         at = await node.twin.delivery()
         node.twin.ask_tool(at, "ask", {"to": "ada", "text": "pay for me"})
         asked = await node.twin.delivery()
-        assert (asked.message["text"], asked.tools) == ("pay for me", ["ask", "calculator"])
+        assert (asked.message.text, asked.tools) == ("pay for me", ["ask", "calculator"])
 
     on_pair(tmp_path, body)
 

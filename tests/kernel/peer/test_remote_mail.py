@@ -38,9 +38,9 @@ def test_a_message_crosses_and_is_counted_once_on_each_side(tmp_path: Path) -> N
         assert outcome["status"] == "ok"
         assert outcome["text"].endswith(f"for bob@{b.origin}")
         got = await b.twin.delivery()
-        assert got.message["text"] == "are you there"
-        assert got.message["sender"] == f"/user/ada@{a.origin}"
-        assert got.message["session"] == f"/user/ada@{a.origin}"
+        assert got.message.text == "are you there"
+        assert got.message.sender == f"/user/ada@{a.origin}"
+        assert got.message.session == f"/user/ada@{a.origin}"
         assert got.tools == ["calculator", "file_read"]
         await until(lambda: balance(a) == (2, 1, 0, 0, 1))
         b.twin.finish(got)
@@ -126,7 +126,7 @@ def test_order_is_kept_over_a_link_that_breaks_again_and_again(tmp_path: Path) -
                 link(a.mesh, b.mesh)
         for number in range(60):
             got = await b.twin.delivery()
-            assert got.message["text"] == str(number)
+            assert got.message.text == str(number)
             b.twin.finish(got)
         await until(lambda: balance(a) == (60, 60, 0, 0, 0))
         assert balance(b) == (60, 60, 0, 0, 0)
@@ -141,7 +141,7 @@ def test_a_message_waits_for_the_link(tmp_path: Path) -> None:
         await a.control(Messages.send, "bob@b", "later")
         assert balance(a) == (1, 0, 0, 0, 1)
         link(a.mesh, b.mesh)
-        assert (await b.twin.delivery()).message["text"] == "later"
+        assert (await b.twin.delivery()).message.text == "later"
         await until(lambda: balance(a) == (1, 1, 0, 0, 0))
 
     on_pair(tmp_path, body)
@@ -282,7 +282,7 @@ def test_what_is_not_taken_within_the_deadline_is_a_dead_letter_that_can_be_repl
         if not went_out:
             link(a.mesh, b.mesh)
         await a.control(Messages.replay, letter["id"])
-        assert (await b.twin.delivery()).message["text"] == "hello"
+        assert (await b.twin.delivery()).message.text == "hello"
         assert await a.control(Messages.deadletters) == []
 
     on_pair(tmp_path, body, bounds=SOON)
@@ -347,8 +347,8 @@ def test_a_person_waits_for_the_reply_of_another_node(tmp_path: Path) -> None:
         await b.twin.spawn("bob")
         waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=LIMIT_S))
         got = await b.twin.delivery()
-        assert got.message["sender"] == f"operator@{a.origin}"
-        assert got.message["session"] == f"main@{a.origin}"
+        assert got.message.sender == f"operator@{a.origin}"
+        assert got.message.session == f"main@{a.origin}"
         b.twin.finish(got, "it is this")
         answer = await waiting
         assert (answer["status"], answer["reply"]) == ("ok", "it is this")

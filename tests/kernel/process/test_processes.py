@@ -98,7 +98,7 @@ def test_what_goes_while_the_disk_is_full_goes_after_its_mail_and_what_is_below(
         await twin.spawn("ada", restart="temporary")
         await twin.spawn("bob", parent="/user/ada")
         mails = [await twin.send(name) for name in ("/user/ada", "/user/ada/bob")]
-        at_of = {at.message["id"]: at for at in (await twin.delivery(), await twin.delivery())}
+        at_of = {at.message.id: at for at in (await twin.delivery(), await twin.delivery())}
         await twin.ledger.barrier()
         disk.full = True
         sending = asyncio.create_task(twin.send("/user/ada"))

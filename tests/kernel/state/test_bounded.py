@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 import kernel.message.watch
 from chain.ledger.ledger import Draft
+from kernel.abi import ToolCall
 from kernel.bounds import Bounds
+from kernel.cell.protocol import ModelQuestion
 from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.control.totals import log_bytes, totals
 from kernel.errors import Busy
@@ -308,7 +310,7 @@ def test_a_turn_whose_calls_without_an_answer_are_too_much_is_ended(
             await twin.spawn(name)
         mails = [await twin.send(name) for name in ("ada", "bob")]
         ats = [await twin.delivery() for _ in mails]
-        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        args = ModelQuestion(())
 
         def ask(at: Delivery, round_: int) -> None:
             for index in range(parts):
@@ -347,7 +349,7 @@ def test_a_question_counts_until_it_is_answered_though_who_asked_has_crashed(tmp
         await twin.spawn("ada")
         mail = await twin.send("ada")
         at = await twin.delivery()
-        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        args = ModelQuestion(())
         asked = twin.kernel.live.asked
         twin.say(CellAsked(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000)))
         twin.crash(at)
@@ -376,8 +378,8 @@ def test_what_was_counted_is_given_back(tmp_path: Path, how: str) -> None:
         twin.workers.free.clear()
         await twin.spawn("ada", restart="temporary" if how == "kill" else "permanent")
         mail = await twin.send("ada")
-        args = {"messages": [], "tools": [], "provider": "", "model": ""}
-        tool = {"name": "pay", "arguments": "{}", "id": ""}
+        args = ModelQuestion(())
+        tool = ToolCall("pay", "{}")
         asked, processes = twin.kernel.live.asked, twin.kernel.processes
         for _ in range(1 + (how == "poison")):
             at = await twin.delivery()
@@ -419,7 +421,7 @@ def test_a_call_that_is_held_back_is_given_up_with_its_process(tmp_path: Path) -
         async with asyncio.timeout(HANG_S):
             while twin.ledger.read_only is None:
                 await asyncio.sleep(0.01)
-        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        args = ModelQuestion(())
         twin.say(CellAsked(at.pid, CellCall(at.turn, 0, 0, "model", args, 80_000)))
         key = ("call", at.turn, "0.0")
         assert key in twin.kernel.recorder._waiting and twin.kernel.live.asked.bytes == 80_000
@@ -477,7 +479,7 @@ def test_an_answer_makes_room_for_the_next_call(tmp_path: Path) -> None:
         await twin.spawn("ada")
         mail = await twin.send("ada")
         at = await twin.delivery()
-        args = {"messages": [], "tools": [], "provider": "", "model": ""}
+        args = ModelQuestion(())
         for round_ in range(4):
             twin.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args, 80_000)))
             assert (await twin.result())["status"] == "ok"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.cell.conversation import Conversation, digest_of, list_hash
+from kernel.cell.protocol import ModelQuestion, Terms
 from kernel.helper.helper import HelperLost
 from kernel.syscall import conversations
 from kernel.syscall.conversations import Messages, ReadMessages
@@ -60,7 +62,7 @@ def test_a_round_costs_what_is_new_in_it(tmp_path: Path) -> None:
         for round_ in range(4):
             told = await ask(twin, at, cell, messages, round_)
             asked.append(list(messages))
-            assert len(told["messages"]) == 2
+            assert len(told.messages) == 2
             messages += [said("hello"), user(f"more {round_}")]
         assert twin.gateway.told == [[0, 1], [2, 3], [4, 5], [6, 7]]
         assert await requests(twin) == asked
@@ -78,7 +80,7 @@ def test_the_next_turn_goes_on_from_its_history(tmp_path: Path) -> None:
             cell = Conversation(at.history)
             assert at.history == history
             told = await ask(twin, at, cell, [SYSTEM, *at.history, user(f"q{turn}")])
-            assert told["messages"] == ([SYSTEM, user(f"q{turn}")] if turn else [SYSTEM, user("q0")])
+            assert list(told.messages) == [SYSTEM, user(f"q{turn}")]
             new = [user(f"q{turn}"), said(f"reply {turn}")]
             history += new
             twin.finish(at, remember=new)
@@ -99,10 +101,11 @@ def test_a_window_that_slides_is_a_cut_and_no_new_text(tmp_path: Path) -> None:
         talk = [message for n in range(10) for message in (user(f"q{n}" + "x" * 500), said(f"a{n}"))]
         await ask(twin, at, cell, [SYSTEM, *talk])
         told = await ask(twin, at, cell, [SYSTEM, *talk[6:], user("next")], 1)
-        assert (told["messages"], told["pieces"]) == ([user("next")], [[0, 1], [7, 21], 1])
+        assert told == ModelQuestion((user("next"),), terms=told.terms)
+        assert told.terms is not None and told.terms.pieces == [[0, 1], [7, 21], 1]
         summed = [SYSTEM, user("in short"), *talk[12:], user("next"), said("and"), user("so")]
         told = await ask(twin, at, cell, summed, 2)
-        assert told["pieces"] == [[0, 1], 1, [7, 16], 2]
+        assert told.terms is not None and told.terms.pieces == [[0, 1], 1, [7, 16], 2]
         assert await requests(twin) == [
             [SYSTEM, *talk], [SYSTEM, *talk[6:], user("next")], summed
         ]  # fmt: skip
@@ -118,7 +121,7 @@ def test_a_node_that_does_not_know_the_beginning_wants_the_call_whole(tmp_path: 
         await ask(twin, at, cell, first)
         twin.kernel.model_calls.conversations.forget(("/user/ada", "main"))
         told = twin.tell_model(at, cell, second, 1)
-        assert told["pieces"] == [[0, 2], 2]
+        assert told.terms is not None and told.terms.pieces == [[0, 2], 2]
         assert await twin.wanted_whole() == "1.0"
         assert len(await twin.entries("model.asked")) == 1
         twin.ask_model(at, second, 1)
@@ -138,8 +141,8 @@ def test_a_beginning_that_is_another_is_not_believed(tmp_path: Path, prefix: Any
         await ask(twin, at, cell, [SYSTEM, user("one")])
 
         class Liar(Conversation):
-            def told(self, messages: list[Any]) -> dict[str, Any]:
-                return {"messages": messages, "prefix": prefix, "pieces": pieces}
+            def told(self, messages: list[Any]) -> tuple[list[Any], Terms]:
+                return messages, Terms(prefix[0], prefix[1], pieces)
 
         twin.tell_model(at, Liar([]), [user("two")], 1)
         assert await twin.wanted_whole() == "1.0"
@@ -151,11 +154,11 @@ def test_pieces_that_are_none_are_refused_and_so_are_too_many_messages(tmp_path:
     async def body(twin: Twin) -> None:
         at, cell = await turn_of_ada(twin), Conversation([])
         await ask(twin, at, cell, [SYSTEM, user("one")])
-        named = cell.told([SYSTEM, user("one")])["prefix"]
+        terms = cell.told([SYSTEM, user("one")])[1] or Terms(0, "", [])
 
         class Liar(Conversation):
-            def told(self, messages: list[Any]) -> dict[str, Any]:
-                return {"messages": [], "prefix": named, "pieces": messages}
+            def told(self, messages: list[Any]) -> tuple[list[Any], Terms]:
+                return [], replace(terms, pieces=messages)
 
         for round_, (pieces, words) in enumerate(
             [([[0, 3]], "not put together: [0, 3]"), ([[0, 2]] * 600, "1200 messages, limit 1024")], 1
@@ -315,7 +318,7 @@ def test_a_turn_resumed_after_a_restart_is_answered_from_the_record_and_goes_on(
         for round_, messages in enumerate((first, second)):
             told = twin.tell_model(at, cell, messages, round_)
             assert (await twin.result())["text"] == "hello"
-            assert len(told["messages"]) == 2
+            assert len(told.messages) == 2
         assert twin.gateway.asked == []
         twin.tell_model(at, cell, third, 2)
         assert await twin.wanted_whole() == "2.0"
@@ -465,11 +468,11 @@ def test_a_record_that_is_named_again_and_again_is_not_read_as_often(
         twin.finish(at, remember=[user("x" * 500_000)])
         await twin.send("ada")
         at = await twin.delivery()
-        named = Conversation(at.history).told([*at.history, user("?")])["prefix"]
+        terms = Conversation(at.history).told([*at.history, user("?")])[1] or Terms(0, "", [])
 
         class Greedy(Conversation):
-            def told(self, messages: list[Any]) -> dict[str, Any]:
-                return {"messages": [], "prefix": named, "pieces": [[0, 1]] * 1000}
+            def told(self, messages: list[Any]) -> tuple[list[Any], Terms]:
+                return [], replace(terms, pieces=[[0, 1]] * 1000)
 
         before = ReadMessages.read
 
@@ -512,10 +515,10 @@ class Naming(Conversation):
 
     def __init__(self, history: list[Any], pieces: list[Any]) -> None:
         super().__init__(history)
-        self._args = {"prefix": [len(history), list_hash(self._read(history, []))], "pieces": pieces}
+        self._terms = Terms(len(history), list_hash(self._read(history, [])), pieces)
 
-    def told(self, messages: list[Any]) -> dict[str, Any]:
-        return {"messages": messages, **self._args}
+    def told(self, messages: list[Any]) -> tuple[list[Any], Terms]:
+        return messages, self._terms
 
 
 async def turn_with(twin: Twin, history: list[Any]) -> Delivery:

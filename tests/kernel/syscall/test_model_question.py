@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.cell.conversation import list_hash, new_places, pieces_of
+from kernel.cell.protocol import ModelQuestion
 from kernel.errors import Invalid
+from kernel.shapes import read
 from kernel.slices.sessions import Session
 from kernel.syscall.conversations import SLICE_BYTES, Messages, ReadMessages
 from kernel.syscall.model_question import (
@@ -42,7 +44,8 @@ def known_of(messages: list[Any]) -> Messages:
 
 
 def asked(args: dict[str, Any], base: Base) -> Question:
-    reading = read_question(args, base, 1024, 10**6)
+    question = read(ModelQuestion, {"terms": None, **args})
+    reading = read_question(question, base, 1024, 10**6)
     while True:
         try:
             next(reading)
@@ -102,7 +105,9 @@ def test_what_is_no_json_is_refused_in_whatever_place(value: Any) -> None:
 
 @given(MESSAGES, st.integers(0, 200))
 def test_what_the_ledger_takes_is_cut_as_if_all_of_it_had_been_made(messages: list[Any], most: int) -> None:
-    question = Question({}, "", "", messages=known_of(messages), said=dict(enumerate(messages)))
+    question = Question(
+        ModelQuestion(()), "", "", messages=known_of(messages), said=dict(enumerate(messages))
+    )
     assert question.new_text(range(len(messages)), most) == cut_bytes(canonical(messages), most)
 
 
@@ -114,7 +119,9 @@ def test_no_more_text_is_made_than_the_ledger_takes() -> None:
 
     seen: list[int] = []
     messages: list[Any] = [{"content": "x" * 100}] * 1000
-    question = Question({}, "", "", messages=known_of(messages), said=Seen(enumerate(messages)))
+    question = Question(
+        ModelQuestion(()), "", "", messages=known_of(messages), said=Seen(enumerate(messages))
+    )
     assert question.new_text(range(1000), 300)[1]
     assert seen == [0, 1, 2]
 
@@ -123,8 +130,8 @@ def test_a_record_that_is_named_many_times_is_here_once_and_its_text_nowhere() -
     session, records = Session(), [{"content": "é"}, {"content": "b"}]
     session.add(records, 50, 1)
     pieces = [[0, 2], [0, 1], 1, [1, 2]]
-    named = {"prefix": [2, known_of(records).hash], "pieces": pieces}
-    question = asked({**REST, "messages": [{}], **named}, Base(session=session))
+    terms = {"count": 2, "hash": known_of(records).hash, "pieces": pieces}
+    question = asked({**REST, "messages": [{}], "terms": terms}, Base(session=session))
     whole = [*records, records[0], {}, records[1]]
     assert (question.whole, question.texts) == (True, {3: "{}"})
     assert question.once == {0: records[0], 1: records[1], 3: {}}

@@ -148,7 +148,7 @@ def test_a_turn_has_a_deadline(tmp_path: Path) -> None:
         end = await twin.end_of(mail)
         assert (end["status"], end["reply"]) == ("error", "the turn did not end within 0.2 s")
         assert (at.pid, at.turn, end["reply"]) in twin.cells.ended
-        assert (await twin.delivery()).message["id"] == behind.id
+        assert (await twin.delivery()).message.id == behind.id
 
     on_twin(tmp_path, body, bounds=Bounds(turn_timeout_s=0.2))
 

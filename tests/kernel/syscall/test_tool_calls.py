@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from chain.ledger.ledger import Draft
+from kernel.cell.protocol import Nothing
 from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.errors import NotFound
 from kernel.toolbox.arguments import canonical_json, hash_text
@@ -340,7 +341,7 @@ def test_send_message_is_one_unit_with_its_outcome(tmp_path: Path) -> None:
         outcome = await twin.call_tool(at, "send_message", {"to": "bob", "text": "hi"})
         assert outcome["status"] == "ok"
         heard = await twin.delivery()
-        assert (heard.message["sender"], heard.message["text"]) == ("/user/ada", "hi")
+        assert (heard.message.sender, heard.message.text) == ("/user/ada", "hi")
         intent, accepted, out = (await twin.entries("tool.intent", "message.accepted", "tool.outcome"))[-3:]
         assert len({record.group for record in (intent, accepted, out)}) == 1
         assert accepted.entry.cause == intent.entry.seq
@@ -357,7 +358,7 @@ def test_ask_waits_for_the_reply_even_when_the_asker_dies_meanwhile(tmp_path: Pa
         await twin.spawn("bob")
         twin.ask_tool(at, "ask", {"to": "bob", "text": "what is it"})
         asked = await twin.delivery()
-        assert asked.message["wants_reply"]
+        assert asked.message.wants_reply
         twin.crash(at)
         again = await twin.delivery()
         twin.ask_tool(again, "ask", {"to": "bob", "text": "what is it"})
@@ -377,8 +378,8 @@ def test_an_ask_survives_a_reboot_of_the_node(tmp_path: Path) -> None:
 
     async def after(twin: Twin) -> None:
         both = [await twin.delivery(), await twin.delivery()]
-        asker = next(at for at in both if at.message["sender"] == "operator")
-        asked = next(at for at in both if at.message["sender"] == "/user/ada")
+        asker = next(at for at in both if at.message.sender == "operator")
+        asked = next(at for at in both if at.message.sender == "/user/ada")
         twin.ask_tool(asker, "ask", {"to": "bob", "text": "what is it"})
         twin.finish(asked, "it is 42")
         assert (await twin.result())["text"] == "it is 42"
@@ -405,7 +406,7 @@ def test_an_ask_has_after_a_reboot_what_is_left_of_its_time(tmp_path: Path, reac
         assert (left_s > 60) == (reach == "rest")
         if reach == "nothing":
             both = [await twin.delivery(), await twin.delivery()]
-            asker = next(at for at in both if at.message["sender"] == "operator")
+            asker = next(at for at in both if at.message.sender == "operator")
             twin.ask_tool(asker, "ask", asked)
             assert (await twin.result())["status"] == "timeout"
 
@@ -511,7 +512,7 @@ def test_without_a_writable_journal_nothing_with_effects_runs(tmp_path: Path) ->
                 await asyncio.sleep(0.01)
         twin.ask_tool(at, "pay", {"amount": 6}, 1)  # finds the ledger closed
         twin.ask_tool(at, "launch", {}, 2)
-        twin.say(CellAsked(at.pid, CellCall(at.turn, 3, 0, "now", {})))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 3, 0, "now", Nothing())))
         twin.ask_model(at, [{"role": "user", "content": "?"}], 4)
         assert [twin.kernel.recorder.waiting >= 4, twin.workers.calls, twin.gateway.asked] == [True, [], []]
         disk.full = False

@@ -12,6 +12,7 @@ import pytest
 
 from chain.errors import LedgerUnavailable
 from kernel.bounds import Bounds
+from kernel.cell.protocol import Nothing
 from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessState
@@ -167,7 +168,7 @@ def test_a_turn_that_diverges_is_parked_with_both_calls_and_its_message_is_not_d
         twin.ask_tool(at, "pay", {"amount": 7}, 1)  # of a turn that is not open any more
         await twin.spawn("bob")
         await twin.send("bob")
-        assert (await twin.delivery()).message["text"] == "hi"  # and nothing of ada's came before
+        assert (await twin.delivery()).message.text == "hi"  # and nothing of ada's came before
         assert twin.cells.deliveries.empty()
 
     async def rebooted(twin: Twin) -> None:
@@ -190,7 +191,7 @@ def test_a_parked_turn_is_handed_out_again_when_what_changed_was_put_right(tmp_p
         assert (await twin.call_tool(at, "pay", {"amount": 5}))["status"] == "ok"
         assert len(twin.workers.calls) == 1
         twin.finish(at)
-        assert (await twin.delivery()).message["text"] == "next"
+        assert (await twin.delivery()).message.text == "next"
         with pytest.raises(NotFound, match="is parked; weftos divergences list"):
             await twin.kernel.divergences.decide(at.turn, "again", "operator:0")
 
@@ -320,7 +321,7 @@ def test_a_question_in_the_place_of_a_forgotten_one_has_its_own_answer_and_its_o
         twin.ask_tool(at, "ask", {"to": "abe", "text": "how much?", "timeout_s": 60})
 
     async def after(twin: Twin) -> None:
-        turns = {at.message["text"]: at for at in [await twin.delivery() for _ in range(3)]}
+        turns = {at.message.text: at for at in [await twin.delivery() for _ in range(3)]}
         twin.ask_tool(turns["hi"], "ask", {"to": "abe", "text": "how much?", "timeout_s": 60})
         twin.finish(turns["how many?"], "forty-two")
         twin.finish(turns["first"])
@@ -337,7 +338,7 @@ def test_a_person_may_give_a_parked_turn_up(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="decision 'maybe' is none of again, accept, dead"):
             await twin.kernel.divergences.decide(at.turn, "maybe", "operator:0")
         await twin.kernel.divergences.decide(at.turn, "dead", "operator:0")
-        assert (await twin.delivery()).message["text"] == "next"
+        assert (await twin.delivery()).message.text == "next"
         [letter] = twin.kernel.state.dead.values()
         assert letter.why == "diverged at call 0.0, and a person gave it up"
         assert [record.body["status"] for record in await twin.entries("turn.ended")] == ["diverged"]
@@ -352,7 +353,7 @@ def test_a_model_question_and_a_value_diverge_in_the_same_way(tmp_path: Path) ->
         at = await twin.delivery()
         twin.ask_model(at, QUESTION)
         await twin.result()
-        twin.say(CellAsked(at.pid, CellCall(at.turn, 1, 0, "now", {})))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 1, 0, "now", Nothing())))
         await twin.result()
         twin.crash(at)
         at = await twin.delivery()
@@ -364,7 +365,7 @@ def test_a_model_question_and_a_value_diverge_in_the_same_way(tmp_path: Path) ->
         at = await twin.delivery()
         twin.ask_model(at, QUESTION)
         await twin.result()
-        twin.say(CellAsked(at.pid, CellCall(at.turn, 1, 0, "random", {})))
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 1, 0, "random", Nothing())))
         [row] = twin.kernel.divergences.rows()
         assert (row["ordinal"], row["recorded"]["op"], row["asked"]["op"]) == ("1.0", "now", "random")
 

@@ -86,7 +86,7 @@ def test_an_end_that_the_disk_takes_late_stands_whatever_becomes_of_the_process(
         assert (at.turn in twin.kernel.state.turns, mail.id in twin.kernel.state.dead) == (False, False)
         if what is not _stop:
             after = await twin.delivery()
-            assert after.message["text"] == "behind"
+            assert after.message.text == "behind"
             assert after.history == (SECRET if how is _return else [])
         assert twin.cells.deliveries.empty()
         await asyncio.gather(refused, return_exceptions=True)

@@ -12,6 +12,7 @@ import pytest
 
 from kernel.abi import TurnResult
 from kernel.bounds import Bounds
+from kernel.cell.protocol import Nothing
 from kernel.cells.cell_events import CellAsked, CellCall, CellLost, TurnDone
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
 from kernel.message.messaging import DEAD_LETTERS_AT_ONCE
@@ -32,8 +33,8 @@ def test_a_message_is_handled_answered_and_recorded(tmp_path: Path) -> None:
         await twin.spawn("ada")
         mail = await twin.send("ada", "hello")
         at = await twin.delivery()
-        assert at.message["text"] == "hello"
-        assert at.message["sender"] == "operator"
+        assert at.message.text == "hello"
+        assert at.message.sender == "operator"
         twin.finish(at, "good day")
         assert await twin.end_of(mail) == {"status": "ok", "reply": "good day", "turn": at.turn}
         kinds = [
@@ -126,7 +127,7 @@ def test_one_turn_at_a_time_in_the_order_of_acceptance(tmp_path: Path) -> None:
         for _ in range(5):
             at = await twin.delivery()
             assert twin.cells.deliveries.empty()
-            texts.append(at.message["text"])
+            texts.append(at.message.text)
             twin.finish(at)
         assert texts == ["0", "1", "2", "3", "4"]
 
@@ -178,7 +179,7 @@ def test_a_turn_resumes_after_a_reboot_of_the_node(tmp_path: Path) -> None:
 
     async def after(twin: Twin) -> None:
         at = await twin.delivery()
-        assert at.message["text"] == "pay twice"
+        assert at.message.text == "pay twice"
         assert (await twin.call_tool(at, "pay", {"amount": 5}))["status"] == "ok"
         twin.ask_model(at, [{"role": "user", "content": "?"}], round_=1)
         assert (await twin.result())["text"] == "hello"
@@ -200,7 +201,7 @@ def test_a_message_that_crashes_its_process_too_often_is_poison(tmp_path: Path) 
         assert end["status"] == "dead"
         assert "poison: 3 incarnations" in end["reply"]
         await twin.send("ada", "the next")
-        assert (await twin.delivery()).message["text"] == "the next"
+        assert (await twin.delivery()).message.text == "the next"
 
     on_twin(tmp_path, body, bounds=Bounds(turn_attempts=3))
 
@@ -248,7 +249,7 @@ def test_a_message_is_dead_once_its_slot_is_stopped_and_lives_again_when_replaye
         twin.kernel.processes.start("/user/ada")
         replayed = await twin.kernel.router.replay(waiting.id, -1)
         at = await twin.delivery()
-        assert (at.message["id"], at.message["text"]) == (replayed.id, "two")
+        assert (at.message.id, at.message.text) == (replayed.id, "two")
         with pytest.raises(NotFound):
             await twin.kernel.router.replay(waiting.id, -1)
         twin.finish(at)
@@ -279,7 +280,7 @@ def test_what_is_below_a_stopped_process_takes_no_mail_and_what_waits_there_is_d
             await twin.spawn("grandchild", "/user/boss/kid")
         twin.kernel.processes.start("/user/boss")
         again = await twin.kernel.router.replay(waiting.id, -1)
-        assert (await twin.delivery()).message["id"] == again.id
+        assert (await twin.delivery()).message.id == again.id
 
     on_twin(tmp_path, body)
 
@@ -310,7 +311,7 @@ def test_expired_messages_are_made_dead_letters_a_few_at_a_time_and_what_is_behi
         last = await twin.send("ada")
         twin.finish(at)
         assert len(twin.kernel.state.dead) == DEAD_LETTERS_AT_ONCE
-        assert (await twin.delivery()).message["id"] == last.id
+        assert (await twin.delivery()).message.id == last.id
         assert len(twin.kernel.state.dead) == 2 * DEAD_LETTERS_AT_ONCE + 1
 
     on_twin(tmp_path, body)
@@ -370,7 +371,7 @@ def test_time_and_randomness_are_the_same_when_a_turn_resumes(tmp_path: Path) ->
         async def both(at: Any) -> list[Any]:
             found = []
             for round_, op in enumerate(("now", "random")):
-                twin.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, op, {})))
+                twin.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, op, Nothing())))
                 found.append((await twin.result())["value"])
             return found
 

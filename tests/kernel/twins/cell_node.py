@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from kernel.abi import Message, ToolCall
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_events import (
     CellAsked,
@@ -109,7 +110,8 @@ class Notes:
 
 
 def default_answer(pid: int, call: CellCall) -> dict[str, Any] | None:
-    return None if call.args.get("name") == "slow" else OUTCOMES[call.op]
+    slow = isinstance(call.args, ToolCall) and call.args.name == "slow"
+    return None if slow else OUTCOMES[call.op]
 
 
 def placement(pid: int, behaviour: str, **changes: Any) -> Placement:
@@ -126,8 +128,8 @@ def placement(pid: int, behaviour: str, **changes: Any) -> Placement:
     return Placement(**(fields | changes))
 
 
-def message(text: str) -> dict[str, Any]:
-    return {"id": "m1", "sender": "operator", "text": text, "session": "main", "wants_reply": True}
+def message(text: str) -> Message:
+    return Message("m1", "operator", text, "main", wants_reply=True)
 
 
 class Node:

@@ -195,14 +195,14 @@ class Errand:
 
     async def _turn(self, at: Delivery) -> None:
         """As a real cell: the same message makes the same calls, in whichever boot."""
-        match at.message["text"]:
+        match at.message.text:
             case text if text == WORK:
                 reply = await self._work(at)
             case text if text == QUESTION:
                 reply = (await self._tool(at, 0, "calculator", {"expression": "2+2"}))["text"]
             case _:
                 reply = "hello"
-        self._twin.finish(at, reply, [{"role": "user", "content": at.message["text"]}])
+        self._twin.finish(at, reply, [{"role": "user", "content": at.message.text}])
 
     async def _work(self, at: Delivery) -> str:
         self._twin.ask_model(at, [{"role": "user", "content": WORK}], 0, ["pay"])

@@ -19,9 +19,10 @@ from chain.entry.reader import EntryRecord, StateRecord, read_records
 from chain.keys.keys import create_keys, load_keys
 from chain.ledger.ledger import Ledger, Reader, Ticket, Tuning
 from chain.vectors.document import may_read
-from kernel.abi import ToolDeclaration, TurnResult
+from kernel.abi import Message, ToolCall, ToolDeclaration, TurnResult
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.cell.conversation import Conversation
+from kernel.cell.protocol import ModelQuestion
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -66,7 +67,7 @@ ALL = ("calculator", "file_read", "file_write", "send_message", "ask", "spawn_ag
 class Delivery:
     pid: int
     turn: str
-    message: dict[str, Any]
+    message: Message
     history: list[Any]
     tools: list[str]
 
@@ -95,9 +96,7 @@ class TwinCells:
         else:
             loop.call_soon(self._signals.say, CellStarted(placement.pid, "c1"))
 
-    def deliver(
-        self, pid: int, turn: str, message: dict[str, Any], history: list[Any], tools: list[str]
-    ) -> None:
+    def deliver(self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]) -> None:
         self.deliveries.put_nowait(Delivery(pid, turn, message, history, tools))
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
@@ -311,8 +310,7 @@ class Twin:
 
     def ask_tool(self, at: Delivery, name: str, arguments: Any, round_: int = 0, index: int = 0) -> None:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        args = {"name": name, "arguments": text, "id": ""}
-        self.say(CellAsked(at.pid, CellCall(at.turn, round_, index, "tool", args)))
+        self.say(CellAsked(at.pid, CellCall(at.turn, round_, index, "tool", ToolCall(name, text))))
 
     async def call_tool(self, at: Delivery, name: str, arguments: Any, round_: int = 0) -> dict[str, Any]:
         self.ask_tool(at, name, arguments, round_)
@@ -321,17 +319,17 @@ class Twin:
     def ask_model(
         self, at: Delivery, messages: list[Any], round_: int = 0, tools: list[str] | None = None
     ) -> None:
-        args = {"messages": messages, "tools": tools or [], "provider": "", "model": ""}
-        self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args)))
+        question = ModelQuestion(tuple(messages), tuple(tools or ()))
+        self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", question)))
 
     def tell_model(
         self, at: Delivery, conversation: Conversation, messages: list[Any], round_: int = 0
-    ) -> dict[str, Any]:
+    ) -> ModelQuestion:
         """The same, told as a cell tells it. Returns what was told."""
-        told = conversation.told(messages)
-        args = {**told, "tools": [], "provider": "", "model": ""}
-        self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", args)))
-        return told
+        said, terms = conversation.told(messages)
+        question = ModelQuestion(tuple(said), terms=terms)
+        self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", question)))
+        return question
 
     async def wanted_whole(self) -> str:
         """The next call that is to be said whole: its ordinal."""

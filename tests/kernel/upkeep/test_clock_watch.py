@@ -43,7 +43,7 @@ def test_a_clock_that_jumps_forward_makes_no_dead_letter_of_what_is_on_its_way(t
         machine.pass_(1)
         twin.finish(at)
         second = await twin.delivery()
-        assert second.message["text"] == "in time"
+        assert second.message.text == "in time"
         expired = await twin.send("ada", "too late", deadline_us=late_us)
         machine.pass_(60)
         twin.finish(second)

@@ -261,7 +261,7 @@ def test_an_asker_that_still_has_the_answer_is_waited_for(tmp_path: Path) -> Non
         asked = await twin.delivery()
         await answer(twin, asked, f"about {SECRET}")
         assert (await twin.result())["status"] == "ok"
-        message = int(asked.message["id"][1:])
+        message = int(asked.message.id[1:])
         with pytest.raises(Refused, match=f"turn {asker.turn} of /user/ada"):
             await control(Erasure.erase, "why", seqs=[message])
         await answer(twin, asker, "thanks")
@@ -612,7 +612,7 @@ async def said_by(twin: Twin, turn: str) -> list[int]:
 async def hears(twin: Twin, tool: str = "", to: str = "") -> Delivery:
     """The next turn asks a model what it was told, passes it on, and answers when it was no question."""
     at = await twin.delivery()
-    twin.ask_model(at, [{"role": "user", "content": at.message["text"]}])
+    twin.ask_model(at, [{"role": "user", "content": at.message.text}])
     await twin.result()
     if tool == "ask":
         twin.ask_tool(at, tool, {"to": to, "text": f"told: {SECRET}"}, 1)

@@ -1,0 +1,75 @@
+"""What a node and its cells say to each other, each shape declared once. Which frame carries it stands in
+:mod:`kernel.cell.shell`.
+
+The message of a turn is a :class:`kernel.abi.Message`, its result a :class:`kernel.abi.TurnResult`, a proposed call a
+:class:`kernel.abi.ToolCall`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.abi import ToolCall
+from kernel.shapes import ShapeError, read
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrder:
+    """A process to construct."""
+
+    address: str
+    name: str
+    behaviour: str
+    import_string: str
+    python_path: tuple[str, ...]
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the messages of a question are told in terms of: ``count`` and ``hash`` name the beginning of a list that
+    both sides know, ``pieces`` say how the question is put together of it and of what is said
+    (:mod:`kernel.cell.conversation`).
+    """
+
+    count: int
+    hash: str
+    pieces: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuestion:
+    """A question to a model. ``messages``: those that are said; without ``terms`` all of them."""
+
+    messages: tuple[dict[str, Any], ...]
+    tools: tuple[str, ...] = ()
+    provider: str = ""
+    model: str = ""
+    terms: Terms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The arguments of a syscall that takes none."""
+
+
+Arguments = ToolCall | ModelQuestion | Nothing
+ARGUMENTS: dict[str, type[Arguments]] = {
+    "tool": ToolCall,
+    "model": ModelQuestion,
+    "now": Nothing,
+    "random": Nothing,
+}
+"""Each syscall, and what it takes."""
+
+
+def read_arguments(op: str, args: dict[str, Any]) -> Arguments:
+    """What a cell asks for. Raises :class:`ShapeError`."""
+    kind = ARGUMENTS.get(op)
+    if kind is None:
+        raise ShapeError(f"syscall {op[:80]!r} is none of {', '.join(ARGUMENTS)}")
+    try:
+        return read(kind, args)
+    except ShapeError as error:
+        raise ShapeError(f"syscall {op!r} with arguments of the wrong shape: {error}") from None
