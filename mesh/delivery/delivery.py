@@ -2,8 +2,10 @@
 
 Theory of operation. The sender gives each message for a peer a *number*, rising for ever (the sequence number
 of the ledger entry that recorded it), and stores it until it is answered. Messages go out in the order of
-their numbers; in every new session all that are unanswered go out again, oldest first. As a session loses and
-reorders nothing, a receiver that sees number ``n`` has seen in this session every older one that still counts.
+their numbers, as many as the *window* has room for, in messages and in bytes: a link that got all there is at once
+would be full, and cut for it, before the first answer. In every new session those in the window that are unanswered
+go out again, oldest first. As a session loses and reorders nothing, a receiver that sees number ``n`` has seen in
+this session every older one that still counts.
 So the receiver takes whatever is above the highest number it has decided, and has decided all others already.
 
 The receiver records each decision (accepted, or refused and why) in the same commit as its effect and answers
@@ -29,13 +31,16 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
+from mesh.bounds import MAX_MESSAGE_BYTES
 from mesh.errors import DeliveryError
 
 WINDOW = 256
 """Messages that may be on the way to one peer and unanswered; the others wait at the sender."""
+
+WINDOW_BYTES = MAX_MESSAGE_BYTES // 2
+"""With so many bytes on the way and unanswered no more is sent: a quarter of what a link queues."""
 
 MAX_OPEN = 4 * WINDOW
 """Decisions kept for one peer; more than a window, since a sender that restarts forgets its places."""
@@ -126,6 +131,7 @@ class Outbox:
             self._waiting[parcel.number] = parcel
         self._maybe = set(self._waiting)
         self._on_the_way: OrderedDict[int, bool] = OrderedDict()
+        self._on_the_way_bytes = 0
         self._newest = max(self._waiting, default=-1)
         self._up = False
 
@@ -153,7 +159,7 @@ class Outbox:
         return self._fill()
 
     def up(self) -> list[Effect]:
-        """A new session with the peer: everything unanswered goes out again, in order."""
+        """A new session with the peer: the window goes out again, in order, and what it has room for."""
         self._up = True
         again = [self._waiting[number] for number, done in self._on_the_way.items() if not done]
         return [*(self._send(parcel) for parcel in again), *self._fill()]
@@ -191,10 +197,11 @@ class Outbox:
         return GivenUp(parcel, why, maybe)
 
     def _remove(self, number: int) -> None:
-        del self._waiting[number]
+        parcel = self._waiting.pop(number)
         self._maybe.discard(number)
         if number in self._on_the_way:
             self._on_the_way[number] = True
+            self._on_the_way_bytes -= len(parcel.body)
         while self._on_the_way and self._on_the_way[next(iter(self._on_the_way))]:
             self._on_the_way.popitem(last=False)
 
@@ -202,16 +209,23 @@ class Outbox:
         """Send what the window has room for.
 
         An answered number keeps its place in the window until all before it are answered, so that the number
-        of decisions a receiver must keep is bounded.
+        of decisions a receiver must keep is bounded. Its bytes it gives back at once.
         """
-        room = WINDOW - len(self._on_the_way)
-        if not self._up or room <= 0:
-            return []
-        fresh = list(islice(_above(self._waiting, next(reversed(self._on_the_way), -1)), room))
-        for parcel in fresh:
+        sent: list[Effect] = []
+        if not self._up or not self._has_room:
+            return sent
+        for parcel in _above(self._waiting, next(reversed(self._on_the_way), -1)):
             self._on_the_way[parcel.number] = False
+            self._on_the_way_bytes += len(parcel.body)
             self._maybe.add(parcel.number)
-        return [self._send(parcel) for parcel in fresh]
+            sent.append(self._send(parcel))
+            if not self._has_room:
+                break
+        return sent
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._on_the_way) < WINDOW and self._on_the_way_bytes < WINDOW_BYTES
 
     def _send(self, parcel: Parcel) -> Send:
         settled = next(iter(self._waiting)) - 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mesh.delivery.delivery import (
     MAX_OPEN,
     WINDOW,
+    WINDOW_BYTES,
     Again,
     Answer,
     Delivered,
@@ -32,8 +33,11 @@ from mesh.errors import DeliveryError
 FOREVER = 2**62
 
 
-def parcel(number: int, deadline_us: int = FOREVER) -> Parcel:
-    return Parcel(number, f"m{number}", deadline_us, b"body")
+BIG = b"x" * (WINDOW_BYTES // 4)
+
+
+def parcel(number: int, deadline_us: int = FOREVER, body: bytes = b"body") -> Parcel:
+    return Parcel(number, f"m{number}", deadline_us, body)
 
 
 def sent(effects: list[Effect]) -> list[int]:
@@ -81,6 +85,27 @@ def test_the_window_holds_back_until_the_oldest_is_answered() -> None:
     assert sent([e for n in range(1, 5) for e in outbox.answer(Answer(n, f"m{n}"))]) == [
         WINDOW + n for n in range(1, 6)
     ]
+
+
+def test_the_window_is_one_of_bytes_too_also_when_a_link_comes_again() -> None:
+    outbox = Outbox("peer", [parcel(number, body=BIG) for number in range(10)])
+    assert sent(outbox.up()) == [0, 1, 2, 3]
+    assert sent(outbox.put(parcel(10))) == []
+    outbox.down()
+    assert sent(outbox.up()) == [0, 1, 2, 3]
+    assert sent(outbox.answer(Answer(2, "m2"))) == [4]
+    assert sent(outbox.withdraw(0, "nobody waits")) == [5]
+    outbox.down()
+    assert sent(outbox.up()) == [1, 3, 4, 5]
+    answers = [outbox.answer(Answer(number, f"m{number}")) for number in (1, 3, 4, 5)]
+    assert [sent(effects) for effects in answers] == [[6], [7], [8], [9]]
+    assert sent(outbox.answer(Answer(6, "m6"))) == [10]
+
+
+def test_a_message_that_is_larger_than_the_window_goes_out_alone() -> None:
+    outbox = Outbox("peer", [parcel(1, body=bytes(WINDOW_BYTES + 1)), parcel(2)])
+    assert sent(outbox.up()) == [1]
+    assert sent(outbox.answer(Answer(1, "m1"))) == [2]
 
 
 def test_past_its_deadline_a_message_that_went_out_is_maybe_delivered_and_one_that_did_not_is_not() -> None:

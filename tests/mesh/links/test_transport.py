@@ -26,6 +26,7 @@ from mesh.delivery.delivery import (
     read_envelope,
 )
 from mesh.errors import LinkDown, LinkFull, MessageTooLarge, TransportError
+from mesh.links.link import QUEUE_BYTES
 from mesh.links.link_table import TOO_OFTEN
 from mesh.links.session import Session
 from mesh.links.transport import Dial
@@ -483,6 +484,22 @@ def test_a_peer_whose_links_open_too_often_comes_in_again_later(land: Land) -> N
             alice.links.cut(bob.origin, "enough")
             assert TOO_OFTEN in await alice.event("refused")
             await alice.event("up")
+
+    run(main)
+
+
+def test_more_than_a_link_queues_goes_over_one_link(land: Land) -> None:
+    async def main() -> None:
+        alice, bob = await pair(land)
+        async with running(alice, bob):
+            sender, receiver = Post(bob, alice.origin), Post(alice, bob.origin)
+            body = bytes(512 * 1024)
+            many = QUEUE_BYTES // len(body) + 1
+            for number in range(many):
+                sender.apply(sender.outbox.put(Parcel(number, f"m{number}", 2**62, body)))
+            bob.call(alice)
+            await until(lambda: len(sender.delivered) == many)
+            assert sender.delivered == list(range(many)) and len(receiver.effects) == many
 
     run(main)
 
