@@ -71,8 +71,10 @@ class ErasureControl:
                 shown["session"] = measured(session)
             seq, trace = asked.record(**shown, reason=reason)
             plan = await self._plan(chosen)
-            begun = await self._begin(plan, asked.by, reason, seq, trace)
-        self._erasures.begun()
+            try:
+                begun = await self._begin(plan, asked.by, reason, seq, trace)
+            finally:  # what the disk has not taken yet it may take later, and somebody has to do it then
+                self._erasures.begun()
         return {
             "seq": begun,
             "entries": plan.entries,

@@ -18,7 +18,8 @@ from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellCrashed
 from kernel.control.erasure import ERASED_REASON, check_unused
-from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused
+from kernel.control.facts import Erasures
+from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, Unavailable
 from kernel.message.messaging import Outgoing
 from kernel.operations.erasure import Erased, Erasure
 from kernel.operations.memory import Memory
@@ -35,7 +36,7 @@ from kernel.worker.workers import WorkerResult
 from tests.kernel.control.test_control import control_of, erasures_of, on_control
 from tests.kernel.syscall.test_open_calls import cut, until
 from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.disks import SlowDisk
+from tests.kernel.twins.disks import FullDisk, SlowDisk
 from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.journal_entries import JournalEntries
 from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin, accept
@@ -853,3 +854,31 @@ def test_what_a_session_was_called_is_listed_and_not_said_again(tmp_path: Path) 
         assert [kind for _, kind in erased["left"]] == ["operator.command"]
 
     on_control(tmp_path, body)
+
+
+def test_an_erasure_that_the_disk_refused_at_first_is_carried_out_when_it_takes_it(tmp_path: Path) -> None:
+    """Who asked was told that it is not on the disk; it came there, and nobody did it until the next start."""
+    disk = FullDisk()
+    begun: list[bool] = []
+
+    async def body(twin: Twin) -> None:
+        usual = erasures_of(twin)
+
+        async def plan(selection: Selection) -> Plan:
+            found = await usual.plan(selection)
+            disk.full = True
+            return found
+
+        await twin.spawn("ada")
+        mail = await twin.send("/user/ada", SECRET)
+        await answer(twin, await twin.delivery(), "done")
+        control = control_of(
+            twin, erasures=Erasures(plan, lambda: begun.append(bool(twin.kernel.state.erasing)), usual.progress)
+        )
+        with pytest.raises(Unavailable):
+            await control(Erasure.erase, "why", seqs=[mail.seq])
+        assert begun == [True]
+        disk.full = False
+        await until(lambda: twin.ledger.read_only is None)
+
+    on_twin(tmp_path, body, disk=disk)
