@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chain.disk import Disk
-from chain.entry.reader import EntryRecord, read_records
+from chain.entry.reader import EntryRecord
+from chain.state.history import History
 
 Call = tuple[str, str]  # turn, ordinal
 
@@ -118,9 +118,9 @@ _HANDLERS = {
 
 
 def read_accounts(data: Path) -> Accounts:
-    """The accounts of the ledger in a data directory."""
+    """The accounts of the ledger in a data directory; of what was erased there are none."""
     accounts = Accounts()
-    for record in read_records(data / "journal", Disk()):
-        if isinstance(record, EntryRecord):
+    for record in History(data).entries():
+        if not record.erased:
             accounts.add(record)
     return accounts

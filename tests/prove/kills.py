@@ -109,7 +109,7 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list
         for name in PLANNERS:
             node.spawn(name, under="/user/load", tools=TOOLS)
     choice = Choice(house, LABOURERS + PLANNERS, chance)
-    with _load(campaign, seed) as load, Steps(console, "kills under load", len(plan)) as bar:
+    with under_load(campaign, seed) as load, Steps(console, "kills under load", len(plan)) as bar:
         for done, kind in enumerate(plan, 1):
             time.sleep(chance.uniform(0.1, 1.2))  # the random moment
             incident = _strike(campaign, choice, kind)
@@ -120,14 +120,14 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list
                 highlight=False,
             )
         bar.reach(len(plan), "draining")
-        _drain(campaign, load)
+        drain(campaign, load)
     house.down()
     campaign.findings.check("no process of an old run was left after a node kill", campaign.orphans)
     campaign.findings.check("no process is left at the end", house.run.left())
 
 
 @contextmanager
-def _load(campaign: Campaign, seed: str) -> Iterator[subprocess.Popen[bytes]]:
+def under_load(campaign: Campaign, seed: str) -> Iterator[subprocess.Popen[bytes]]:
     """The client process, sending until its standard input is closed."""
     agents = [f"{name}:labourer" for name in LABOURERS] + [f"{name}:agent" for name in PLANNERS]
     where = [str(campaign.house.node), str(campaign.ledger), str(campaign.effects.port)]
@@ -158,12 +158,12 @@ def _strike(campaign: Campaign, choice: Choice, kind: str) -> Incident:
         campaign.orphans += old.left()
         old.close()
     with house.client() as node:
-        _recovered(campaign, node, victim, started)
+        recovered(campaign, node, victim, started)
     incident.recovered_s = time.monotonic() - started
     return incident
 
 
-def _recovered(campaign: Campaign, node: Client, victim: Victim, started: float) -> None:
+def recovered(campaign: Campaign, node: Client, victim: Victim, started: float) -> None:
     """Wait until every agent and helper runs, and nothing that was lost is still shown."""
     names = {*LABOURERS, *PLANNERS}
     while True:
@@ -184,7 +184,7 @@ def _recovered(campaign: Campaign, node: Client, victim: Victim, started: float)
         time.sleep(POLL_S)
 
 
-def _drain(campaign: Campaign, load: subprocess.Popen[bytes]) -> None:
+def drain(campaign: Campaign, load: subprocess.Popen[bytes]) -> None:
     """Let the client end, then wait until no message is in flight; the node's own balance must be even."""
     assert load.stdin is not None
     load.stdin.close()

@@ -26,6 +26,7 @@ from tests.prove.agents import prove_agents
 from tests.prove.cluster import LONG_S, QUICK_S, prove_mesh
 from tests.prove.commit_replay import prove_commit_replay
 from tests.prove.crash_walk import prove_crashes
+from tests.prove.fault_walk import prove_faults
 from tests.prove.forged import prove_forged
 from tests.prove.frames import prove_frames
 from tests.prove.interruptions import prove_interruptions
@@ -77,6 +78,7 @@ PARTS = (
     Part("power", "disks that a power cut could leave", 1, prove_power_cuts),
     Part("replay", "whatever commit takes, replay and snapshot take: 90,000 units of records", 3, prove_commit_replay),
     Part("turns", "one turn that does everything, killed or refused at each call that writes", 3, prove_turns),
+    Part("faults", "reads, threads and awaits fail in a life that does everything; a node squeezed", 8, prove_faults),
     Part("mutants", "each sync left out once", 2, prove_mutants),
     Part("simulation", "one kernel and two under a virtual clock; past defects put back", 8, prove_simulation),
     Part("kills", "kills of every part of a node under load", 3,

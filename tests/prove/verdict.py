@@ -47,6 +47,29 @@ def judge_kills(campaign: Campaign) -> None:
         findings.figure("weftos up after a node kill, min / median / max", spread)
     findings.figure("doubts resolved", f"{done} had happened, {again} had not and were done again")
     findings.figure("dead letters", sum(ending.status == "dead" for ending in accounts.endings.values()))
+    missing, doubled = _promises(campaign, accounts, book, counts)
+    findings.check("no message ended with an error", _errors(accounts))
+    findings.check("in doubt only what was in flight at the kill", _doubts(campaign.incidents, accounts))
+    _attribute(campaign, accounts, missing, doubled)
+
+
+def judge_promises(campaign: Campaign) -> None:
+    """Add what holds whatever was done to the node: a call may have failed, and its message have ended with that."""
+    accounts = read_accounts(campaign.house.node)
+    book = Book(campaign.ledger)
+    counts = Counter(campaign.effects.log.read_text().split())
+    campaign.findings.figure("messages acknowledged to the client", len(book.acknowledged))
+    campaign.findings.figure("effects counted outside", sum(counts.values()))
+    statuses = Counter(ending.status for ending in accounts.endings.values())
+    campaign.findings.figure("endings", ", ".join(f"{count} {status}" for status, count in statuses.items()))
+    _promises(campaign, accounts, book, counts)
+
+
+def _promises(
+    campaign: Campaign, accounts: Accounts, book: Book, counts: Counter[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What is missing, by message, and doubled, by effect."""
+    findings = campaign.findings
     missing = dict(_missing(accounts, book))
     doubled = {effect: f"{effect} happened {n} times" for effect, n in counts.items() if n > 1}
     findings.check("no acknowledged message is missing", missing.values())
@@ -56,12 +79,10 @@ def judge_kills(campaign: Campaign) -> None:
     findings.check("no effect without a recorded intent", sorted(set(counts) - set(accounts.effects)))
     findings.check("every answered message had each of its effects once", _effects(accounts, book, counts))
     findings.check("every answered message wrote its files", _files(campaign, accounts, book))
-    findings.check("no message ended with an error", _errors(accounts))
-    findings.check("in doubt only what was in flight at the kill", _doubts(campaign.incidents, accounts))
     resolved, recorded = campaign.resolved.total(), len(accounts.doubts)
     uneven = [] if resolved == recorded else [f"resolved {resolved}, recorded {recorded}"]
     findings.check("every doubt was resolved", uneven)
-    _attribute(campaign, accounts, missing, doubled)
+    return missing, doubled
 
 
 def _missing(accounts: Accounts, book: Book) -> Iterable[tuple[str, str]]:

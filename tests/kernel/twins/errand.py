@@ -230,13 +230,17 @@ async def errand(outside: Outside, disk: Disk | None = None) -> None:
 
 def faults(outside: Outside) -> Iterator[str]:
     """What is wrong with the world and the ledger, once all is done and the node has stopped."""
-    found = entries(outside.data)
-    yield from _effects(outside)
-    yield from _records(found)
-    yield from _promises(outside, found)
+    yield from agreed(outside, entries(outside.data))
     yield from _state(outside)
     for finding in verify(outside.data).findings:
         yield f"verify: {finding}"
+
+
+def agreed(outside: Outside, found: list[EntryRecord]) -> Iterator[str]:
+    """What of the errand is otherwise in the entries ``found`` than in the world."""
+    yield from _effects(outside)
+    yield from _records(found)
+    yield from _promises(outside, found)
 
 
 def _effects(outside: Outside) -> Iterator[str]:
@@ -277,7 +281,8 @@ def _promises(outside: Outside, found: list[EntryRecord]) -> Iterator[str]:
     ends = {
         r.body["turn"]: [r.body["status"], r.body["reply"]] for r in found if r.entry.kind == "turn.ended"
     }
-    [message] = outside.messages(WORK)
+    accepted_work = [r for r in found if r.entry.kind == "message.accepted" and r.body["text"] == WORK]
+    message = accepted_work[0].body["id"]
     for [accepted] in outside.seen("accepted"):
         if accepted != message:
             yield f"message {accepted} was accepted, the ledger has {message}"

@@ -16,7 +16,8 @@ import msgpack
 
 from chain.disk import Disk
 from chain.entry.reader import EntryRecord, StateRecord, read_records
-from chain.keys.keys import create_keys, load_keys
+from chain.keys.key_change import adopt_keys, load_candidates
+from chain.keys.keys import create_keys
 from chain.ledger.ledger import Ledger, Reader, Ticket, Tuning
 from chain.vectors.document import may_read
 from kernel.abi import Message, ToolCall, ToolDeclaration, TurnResult
@@ -48,6 +49,7 @@ from kernel.signals import Signal, Signals
 from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
+from kernel.state.state_snapshot import restore_state
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
 from kernel.values import canonical
 from kernel.worker.workers import Came, WorkerCall, WorkerResult, WorkerWithdrawn
@@ -390,22 +392,27 @@ async def kernel_twin(
     gates: Sequence[Gate] = GATES,
     mesh: MeshPort | None = None,
     name: str = "",
+    tuning: Tuning = Tuning(retry_s=0.05),  # noqa: B008  # frozen
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
     whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
     ``make_cells``: others than the twins; ``mesh`` and ``name``: of a node among others.
     """
     bounds = bounds or Bounds()
-    keys = load_keys(directory / "keys") if (directory / "keys").exists() else create_keys(directory / "keys")
+    if not any(directory.glob("keys*")):
+        create_keys(directory / "keys")
+    keys, *others = load_candidates(directory)
     state = State(*(getattr(bounds, name) for name in STATE_LIMITS))
     ledger = Ledger.open(
         directory,
         keys,
         now_us=now_us,
-        reader=Reader(lambda record: replay_into(state, record)),
+        others=others,
+        reader=Reader(lambda record: replay_into(state, record), lambda found: restore_state(state, found)),
         disk=disk,
-        tuning=Tuning(retry_s=0.05),
+        tuning=tuning,
     )
+    adopt_keys(directory, ledger.keys, disk or Disk())
     ledger.start(asyncio.get_running_loop())
     signals = Signals()
     cells, workers, gateway = make_cells(signals), TwinWorkers(), TwinGateway()

@@ -873,7 +873,8 @@ def test_an_erasure_that_the_disk_refused_at_first_is_carried_out_when_it_takes_
         mail = await twin.send("/user/ada", SECRET)
         await answer(twin, await twin.delivery(), "done")
         control = control_of(
-            twin, erasures=Erasures(plan, lambda: begun.append(bool(twin.kernel.state.erasing)), usual.progress)
+            twin,
+            erasures=Erasures(plan, lambda: begun.append(bool(twin.kernel.state.erasing)), usual.progress),
         )
         with pytest.raises(Unavailable):
             await control(Erasure.erase, "why", seqs=[mail.seq])
