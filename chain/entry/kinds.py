@@ -326,6 +326,7 @@ _TABLE = (
             attempt="1 for the first time",
             pid="PID on whose behalf",
             replaces="of file_write: absent, or a digest of what was there before the first attempt; else empty",
+            on_doubt="what the tool says is to be done when it is in doubt: ask, retry or lost; retry without effects",
         ),
         lazy_when=("effects", "none"),
     ),

@@ -91,15 +91,17 @@ class Calls(Slice):
     """``kept``: by open turn, the bytes that its calls hold.
 
     Format 1 knew no intent without its turn, and of a call not what its effects were nor what it replaces; format
-    2 held its state in four fields; format 3 did not know whose intent it was.
+    2 held its state in four fields; format 3 did not know whose intent it was, and format 4 not what its tool had said
+    of a doubt.
     """
 
     NAME = "calls"
-    FORMAT = 4
+    FORMAT = 5
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: _changed(rows, _since_1),
         2: lambda rows: _changed(rows, _since_2),
         3: lambda rows: _changed(rows, lambda call: [*call, 0]),
+        4: lambda rows: _changed(rows, lambda call: [*call, ""]),
     }
 
     def __init__(self, turns: Turns) -> None:
@@ -200,9 +202,13 @@ class Calls(Slice):
             return
         turn = self._turns[body["turn"]]
         call.state = state
-        call.unsettled = call.unsettled or call.intent_seq >= 0
+        effects, on_doubt = body.get("effects", ""), body.get("on_doubt", "")
+        if call.intent_seq >= 0:
+            call.unsettled = True
+            effects = call.effects if call.effects not in ("", "none") else effects
+            on_doubt = call.agreed(on_doubt)
         call.intent_seq, call.attempt = told.seq, body["attempt"]
-        call.replaces, call.effects = body.get("replaces", ""), body.get("effects", "")
+        call.replaces, call.effects, call.on_doubt = body.get("replaces", ""), effects, on_doubt
         call.pid = body.get("pid", 0)
         self.intents.hold(OpenIntent(turn.id, turn.address, turn.mail.trace, call))
 

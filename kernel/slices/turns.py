@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernel.abi import OnDoubt
 from kernel.model.call_states import CALL_TABLE, CallEvent, CallState
 from kernel.model.machine import event_of, names
 from kernel.model.rows import as_rows, as_text, made, row
@@ -26,8 +27,9 @@ CRASHES = names(TURN_EVENTS, "process.exited")
 class Call:
     """What is recorded of one syscall. ``outcome`` None: not known yet. ``intent_seq``: the intent of the newest
     attempt, -1 when there is none or another one is due. ``unsettled``: an earlier attempt than that may have been
-    carried out. ``replaces``: which version of its file there was before it. ``effects``: what the tool declared when
-    that intent was recorded; empty: not recorded. ``pid``: the incarnation whose intent that is; 0: not recorded.
+    carried out. ``replaces``: which version of its file there was before it. ``effects`` and ``on_doubt``: what the
+    tool declared when that intent was recorded, or such an earlier one when that is more cautious; empty: not recorded.
+    ``pid``: the incarnation whose intent that is; 0: not recorded.
     """
 
     ordinal: str
@@ -44,11 +46,16 @@ class Call:
     replaces: str = ""
     effects: str = ""
     pid: int = 0
+    on_doubt: str = ""
 
     @property
     def doubt(self) -> bool:
         """Whether a person or a policy must say what became of it."""
         return self.state is CallState.IN_DOUBT
+
+    def agreed(self, on_doubt: OnDoubt) -> OnDoubt:
+        """What that word and the recorded one both say of a doubt; ``ask`` when they differ."""
+        return on_doubt if on_doubt == self.on_doubt else "ask"
 
     def after(self, event: CallEvent) -> CallState | None:
         """Its state after that event; None when it changes nothing."""

@@ -129,7 +129,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "sys.value": {**_CALL, "call_hash": str, "op": str, "value": _given},
     "tool.proposed": {**_CALL, "call_hash": str, "tool": str, "arguments": str},
     "tool.intent": {**_CALL, "attempt": int, "effects": Later(str, ""), "replaces": Later(str, ""),
-                    "pid": Later(_number, 0)},
+                    "pid": Later(_number, 0), "on_doubt": Later(str, "")},
     "tool.outcome": {**_CALL, "status": _known(CALL_EVENTS, "tool.outcome"), "result": str, "truncated": bool,
                      "attempt": int},
     "tool.resolved": {**_CALL, "resolution": _known(CALL_EVENTS, "tool.resolved")},

@@ -1,8 +1,8 @@
 """Doubt: an intent without an outcome, after a crash of the worker or of the node, or a deadline.
 
-The tool's own policy decides: done again (``retry``), given up (``lost``), or put before a person (``ask``). What has
-no effects is done again. Nothing is done again more than twice, nor when its turn has ended; then a person decides, or
-it is lost.
+The tool's own policy decides, as it was when the call was made and as it is now: done again (``retry``) or given up
+(``lost``) when both say so, else put before a person (``ask``). What has no effects is done again. Nothing is done
+again more than twice, nor when its turn has ended; then a person decides, or it is lost.
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ def policy_of(declaration: ToolDeclaration | None, call: Call, *, turn_open: boo
     again = turn_open and call.attempt < MAX_ATTEMPTS
     if declaration.effects == "none":
         return "retry" if again else "lost"
-    if declaration.on_doubt == "retry" and not again:
-        return "ask"
-    return declaration.on_doubt
+    policy = call.agreed(declaration.on_doubt)
+    return "ask" if policy == "retry" and not again else policy
 
 
-def node_policy(declaration: ToolDeclaration | None) -> OnDoubt:
+def node_policy(declaration: ToolDeclaration | None, call: Call) -> OnDoubt:
     """What to do about a call at which the node itself failed. It would fail again: nothing is done again by itself."""
-    policy = "ask" if declaration is None else declaration.on_doubt
+    policy = "ask" if declaration is None else call.agreed(declaration.on_doubt)
     return "ask" if policy == "retry" else policy
 
 

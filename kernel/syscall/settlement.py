@@ -62,7 +62,7 @@ class Settlement:
         return Outcome(status, text, attempt, self._limit_bytes, full_hash, truncated)
 
     def policy(self, call: Call, *, turn_open: bool) -> OnDoubt:
-        """What to do about a call that is in doubt, as the tool is configured now."""
+        """What to do about a call that is in doubt."""
         entry = self._registry.get(call.name)
         return policy_of(entry.declaration if entry else None, call, turn_open=turn_open)
 

@@ -35,7 +35,7 @@ from kernel.slices.turns import Call, Turn
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.syscall.attempts import Attempt, Attempts
-from kernel.syscall.doubts import Resolved, node_policy, policy_of
+from kernel.syscall.doubts import Resolved, harmless, node_policy, policy_of
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.node_tools import Done, NodeTools, Pending
 from kernel.syscall.settlement import Settlement
@@ -212,7 +212,7 @@ class ToolCalls:
             self._attempt(site, lambda attempt: self._look_first(site, examined, workspace, attempt))
             return
         cause = PREVIOUS if call is None else call.seq
-        intent = site.intent(examined.arguments, declaration.effects, self._parts.boot, cause, replaces)
+        intent = site.intent(examined.arguments, declaration, self._parts.boot, cause, replaces)
         records = [*before, intent]
         if declaration.sandbox == "node":
             self._run_in_node(process, site, records, examined)
@@ -252,8 +252,8 @@ class ToolCalls:
         entry = self._registry.get(call.name)
         declaration = entry.declaration if entry is not None else None
         intent = self._state.intents.get(call_id(*site.key))
-        if begun and intent is not None and (declaration is None or declaration.effects != "none"):
-            draft = self.doubts.draft(intent, node_policy(declaration), text)
+        if begun and intent is not None and not harmless(declaration, call):
+            draft = self.doubts.draft(intent, node_policy(declaration, call), text)
         else:
             draft = self._settlement.undone(site, call, "error", text)
         await self._recorded(call, draft, durable=True)
@@ -291,8 +291,8 @@ class ToolCalls:
         try:
             _check_wanted(attempt)
             replaces = await self._parts.workers.look(look, lambda: not attempt.withdrawn)
-            boot, effects = self._parts.boot, declaration.effects
-            intent = site.intent(examined.arguments, effects, boot, call.seq, replaces)
+            boot = self._parts.boot
+            intent = site.intent(examined.arguments, declaration, boot, call.seq, replaces)
             ticket = await self._recorder.committed([intent])
             assert ticket is not None
         except (WorkerUnavailable, WorkerLost) as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.ledger.ledger import PREVIOUS, Draft
+from kernel.abi import ToolDeclaration
 from kernel.policy.proposal import Verdict
 from kernel.slices.calls import OpenIntent
 from kernel.slices.turns import Call, Turn
@@ -52,7 +53,9 @@ class CallSite:
     def verdict(self, verdict: Verdict) -> Draft:
         return self.draft("tool.verdict", {"decision": verdict.decision, "reasons": list(verdict.reasons)})
 
-    def intent(self, arguments: str, effects: str, boot: str, cause: int, replaces: str) -> Draft:
+    def intent(
+        self, arguments: str, declaration: ToolDeclaration, boot: str, cause: int, replaces: str
+    ) -> Draft:
         """The next attempt at the call; what a worker is shown before it runs anything.
 
         ``replaces``: which version of its file there was before the first attempt, empty when it writes none.
@@ -60,11 +63,12 @@ class CallSite:
         call = self.call
         body = {
             "arguments_hash": sha256_hex(arguments),
-            "effects": effects,
+            "effects": declaration.effects,
             "boot": boot,
             "pid": self.pid,
             "attempt": 1 if call is None else call.attempt + 1,
             "replaces": replaces,
+            "on_doubt": "retry" if declaration.effects == "none" else declaration.on_doubt,
         }
         return self.draft("tool.intent", body, cause)
 

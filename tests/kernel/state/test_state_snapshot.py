@@ -284,13 +284,13 @@ def test_the_formats_are_these() -> None:
         "status answer_by_us waiting",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
         "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
-        "pid",
+        "pid on_doubt",
         "DeadLetter": "mail why seq time_us",
         "Fact": "id owner scope bytes seq text_hash shown_hash pid",
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 4, "mail": 1, "turns": 3, "calls": 4,
+        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 4, "mail": 1, "turns": 3, "calls": 5,
         "crossings": 1, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
@@ -301,19 +301,39 @@ def test_every_slice_reads_what_it_wrote_and_has_a_migration_from_each_format_be
     assert view(restored(example())) == view(example())
 
 
-def test_calls_of_format_3_are_read_and_lack_who_made_them() -> None:
-    intent = {**call("t4", "1.3"), "attempt": 1, "effects": "external", "replaces": "", "pid": 4096}
-    now = apply(example(), [("tool.intent", intent, 50, 1, b"")])
-    assert sorted(one.call.pid for one in restored(now).intents) == [0, 0, 0, 4096]
+@pytest.mark.parametrize("format_", [3, 4])
+def test_calls_of_an_earlier_format_are_read_and_lack_who_made_them_or_what_was_said_of_a_doubt(
+    format_: int,
+) -> None:
+    head = {**call("t4", "1.3"), "attempt": 1, "effects": "external", "replaces": ""}
+    now = apply(example(), [("tool.intent", {**head, "pid": 4096, "on_doubt": "retry"}, 50, 1, b"")])
+    made = now.turns["t4"].calls["1.3"]
+    assert [(one.call.pid, one.call.on_doubt) for one in restored(now).intents].count((4096, "retry")) == 1
     parts = msgpack.unpackb(encode_state(now))
     turns, alone = parts["slices"]["calls"][1]
-    kept = [[turn, [each[:-1] for each in calls]] for turn, calls in turns]
-    rows = [kept, [[*one[:-1], one[-1][:-1]] for one in alone]]
+    end = format_ - 5
+    kept = [[turn, [each[:end] for each in calls]] for turn, calls in turns]
+    rows = [kept, [[*one[:-1], one[-1][:end]] for one in alone]]
     old = State(*LIMITS)
-    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "calls": [3, rows]}}))
-    assert [one.call.pid for one in old.intents] == [0, 0, 0, 0]
-    now.turns["t4"].calls["1.3"].pid = 0
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "calls": [format_, rows]}}))
+    made.on_doubt = ""
+    if format_ == 3:
+        made.pid = 0
     assert view(old) == view(now)
+
+
+def test_of_a_call_made_again_while_an_attempt_is_unsettled_the_more_cautious_word_of_both_is_kept() -> None:
+    """Once a person has said what became of it, only that of the next attempt counts."""
+    head = {**call("t4", "1.3"), "replaces": "", "pid": 1}
+    first = {**head, "attempt": 1, "effects": "external", "on_doubt": "ask"}
+    second = {**head, "attempt": 2, "effects": "none", "on_doubt": "retry"}
+    retry = {**call("t4", "1.3"), "resolution": "retry", "by": "operator:0"}
+    told: list[Any] = [("tool.intent", first, 50, 1, b""), ("tool.intent", second, 51, 1, b"")]
+    again = apply(example(), told).turns["t4"].calls["1.3"]
+    assert (again.effects, again.on_doubt) == ("external", "ask")
+    told.insert(1, ("tool.resolved", retry, 50, 1, b""))
+    decided = apply(example(), told).turns["t4"].calls["1.3"]
+    assert (decided.effects, decided.on_doubt) == ("none", "retry")
 
 
 def test_the_snapshot_is_a_map_of_slices_each_with_its_format() -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from chain.errors import LedgerUnavailable
-from kernel.abi import Effects
+from kernel.abi import Effects, OnDoubt
 from kernel.bounds import Bounds
 from kernel.control.erasure import check_unused
 from kernel.errors import NotFound, Refused
+from kernel.slices.turns import Call
+from kernel.syscall.doubts import node_policy
 from kernel.upkeep.erasure import Plan
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
 from tests.kernel.syscall.test_tool_calls import turn_of_ada
@@ -620,6 +622,53 @@ def test_a_tool_that_had_effects_when_it_was_called_is_in_doubt_though_it_has_no
     on_twin(tmp_path, call)
     monkeypatch.setattr(kernel_twin, "EXTERNAL", replace(kernel_twin.EXTERNAL, effects="none"))
     on_twin(tmp_path, boot)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told"),
+    [
+        ("ask", "retry", "in_doubt"),
+        ("ask", "lost", "in_doubt"),
+        ("lost", "retry", "in_doubt"),
+        ("retry", "lost", "in_doubt"),
+        ("retry", "ask", "in_doubt"),
+        ("lost", "lost", "lost"),
+        ("retry", "retry", ""),
+    ],
+)
+def test_a_doubt_is_decided_without_a_person_when_its_tool_said_so_then_and_says_so_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: OnDoubt, now: OnDoubt, told: str
+) -> None:
+    async def call(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        await until(lambda: twin.workers.calls)
+
+    async def boot(twin: Twin) -> None:
+        at = await twin.delivery()
+        assert await outcomes(twin) == ([("pay", told)] if told else [])
+        twin.ask_tool(at, "pay", {"amount": 5})
+        if told != "in_doubt":
+            assert (await twin.result())["status"] == (told or "ok")
+        await settled(twin)
+        assert [call.tool for call in twin.workers.calls] == (["ping"] if told else ["pay", "ping"])
+
+    monkeypatch.setattr(kernel_twin, "EXTERNAL", replace(kernel_twin.EXTERNAL, on_doubt=then))
+    on_twin(tmp_path, call)
+    monkeypatch.setattr(kernel_twin, "EXTERNAL", replace(kernel_twin.EXTERNAL, on_doubt=now))
+    on_twin(tmp_path, boot)
+
+
+@pytest.mark.parametrize(("then", "now"), [("ask", "lost"), ("lost", "ask"), ("lost", "retry")])
+def test_a_call_at_which_the_node_fails_is_put_before_a_person_unless_its_tool_said_and_says_that_it_is_lost(
+    then: OnDoubt, now: OnDoubt
+) -> None:
+    call = Call("0.0", "h", "tool", 1, "pay", attempt=1, effects="external", on_doubt=then)
+    assert node_policy(replace(kernel_twin.EXTERNAL, on_doubt=now), call) == "ask"
+    assert (
+        node_policy(replace(kernel_twin.EXTERNAL, on_doubt="lost"), replace(call, on_doubt="lost")) == "lost"
+    )
 
 
 @pytest.mark.parametrize("bounds", [Bounds(doubts=2), Bounds(tool_arguments_bytes=14, doubts_bytes=16)])
