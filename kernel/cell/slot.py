@@ -31,30 +31,32 @@ class Slot:
 
 
 class SlotFile:
-    """The node's end: creates the file, reads it, removes it."""
+    """The node's end: creates the file, reads it, removes it.
+
+    It is not mapped here: who reads a page that a full file system cannot give, or that is behind a file's end, is
+    ended by SIGBUS. Its bytes are there before a cell maps it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            os.ftruncate(descriptor, SLOT_BYTES)
-            self._memory = mmap.mmap(descriptor, SLOT_BYTES)
+            os.posix_fallocate(self._file, 0, SLOT_BYTES)
         except OSError:
-            self._delete()
+            self.remove()
             raise
-        finally:
-            os.close(descriptor)
 
     def read(self) -> int:
         """The PID the cell is running, 0 when none."""
-        return int.from_bytes(self._memory[:SLOT_BYTES], sys.byteorder)
+        try:
+            return int.from_bytes(os.pread(self._file, SLOT_BYTES, 0), sys.byteorder)
+        except OSError:  # whoever asks has a dead cell to deal with
+            return 0
 
     def remove(self) -> None:
-        """Unmap and delete. The slot is of no use afterwards."""
-        self._memory.close()
-        self._delete()
-
-    def _delete(self) -> None:
+        """Close and delete. The slot is of no use afterwards."""
+        os.close(self._file)
+        self._file = -1
         with contextlib.suppress(OSError):  # the next boot deletes what is left
             self.path.unlink()
 

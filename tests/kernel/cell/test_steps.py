@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import mmap
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -175,14 +174,32 @@ def test_the_node_reads_what_the_cell_wrote(tmp_path: Path) -> None:
     cell.running[0] = 1  # the cell may outlive the file for a moment
 
 
-def test_a_slot_that_cannot_be_mapped_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(descriptor: int, size: int) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+def test_a_slot_for_which_there_is_no_room_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(mmap, "mmap", refuse)
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
     with pytest.raises(OSError):
         SlotFile(tmp_path / "c1")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slot_that_was_cut_or_is_gone_names_nobody(tmp_path: Path) -> None:
+    """Read through a mapping, it would end the node."""
+    file = SlotFile(tmp_path / "c1")
+    os.truncate(tmp_path / "c1", 0)
+    assert file.read() == 0
+    file.remove()
+    assert file.read() == 0
+
+
+def test_the_bytes_of_a_slot_are_there_before_a_cell_writes(tmp_path: Path) -> None:
+    """Where a full file system has none to give, the first write would end the cell."""
+    file = SlotFile(tmp_path / "c1")
+    assert (tmp_path / "c1").stat().st_blocks > 0
+    file.remove()
 
 
 def test_a_slot_is_never_written_through_a_link(tmp_path: Path) -> None:
