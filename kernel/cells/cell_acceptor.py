@@ -10,6 +10,7 @@ stranger.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -45,6 +46,14 @@ class CellConnection:
     def take(self, os_pid: int) -> None:
         """Its hello was good. Raises :class:`FrameError` when ``os_pid`` is not true."""
         self.os_pid = os_pid
+
+    def hear_out(self) -> None:
+        """The cell has ended: what it still sent is heard, and nobody else who holds its link, such as a process that
+        it forked. The link ends with that.
+        """
+        if self.link.transport is not None:
+            with contextlib.suppress(OSError):
+                self.link.transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
 
     def kill(self) -> None:
         """Close the link. A cell ends when its link does, and at the latest with its lease."""

@@ -28,6 +28,9 @@ class Entrance(Protocol):
     @property
     def dial(self) -> dict[str, Any]: ...
 
+    @property
+    def is_open(self) -> bool: ...
+
     async def open(self, acceptor: Acceptor) -> None:
         """Begin to listen. Raises Invalid, OSError."""
 
@@ -47,6 +50,10 @@ class UnixEntrance:
     @property
     def dial(self) -> dict[str, Any]:
         return {"socket": str(self._path)}
+
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
 
     async def open(self, acceptor: Acceptor) -> None:
         loop = asyncio.get_running_loop()
@@ -82,6 +89,10 @@ class TcpEntrance:
     def dial(self) -> dict[str, Any]:
         host, port = self._socket.getsockname()[:2]
         return {"host": host, "port": port, "key": self._key.public.hex(), "lease_s": self._lease_s}
+
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
 
     async def open(self, acceptor: Acceptor) -> None:
         def connection() -> NoiseLink:

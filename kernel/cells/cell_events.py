@@ -145,6 +145,6 @@ class CellLost(Signal):
 
 @dataclass(frozen=True, slots=True)
 class EngineLost(Signal):
-    """No cell can be started until ``Cells.open_engine`` succeeds again; what is placed meanwhile waits."""
+    """No cell can be started until ``Cells.open`` succeeds again; what is placed meanwhile waits."""
 
     why: str

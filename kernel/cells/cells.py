@@ -69,13 +69,12 @@ class Cells:
         self._closed = False
 
     async def open(self) -> None:
-        """Listen, then open the engine. What is placed before it is open waits. Raises EngineError, OSError."""
-        await self._entrance.open(self._acceptor)
-        self._watch.start(self.remote)
-        await self.open_engine()
-
-    async def open_engine(self) -> None:
-        """Open the engine, at first or after ``EngineLost``. Raises EngineError."""
+        """Listen, unless that is done, then open the engine: at first, after a failure, or after ``EngineLost``. What
+        is placed before it is open waits. Raises EngineError, OSError.
+        """
+        if not self._entrance.is_open:
+            await self._entrance.open(self._acceptor)
+            self._watch.start(self.remote)
         await self._engine.open(self._engine_lost, self._engine_exit)
         self._starts.up()
         self._start_all(self._table.spare())
@@ -276,8 +275,12 @@ class Cells:
 
     def _engine_exit(self, name: str, why: str) -> None:
         cell = self._cells.get(name)
-        if cell is not None and not self._closed:
+        if cell is None or self._closed:
+            return
+        if cell.connection is None:
             self._never(cell, why)
+        else:
+            cell.connection.hear_out()
 
     def _engine_lost(self, why: str) -> None:
         if self._closed or not self._starts.engine_up:

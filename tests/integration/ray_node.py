@@ -55,7 +55,7 @@ class Commands:
             case "stop", (pid,):
                 self.cells.stop(pid, "killed")
             case "reopen", ():
-                await self.cells.open_engine()
+                await self.cells.open()
             case "os_pids", ():
                 cells = {view.cell: view.os_pid for view in self.cells.list()}
                 where = {pid: view.cell for view in self.cells.list() for pid in view.pids}

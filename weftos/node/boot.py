@@ -159,7 +159,6 @@ class CellsChild:
     def __init__(self, cells: Cells, engine: Engine) -> None:
         self._cells = cells
         self._engine = engine
-        self._opened = False
         self.on_death: Callable[[str], None] = lambda why: None
 
     @property
@@ -168,11 +167,7 @@ class CellsChild:
 
     async def start(self, on_death: Callable[[str], None]) -> None:
         self.on_death = on_death
-        if self._opened:
-            await self._cells.open_engine()
-        else:
-            self._opened = True
-            await self._cells.open()
+        await self._cells.open()
 
     async def stop(self) -> None:
         """The cells are closed by the kernel, which closes the engine."""

@@ -5,6 +5,7 @@ writes.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import struct
@@ -19,6 +20,7 @@ import pytest
 
 from kernel.abi import ABI_VERSION
 from kernel.cell.link.frames import HEADER_BYTES, FrameDecoder, encode_frame
+from kernel.cells.cell_acceptor import Acceptor
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
@@ -162,7 +164,10 @@ REFUSED: dict[str, tuple[Callable[[Relay, str], None], str]] = {
     "no token": (lambda relay, token: relay.hello(""), "its token is not expected"),
     "an old boot": (lambda relay, token: relay.hello(token, boot=BOOT - 1), "this is boot 000000000000b007"),
     "another process": (lambda relay, token: relay.hello(token, os_pid=1), "it says it is process 1"),
-    "another ABI": (lambda relay, token: relay.hello(token, abi=99), "it speaks ABI 99, this node 1"),
+    "another ABI": (
+        lambda relay, token: relay.hello(token, abi=99),
+        f"it speaks ABI 99, this node {ABI_VERSION}",
+    ),
     "no hello": (lambda relay, token: relay.say(["started", 1]), "the first frame is not a hello"),
     "garbage": (lambda relay, token: relay.say_bytes(b"GET / HTTP/1.1\r\n\r\n"), "announced, limit 4096"),
     "an oversized hello": (lambda relay, token: relay.hello(token + "0" * 5000), "limit 4096"),
@@ -298,6 +303,43 @@ def test_a_cell_that_ends_before_it_dials_is_lost_at_once() -> None:
     with_node(body)
 
 
+def test_a_cell_that_ended_is_lost_though_another_process_holds_its_link() -> None:
+    async def body(case: Case) -> None:
+        relay = await case.cell()
+        await case.running(1, relay)
+        case.engine.exit(
+            "c1", "signal 9"
+        )  # the relay still holds the link, as a process would that it forked
+        assert await case.notes.wait("cell_lost") == ("cell_lost", "c1", 0, [1], "end of file")
+
+    with_node(body)
+
+
+def test_an_entrance_that_could_not_be_opened_is_opened_at_the_next_try() -> None:
+    async def body(case: Case) -> None:
+        socket_path = case.socket_path.with_name("again")
+        entrance = UnixEntrance(socket_path)
+        real, fails = entrance.open, [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+
+        async def once(acceptor: Acceptor) -> None:
+            if fails:
+                raise fails.pop()
+            await real(acceptor)
+
+        entrance.open = once  # type: ignore[method-assign]
+        cells = Cells(
+            HandEngine(), BOOT, entrance, socket_path.with_name("more"), Notes().signals(), CellLimits()
+        )
+        with pytest.raises(OSError):
+            await cells.open()
+        for _ in range(2):  # the second time as after the end of an engine
+            await cells.open()
+        await asyncio.open_unix_connection(socket_path)
+        await cells.close()
+
+    with_node(body)
+
+
 def test_an_engines_end_loses_each_cell_once_and_what_waits_starts_when_it_is_back() -> None:
     async def body(case: Case) -> None:
         first = await case.cell()
@@ -310,7 +352,7 @@ def test_an_engines_end_loses_each_cell_once_and_what_waits_starts_when_it_is_ba
         case.cells.place(placement(3, "Echo", domain="other"))
         while not case.engine.asked.empty():
             case.engine.asked.get_nowait()
-        await case.cells.open_engine()
+        await case.cells.open()
         relay = await case.cell()
         assert {(await relay.hear())[1], (await relay.hear())[1]} == {2, 3}
         assert len(case.notes.of("cell_lost")) == 1

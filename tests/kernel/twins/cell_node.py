@@ -98,7 +98,7 @@ class Notes:
     def _heard(self, said: Any) -> None:
         values = [getattr(said, field.name) for field in fields(said)]
         if isinstance(said, TurnDone):
-            values[-1] = {**told(said.result), "remember": list(said.result.remember)}
+            values[-1] = told(said.result)
         self._note(NAMES[type(said)], *(values[:1] if isinstance(said, CellStarted) else values))
         if isinstance(said, CellLost):
             self.lost()
