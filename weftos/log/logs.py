@@ -80,12 +80,13 @@ class JsonLog:
         self._file.close()
 
     def _run(self) -> None:
-        render = _renderer()
+        render = None
         while True:
             line = self._queue.get()
             try:
                 if line is _CLOSE:
                     return
+                render = render or _renderer()
                 self._write(render, line)
             except Exception as error:  # a log that ended its thread over one line would lose all others
                 if not self._lost:

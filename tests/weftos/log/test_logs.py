@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import stat
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import weftos.log.logs
 from tests.patience import HANG_S
 from weftos.log.log_files import RotatingFile, read_last
 from weftos.log.logs import MAX_TEXT_CHARACTERS, JsonLog, LoggingBridge
@@ -111,6 +113,26 @@ def test_a_log_goes_on_in_the_file_that_is_there(path: Path) -> None:
         with opened(path) as log:
             log.log("info", event)
     assert [line["event"] for line in lines(path)] == ["first", "second"]
+
+
+def test_a_log_whose_first_line_cannot_be_made_text_goes_on_with_the_next(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes it is imported by the log's thread: there may be no descriptor for that."""
+    real = weftos.log.logs._renderer
+
+    def refuse() -> None:
+        monkeypatch.setattr(weftos.log.logs, "_renderer", real)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(weftos.log.logs, "_renderer", refuse)
+    with opened(path) as log:
+        log.log("info", "lost")
+        log.log("info", "kept")
+    assert [(line["event"], line.get("lines")) for line in lines(path)] == [
+        ("log lines lost", 1),
+        ("kept", None),
+    ]
 
 
 def test_lines_that_could_not_be_written_are_counted_in_the_next_that_can(
