@@ -21,6 +21,7 @@ from kernel.model.address import validate_address
 from kernel.operations.erasure import Erase, Erased, Erasing, Erasure
 from kernel.operations.operation import Handler, Nothing
 from kernel.slices.mailboxes import Mail
+from kernel.state.after_durable import AfterDurable
 from kernel.state.in_transit_records import decision_record
 from kernel.state.record_forms import ERASING, EXIT
 from kernel.state.recorder import ledger_errors
@@ -46,6 +47,7 @@ class ErasureControl:
         self._state = kernel.state
         self._erasures = erasures
         self._one = asyncio.Lock()
+        self._after = AfterDurable(kernel.recorder.ledger)
 
     def handlers(self) -> tuple[Handler, ...]:
         """What this answers."""
@@ -71,10 +73,7 @@ class ErasureControl:
                 shown["session"] = measured(session)
             seq, trace = asked.record(**shown, reason=reason)
             plan = await self._plan(chosen)
-            try:
-                begun = await self._begin(plan, asked.by, reason, seq, trace)
-            finally:  # what the disk has not taken yet it may take later, and somebody has to do it then
-                self._erasures.begun()
+            begun = await self._begin(plan, asked.by, reason, seq, trace)
         return {
             "seq": begun,
             "entries": plan.entries,
@@ -151,6 +150,7 @@ class ErasureControl:
         unit.add(*self._repeated(plan))
         with ledger_errors():
             ticket = recorder.commit(unit)
+        self._after.do(self._erasures.begun, ticket)  # though nobody waits for the answer any more
         for address, session in plan.sessions:
             self._kernel.model_calls.forget(address, session)
         with ledger_errors():
