@@ -226,14 +226,18 @@ class Processes:
         self._event(slot.parent, Start(name_of(address)))
 
     async def remove(self, address: str, recursive: bool) -> int:
-        """Remove what :meth:`Admission.removal` says, a few at a time; how many they were. Its mail is dead already."""
+        """Remove what :meth:`Admission.removal` says, a few at a time, and wait until it is gone; how many they were.
+        Its mail is dead already. Raises Unavailable when the node stops, LedgerUnavailable.
+        """
         gone = self.admission.removal(address, recursive)
+        slots = [self._state.slots[one] for one in gone]
         self.admission.removing.add(address)
         try:
             for at in range(0, len(gone), self.removed_at_once):
                 for one in gone[at : at + self.removed_at_once]:
                     self.slots.forget(one, "removed by an operator")
                 await asyncio.sleep(0)
+            await self.slots.gone(slots)
         finally:
             self.admission.removing.discard(address)
         parent, name = parent_of(address), name_of(address)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+
+from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft
+from kernel.errors import Unavailable
 from kernel.process.effects import Effects
 from kernel.process.process_signals import SlotGoing, SlotGone
 from kernel.process.starts import Starts
@@ -67,6 +72,16 @@ class SlotWriter:
         self._leaving.add(slot.spawned_seq)
         self._starts.failed(address, f"{address} was removed: {why}")
         self._signals.say(SlotGoing(slot, why))
+
+    async def gone(self, slots: Iterable[Slot]) -> None:
+        """Wait until these, which are to go, are gone. Raises Unavailable when the node stops, LedgerUnavailable."""
+        for slot in slots:
+            while self._state.slots.get(slot.address) is slot:
+                if self._effects.closed:
+                    raise Unavailable("the node is stopping")
+                if self._recorder.waiting:
+                    raise LedgerUnavailable(f"{slot.address} goes as soon as the disk takes that")
+                await asyncio.sleep(0)
 
     def going(self, going: SlotGoing) -> None:
         """What a slot that is to go had in its mailbox is dying: it goes when all that is of it has gone."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+import kernel.process.slot_writer
 from chain.disk import Disk
 from chain.entry.reader import StateRecord, read_records
 from kernel.bounds import Bounds
@@ -18,7 +19,6 @@ from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
 from kernel.memory.memory import document_text, hits_text
 from kernel.operations.memory import Document, Hit, Memory
 from kernel.operations.processes import Processes
-from kernel.process.slot_writer import FORGOTTEN_AT_ONCE
 from kernel.state.state import State
 from kernel.values import canonical
 from tests.kernel.control.test_control import control_of
@@ -400,10 +400,12 @@ def test_every_agent_is_told_what_it_may_recall_unless_its_spawn_says_otherwise(
     on_twin(tmp_path, body)
 
 
-@pytest.mark.parametrize("count", [1, FORGOTTEN_AT_ONCE + 2])
+@pytest.mark.parametrize(("count", "at_once"), [(1, 100), (40, 1)])
 def test_what_a_process_wrote_for_itself_goes_with_it_and_no_other_of_its_name_has_it(
-    tmp_path: Path, count: int
+    tmp_path: Path, count: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kernel.process.slot_writer, "FORGOTTEN_AT_ONCE", at_once)
+
     async def body(twin: Twin) -> None:
         control, documents = control_of(twin), twin.kernel.state.documents
         await control(Memory.add, "the operator opens", owner="/user/ada", scope="own")
@@ -417,8 +419,8 @@ def test_what_a_process_wrote_for_itself_goes_with_it_and_no_other_of_its_name_h
         own = documents.written_for_itself("/user/ada", 2 * count)
         assert len(own) == count
         await control(Processes.stop, "ada")
-        await control(Processes.remove, "ada")
-        await until(lambda: "/user/ada" not in twin.kernel.state.slots)
+        assert await twin.kernel.processes.remove("/user/ada", False) == 1
+        assert "/user/ada" not in twin.kernel.state.slots
         assert documents.count_of("/user/ada") == 2 and len(documents) == 3
         forgotten = await twin.entries("memory.forgotten")
         assert [entry.body for entry in forgotten] == [{"id": ident, "by": "node"} for ident in own]
