@@ -16,6 +16,7 @@ import zmq
 
 from mesh.bounds import DEFAULT_BOUNDS, MeshBounds
 from mesh.links.transport import WireEvents
+from mesh.wire.lookups import Lookups
 from mesh.wire.zmq_dialer import LINGER_MS, DialledConnection
 from mesh.wire.zmq_listener import AcceptedConnection, Listener
 
@@ -32,6 +33,7 @@ class ZmqWire:
         self._context = context or zmq.Context.instance()
         self._events: WireEvents
         self._loop: asyncio.AbstractEventLoop
+        self._lookups = Lookups()
         self._numbers = itertools.count(1)
         self._listener: Listener | None = None
         self._connections: dict[int, Connection] = {}
@@ -46,7 +48,7 @@ class ZmqWire:
 
     def dial(self, address: str) -> int:
         number = next(self._numbers)
-        self._connections[number] = DialledConnection(self._context, number, address, self)
+        self._connections[number] = DialledConnection(self._context, number, address, self, self._lookups)
         self._watch_soon()
         return number
 

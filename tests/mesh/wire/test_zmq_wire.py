@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,7 @@ import zmq
 from mesh.bounds import MeshBounds
 from mesh.errors import TransportError
 from mesh.links.frames import WHOLE
+from mesh.links.transport import Dial
 from mesh.wire.tcp import Meter
 from tests.mesh.links.test_transport import run
 from tests.mesh.twins.core_nodes import ALICE, BOB, identity
@@ -205,6 +207,52 @@ def test_a_call_without_room_for_a_socket_or_a_reader_of_it_fails_and_leaves_not
         with pytest.raises(TransportError, match="cannot dial"):
             wire.dial(LAND.free_address())
         assert len(made) == (room + 1) // 2 and all(each.closed for each in made) and not reading
+
+    run(main)
+
+
+def test_a_name_that_nobody_answers_for_keeps_no_other_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZeroMQ would look it up in the thread of all links."""
+    real, answered, asked = socket.getaddrinfo, threading.Event(), list[str]()
+
+    def look_up(host: str, *rest: object, **more: object) -> object:
+        if host == "near.example":
+            return real("127.0.0.1", *rest, **more)  # type: ignore[arg-type]
+        if host == "far.example":
+            asked.append(host)
+            assert answered.wait(HANG_S)
+            raise socket.gaierror
+        return real(host, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    async def main() -> None:
+        bob = await node()
+        alice = await LinkNode(ALICE, LAND.wire()).open(None)
+        async with running(bob, alice):
+            alice.links.dial(Dial("tcp://far.example:7400", identity(9).origin))
+            await until(lambda: bool(asked))
+            alice.call(bob, bob.address.replace("127.0.0.1", "near.example"))
+            assert await alice.event("up") == bob.origin
+            alice.links.send(bob.origin, b"hello")
+            assert await bob.message() == b"hello"
+            answered.set()
+            assert await alice.event("refused") == "its host's name cannot be looked up"
+
+    run(main)
+
+
+def test_without_a_thread_to_look_in_a_call_by_name_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        alice = await LinkNode(ALICE, LAND.wire()).open(None)
+        async with running(alice):
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", refuse)
+                alice.links.dial(Dial("tcp://far.example:7400", identity(9).origin))
+                assert await alice.event("refused") == "its host's name cannot be looked up"
 
     run(main)
 
