@@ -28,7 +28,9 @@ WORKER_VARIABLE = "WEFTOS_WORKER"
 
 @dataclass(frozen=True, slots=True)
 class ProcessRow:
-    """One line of the operating system's process table."""
+    """One line of the operating system's process table. ``alive``: it acts. One whose first thread has ended is called
+    a zombie, though its others go on.
+    """
 
     pid: int
     parent: int
@@ -56,15 +58,20 @@ def read_process(pid: int) -> ProcessRow | None:
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
     parent, group, session = map(int, fields[1:4])
-    return ProcessRow(pid, parent, session, fields[0].decode() not in _DEAD, int(fields[19]), group)
+    alive = fields[0].decode() not in _DEAD or int(fields[17]) > 1
+    return ProcessRow(pid, parent, session, alive, int(fields[19]), group)
 
 
 def environment_of(pid: int) -> list[bytes]:
-    """What the process was started with; nothing when that is closed to this one."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+    """What the process was started with; nothing when that is closed to this one. A thread that has ended tells
+    nothing, and only the first one can be such.
+    """
+    with contextlib.suppress(OSError):
+        for thread in (str(pid), os.listdir(f"/proc/{pid}/task")[-1]):
+            with contextlib.suppress(OSError):
+                if told := Path(f"/proc/{pid}/task/{thread}/environ").read_bytes():
+                    return told.split(b"\0")
+    return []
 
 
 def descends(rows: Mapping[int, ProcessRow], pid: int, root: int) -> bool:

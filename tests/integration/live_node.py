@@ -51,9 +51,8 @@ def until(look: Callable[[], T], what: str, wait_s: float = WAIT_S) -> T:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    state = _stat(pid)
-    return state is not None and state[0] not in "ZXx"
+    """Whether a process is there and acts."""
+    return _session_of(pid) is not None
 
 
 def _as_an_ordinary_user() -> None:
@@ -62,14 +61,14 @@ def _as_an_ordinary_user() -> None:
         _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused to who is not root, who has none of them
 
 
-def _stat(pid: int) -> tuple[str, int] | None:
-    """State and session of a process."""
+def _session_of(pid: int) -> int | None:
+    """The session of a process that acts: of a zombie only when it is its first thread alone that has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat[stat.rindex(")") + 2 :].split()
-    return fields[0], int(fields[3])
+    return None if fields[0] in "ZXx" and int(fields[17]) <= 1 else int(fields[3])
 
 
 def _mentions(pid: int, place: str) -> bool:
@@ -198,10 +197,10 @@ class LiveNode:
         leaders = set(self.leaders if run is None else [run])
         found = []
         for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-            state = _stat(pid)
-            if state is None or state[0] in "ZXx" or pid in (os.getpid(), os.getppid()):
+            session = _session_of(pid)
+            if session is None or pid in (os.getpid(), os.getppid()):
                 continue
-            if state[1] in leaders or (run is None and _mentions(pid, str(self.place))):
+            if session in leaders or (run is None and _mentions(pid, str(self.place))):
                 with contextlib.suppress(OSError):
                     command = (
                         Path(f"/proc/{pid}/cmdline")

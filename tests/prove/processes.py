@@ -1,6 +1,7 @@
 """The operating system's processes: who belongs to a run, who is still alive, how much memory they hold.
 
-Written apart from the node's own code for the same, which is under test here. Zombies do not count as alive.
+Written apart from the node's own code for the same, which is under test here. Zombies do not count as alive,
+unless it is their first thread alone that has ended.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def living() -> dict[int, OsProcess]:
             pid = int(name)
             stat = Path(f"/proc/{pid}/stat").read_text()
             fields = stat[stat.rindex(")") + 2 :].split()
-            if fields[0] not in _DEAD:
+            if fields[0] not in _DEAD or int(fields[17]) > 1:
                 command = (
                     Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 )

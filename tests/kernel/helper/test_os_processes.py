@@ -16,6 +16,7 @@ from kernel.helper.os_processes import (
     descendants,
     descends,
     end_tree,
+    environment_of,
     kill_all,
     new_mark,
     orphans,
@@ -120,6 +121,33 @@ def test_a_tree_is_ended_wherever_it_has_gone_and_nothing_of_others(shell: str, 
         kill_all([other.pid, of_the_other, child.pid, its_own], time.monotonic() + HANG_S)
         child.wait()
         other.wait()
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, os, sys, threading
+def works():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z":
+        pass
+    os.write(1, b"ended")
+    threading.Event().wait()
+threading.Thread(target=works).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_lives_and_is_ended_like_any_other() -> None:
+    """The system says that it is a zombie, and tells its environment by its other threads alone."""
+    command = [sys.executable, "-I", "-S", "-c", FIRST_THREAD_ENDS]
+    environment = {"PATH": os.environ["PATH"], "SAID": "so"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as child:
+        try:
+            assert child.stdout is not None and child.stdout.read(5) == b"ended"
+            assert lives(child.pid) and child.pid in descendants(read_processes(), os.getpid())
+            assert b"SAID=so" in environment_of(child.pid)
+            kill_all([child.pid], time.monotonic() + HANG_S)
+            assert not lives(child.pid)
+        finally:
+            child.kill()
 
 
 def test_what_is_still_there_in_the_end_is_said() -> None:
