@@ -9,6 +9,7 @@ wherever it has gone. Found by session, parent, group and mark, signalled by pid
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import resource
 import secrets
@@ -17,6 +18,7 @@ import signal
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 _DEAD = frozenset("ZXx")
@@ -24,6 +26,10 @@ _RLIMIT_LOCKS = 10  # setrlimit(2); Python has no name for it
 END_S = 5.0
 WORKER_VARIABLE = "WEFTOS_WORKER"
 """In the environment of a worker: which one it is."""
+SESSION_VARIABLE = "WEFTOS_SESSION"
+"""In the environment of a node, to be passed on to whatever it starts: which run on which directory it is."""
+_SERIAL_BITS = 16
+_SERIALS = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +116,42 @@ def orphans(rows: Mapping[int, ProcessRow], node: int, own: Collection[int] | No
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a process and all that it starts can be known by, wherever that goes. ``word`` is in its environment, which
-    may be handed on or not. ``number`` is its soft limit of file locks, which Linux does not enforce since 2.4.25: each
-    process has it of the one that started it, and a program that changes it is not known.
+    """What a process and all that it starts can be known by, wherever that goes. ``word`` is in its environment, as
+    ``variable``, which may be handed on or not. ``number`` is its soft limit of file locks, which Linux does not
+    enforce since 2.4.25: each process has it of the one that started it, and a program that changes it is not known.
+    Its last ``free_bits`` may be others.
     """
 
+    variable: str
     word: str
     number: int
+    free_bits: int = 0
 
     def put_on(self, pid: int) -> None:
-        """Before it starts anything. Where the system does not let us, its environment has to do."""
+        """Before it starts anything; 0 is this process. Where the system does not let us, its environment has to do."""
         with contextlib.suppress(OSError, ValueError):
             resource.prlimit(pid, _RLIMIT_LOCKS, (self.number, resource.prlimit(pid, _RLIMIT_LOCKS)[1]))
 
     def is_on(self, pid: int) -> bool:
         """Whether that process bears it."""
-        told = f"{WORKER_VARIABLE}={self.word}".encode()
-        return _soft_locks(pid) == self.number or told in environment_of(pid)
+        number, told = _soft_locks(pid), f"{self.variable}={self.word}".encode()
+        numbered = number is not None and number >> self.free_bits == self.number >> self.free_bits
+        return numbered or told in environment_of(pid)
+
+
+def run_mark(word: str) -> Mark:
+    """That of a whole run, and of each of its workers. The number follows from the word, so that whoever knows the run
+    finds what is left of it when nobody lives who could tell.
+    """
+    number = int.from_bytes(sha256(word.encode()).digest()[:8], "big") >> 2 + _SERIAL_BITS << _SERIAL_BITS
+    return Mark(SESSION_VARIABLE, word, number, _SERIAL_BITS)
 
 
 def new_mark() -> Mark:
-    """One that nobody bears."""
-    return Mark(secrets.token_hex(16), secrets.randbits(62))
+    """One of this run that nobody bears: a worker's."""
+    run = run_mark(os.environ.get(SESSION_VARIABLE) or secrets.token_hex(16))
+    serial = 1 + next(_SERIALS) % (2**_SERIAL_BITS - 1)
+    return Mark(WORKER_VARIABLE, secrets.token_hex(16), run.number + serial)
 
 
 def _soft_locks(pid: int) -> int | None:

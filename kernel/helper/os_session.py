@@ -12,7 +12,8 @@ crash, holds that node's record, and must not end that node.
 
 The record is a file, so whoever can write there could name any session. Hence it only says where to look, and the
 processes show whose they are, by what no file can give to another one: the leader holds a POSIX lock in this directory
-(fcntl(2) tells who does), and what it starts has the session's mark in its environment from its birth, and hands it on.
+(fcntl(2) tells who does), and what it starts has the session's mark from its birth, and hands it on: a word in its
+environment, and a number, made of that word, as its limit of file locks (:class:`kernel.helper.os_processes.Mark`).
 A session is its leader's to its last member, so one that shows it speaks for all. What does not show it is not ended,
 and nothing is started beside it.
 
@@ -22,7 +23,6 @@ and nothing is started beside it.
     directory_mark(data_dir) -> str                  what tells a directory from its copies
     end_old_session(data_dir, timeout_s=10.0) -> int number of processes killed; SessionError when some remain
     session_members(sid: int) -> list[int]           pids, zombies not counted
-    SESSION_VARIABLE                                 to be passed on to whatever a node starts
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ from pathlib import Path
 
 from kernel.errors import LockedError, SessionError
 from kernel.helper.os_processes import (
+    SESSION_VARIABLE,
+    Mark,
     ProcessRow,
     descendants,
-    environment_of,
     read_process,
     read_processes,
+    run_mark,
 )
 
 _BOOT_FILE = "boot.json"
@@ -57,7 +59,6 @@ _LOCKS = Path("/proc/locks")
 LOCK_PATIENCE_S = 1.0
 _PROOF_S = 2.0
 _PAUSE_S = 0.02
-SESSION_VARIABLE = "WEFTOS_SESSION"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,9 @@ def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
     os.environ.pop(SESSION_VARIABLE, None)
     if leader:
         _lock_as_leader(data_dir)
-        os.environ[SESSION_VARIABLE] = _mark(record)
+        mark = _mark(record)
+        os.environ[SESSION_VARIABLE] = mark.word
+        mark.put_on(0)
     text = json.dumps({**asdict(record), "boot": f"{boot:016x}"}, indent=1)
     path = data_dir / _BOOT_FILE
     fresh = data_dir / f"{_BOOT_FILE}.new"
@@ -298,14 +301,15 @@ def _await_proof(data_dir: Path, record: BootRecord, deadline: float) -> None:
 
 def _is_proven(data_dir: Path, record: BootRecord, members: list[ProcessRow]) -> bool:
     """Whether the session of ``record`` was led by a run on ``data_dir``."""
-    mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
+    mark = _mark(record)
     return _leader_of(data_dir) == record.session_leader or any(
-        mark in environment_of(process.pid) for process in members if process.session == record.session_leader
+        mark.is_on(process.pid) for process in members if process.session == record.session_leader
     )
 
 
-def _mark(record: BootRecord) -> str:
-    return f"{record.session_leader}:{record.start_ticks}:{record.machine_boot}:{record.directory}"
+def _mark(record: BootRecord) -> Mark:
+    """Of it all, so that who can write the record cannot have it name what another run has started."""
+    return run_mark(f"{record.session_leader}:{record.start_ticks}:{record.machine_boot}:{record.directory}")
 
 
 def _lock_as_leader(data_dir: Path) -> None:
@@ -369,16 +373,17 @@ def _old_members(record: BootRecord) -> list[ProcessRow]:
 def _cut_loose(record: BootRecord) -> list[ProcessRow]:
     """What left the session, and was left by whoever adopted it: it has the session's mark still.
 
-    A node takes such along at its end; one that was killed could not. What has given up its environment is not found.
+    A node takes such along at its end; one that was killed could not. What has given up both its environment and its
+    limit is not found.
     """
-    mark = f"{SESSION_VARIABLE}={_mark(record)}".encode()
+    mark = _mark(record)
     return [
         process
         for process in read_processes().values()
         if process.alive
         and process.session != os.getsid(0)
         and _is_my_users(process.pid)
-        and mark in environment_of(process.pid)
+        and mark.is_on(process.pid)
     ]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kernel.abi import ToolDeclaration
 from kernel.helper.helper import HelperCommand
-from kernel.helper.os_session import SESSION_VARIABLE
+from kernel.helper.os_processes import SESSION_VARIABLE
 from kernel.toolbox.declaration import DeclarationError, declaration_from_data
 from kernel.toolbox.files import UNKNOWN
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths

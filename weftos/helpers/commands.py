@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.helper.helper import HelperCommand
-from kernel.helper.os_session import SESSION_VARIABLE
+from kernel.helper.os_processes import SESSION_VARIABLE
 from weftos.config.config import Config
 from weftos.config.settings import LEXICAL
 from weftos.helpers.compaction import Child

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from kernel.helper.os_processes import (
+    SESSION_VARIABLE,
     Mark,
     ProcessRow,
     descendants,
@@ -22,6 +23,7 @@ from kernel.helper.os_processes import (
     orphans,
     read_process,
     read_processes,
+    run_mark,
 )
 from tests.patience import HANG_S
 
@@ -146,6 +148,18 @@ def test_a_process_whose_first_thread_has_ended_lives_and_is_ended_like_any_othe
             assert b"SAID=so" in environment_of(child.pid)
             kill_all([child.pid], time.monotonic() + HANG_S)
             assert not lives(child.pid)
+        finally:
+            child.kill()
+
+
+def test_the_marks_of_a_run_are_known_as_its_own_and_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SESSION_VARIABLE, "one")
+    one, another = new_mark(), new_mark()
+    with subprocess.Popen(["sleep", "1000"], env={}) as child:
+        try:
+            one.put_on(child.pid)
+            assert one.is_on(child.pid) and not another.is_on(child.pid)
+            assert run_mark("one").is_on(child.pid) and not run_mark("another").is_on(child.pid)
         finally:
             child.kill()
 

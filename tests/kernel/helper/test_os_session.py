@@ -5,6 +5,7 @@ import ctypes
 import errno
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -208,6 +209,23 @@ def test_a_leader_shows_itself_though_nothing_that_it_started_is_left(
     assert node.popen.wait(HANG_S) == -signal.SIGKILL
 
 
+def test_what_has_an_environment_of_its_own_shows_whose_the_session_is(
+    tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    """Nobody else is left of it: a node that was killed could not be started again while a tool's program ran."""
+    node = start(NODE.replace('["sleep", "300"],', '["sleep", "300"], env={},'), str(tmp_path))
+    orphan = int(node.line.split()[1])
+    node.popen.kill()
+    node.popen.wait(HANG_S)
+    put_off_number(orphan)
+    assert end_old_session(tmp_path) == 2
+    assert session_members(node.popen.pid) == []
+
+
+def put_off_number(pid: int) -> None:
+    resource.prlimit(pid, 10, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
 def test_what_has_put_off_its_mark_is_named_and_not_left_unsaid(
     tmp_path: Path, start: Callable[..., Started]
 ) -> None:
@@ -216,9 +234,12 @@ def test_what_has_put_off_its_mark_is_named_and_not_left_unsaid(
     node.popen.kill()
     node.popen.wait(HANG_S)
     handle = os.pidfd_open(child)
-    os.kill(child, signal.SIGKILL)  # the orphan was forked by the leader itself, so it bears no mark
+    os.kill(
+        child, signal.SIGKILL
+    )  # the orphan was forked by the leader itself, so its environment tells nothing
     assert select.select([handle], [], [], HANG_S)[0]
     os.close(handle)
+    put_off_number(orphan)
     with pytest.raises(SessionError, match=rf"processes (\d+, )*{orphan}\b.* delete the file"):
         end_old_session(tmp_path, 0.1)
 
@@ -458,31 +479,38 @@ def test_the_lock_is_not_inherited_by_what_the_node_starts(tmp_path: Path) -> No
 
 
 LEADS_AND_CUTS_LOOSE = """
-import os, signal, subprocess, sys
+import os, resource, signal, subprocess, sys
 from pathlib import Path
+from kernel.helper.os_processes import new_mark
 from kernel.helper.os_session import write_boot
 data = Path(sys.argv[1])
 write_boot(data, 1, data)
 loose = subprocess.Popen(["sleep", "60"], start_new_session=True)
+scrubbed = subprocess.Popen(["sleep", "60"], start_new_session=True, env={})
 foreign = subprocess.Popen(["sleep", "60"], start_new_session=True, env={})
-print(loose.pid, foreign.pid, flush=True)
+resource.prlimit(foreign.pid, 10, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+worker = subprocess.Popen(["sh", "-c", "read go; env -i setsid sleep 60 >/dev/null & echo $!"], stdin=-1, stdout=-1)
+new_mark().put_on(worker.pid)
+told, _ = worker.communicate(b"go\\n")
+print(loose.pid, scrubbed.pid, int(told), foreign.pid, flush=True)
 signal.pause()
 """
 
 
 def test_what_a_killed_node_had_cut_loose_is_found_by_what_it_was_born_with(tmp_path: Path) -> None:
+    """With the environment that was handed on or without it, and below a worker that has a mark of its own."""
     command = [sys.executable, "-c", LEADS_AND_CUTS_LOOSE, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as leader:
         assert leader.stdout is not None
-        loose, foreign = map(int, leader.stdout.readline().split())
+        *own, foreign = map(int, leader.stdout.readline().split())
         leader.kill()
     try:
-        assert end_old_session(tmp_path) == 1
+        assert end_old_session(tmp_path) == 3
         assert end_old_session(tmp_path) == 0
-        assert session_members(loose) == []
+        assert [session_members(pid) for pid in own] == [[], [], []]
         assert session_members(foreign) == [foreign]
     finally:
-        for pid in (loose, foreign):
+        for pid in (*own, foreign):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
