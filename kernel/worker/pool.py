@@ -209,16 +209,12 @@ class WorkerPool:
     # -- the way of a call
 
     def _deliver_next(self) -> None:
-        """Hand over as many waiting calls as the process takes."""
-        process = self._current
-        if process is not None and not process.helper.alive:
-            self._lose(process)
-            process = None
-        if process is None:
-            if self._queue:
-                self._start_next()
-            return
-        while self._queue and len(process.jobs) < self._limits.calls_at_once:
+        """Hand over as many waiting calls as the process takes. Before each it is asked for anew: the link can have
+        noticed its death at the one before, and what is handed to a dead one may have been done for all that is known.
+        """
+        while (process := self._ready()) is not None:
+            if not self._queue or len(process.jobs) >= self._limits.calls_at_once:
+                return
             job, _ = self._queue.popitem(last=False)
             if job.done:
                 continue
@@ -226,6 +222,14 @@ class WorkerPool:
                 self._hand_over(process, job)
             else:
                 job.end(WorkerWithdrawn(f"{job.call.tool}: nobody wants it any more"))
+        if self._queue:
+            self._start_next()
+
+    def _ready(self) -> _Process | None:
+        """The process that takes calls, if there is one."""
+        if self._current is not None and not self._current.helper.alive:
+            self._lose(self._current)
+        return self._current
 
     def _hand_over(self, process: _Process, job: _Job) -> None:
         call = job.call
