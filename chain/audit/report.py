@@ -18,15 +18,16 @@ class Report:
     """It succeeded when there are no ``findings``; of very many, the last ones are only counted (``left_out``).
 
     entries: how many were read; root: of the tree over them. size: entries that the newest signed head covers;
-    full_size: that the newest head with both signatures covers; provisional: those behind it; published: those in the
-    published ledger. torn_bytes: an incomplete last frame, as a crash leaves it. closed: the journal ends with a clean
-    stop. pinned: the keys came from the caller; when False, everything here was measured against keys in the ledger
-    itself. partial: only some entries of the ledger are here. begins: those before were not audited. rotations: changes
-    of keys; snapshot: whether there is one; bound: whether the node's keys have signed its state, None when there is
-    none here; uncompared: why it was not held against the entries; accepted: entries by which a person took over state
-    that they had not; configured: boots at which configuration or peers' rights were others than before, and which;
-    erased: bodies that were erased. open_calls: seqs of intents that have no outcome yet. note: the newest head with
-    both signatures, empty without one; vkeys: the keys that the ledger has had.
+    full_size: that the newest head with both signatures covers; provisional: those behind it; published: those in
+    the published ledger; slots: that the newest head in heads/ covers. torn_bytes: an incomplete last frame, as a
+    crash leaves it. closed: the journal ends with a clean stop. pinned: the keys came from the caller; when False,
+    everything here was measured against keys in the ledger itself. partial: only some entries of the ledger are
+    here. begins: those before were not audited. rotations: changes of keys; snapshot: whether there is one; bound:
+    whether the node's keys have signed its state, None when there is none here; uncompared: why it was not held
+    against the entries; accepted: entries by which a person took over state that they had not; configured: boots at
+    which configuration or peers' rights were others than before, and which; erased: bodies that were erased.
+    open_calls: seqs of intents that have no outcome yet. note: the newest head with both signatures, empty without
+    one; vkeys: the keys that the ledger has had.
     """
 
     origin: str
@@ -42,6 +43,7 @@ class Report:
     partial: bool = False
     begins: int = 0
     published: int = 0
+    slots: int = 0
     rotations: int = 0
     erased: int = 0
     note: bytes = b""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from chain.audit.audit import Audit
-from chain.audit.claims import Claims
+from chain.audit.claims import Claim, Claims
 from chain.audit.journal_audit import JournalAudit
 from chain.audit.published_check import PublishedCheck
 from chain.audit.report import Progress, Report
@@ -123,6 +123,7 @@ class _Verification:
         self._last: Scanned | None = None
         self._bound = False
         self._begins = 0  # the first entry that is in the journal
+        self._slots_size = 0
 
     def run(self, progress: Progress | None) -> Report:
         claims = self._claims
@@ -136,7 +137,7 @@ class _Verification:
         self._unexpected(directory, (SNAPSHOT_FILE, *filter(is_note, self._disk.names(directory))))
         origin = claims.history.origin if claims.history else self._claimed_origin()
         check = PublishedCheck(self._data_dir / "ledger", self._disk, store) if store else None
-        full_size = max((head.size for head in full), default=0)
+        full_size = self._slots_size = max((head.size for head in full), default=0)
         journal = JournalAudit(
             origin,
             claims.history,
@@ -157,7 +158,7 @@ class _Verification:
         self._check_state(claims.history, snapshot)
         size = self._check_newest(journal)
         claims.judge(audit)
-        self._check_logged_head(journal)
+        logged = self._check_logged_head(journal)
         closed = journal.closed and self._ended_in == self._last_segment
         published = check.size if check else 0
         if closed and published < audit.entries:
@@ -165,7 +166,9 @@ class _Verification:
             claims.add("published", "ledger/checkpoint", expected, str(published), published)
         if check is not None:
             check.finish()
-        newest = claims.newest()
+        heads = [claim for claim in (claims.newest(), logged) if claim is not None]
+        newest = max(heads, key=lambda claim: claim.head.size, default=None)
+        full_size = max(full_size, logged.head.size if logged else 0)
         return Report(
             origin=origin,
             entries=audit.entries,
@@ -179,6 +182,7 @@ class _Verification:
             pinned=bool(claims.pinned),
             begins=audit.begins,
             published=published,
+            slots=self._slots_size,
             rotations=claims.history.rotations if claims.history else 0,
             erased=audit.meaning.erased,
             note=newest.note if newest else b"",
@@ -385,10 +389,14 @@ class _Verification:
             return 0
         return head.size
 
-    def _check_logged_head(self, journal: JournalAudit) -> None:
-        """The newest full head in the journal is one that the slots have, or an older one."""
+    def _check_logged_head(self, journal: JournalAudit) -> Claim | None:
+        """The newest full head in the journal, when both keys have signed it.
+
+        Slots that are older cover less than it does, and are those of a copy: whoever copies a running node copies them
+        first, and it goes on meanwhile. There are two of them all the same.
+        """
         if journal.newest_full is None:
-            return
+            return None
         where = "the newest full head in the journal"
         note = journal.newest_full.note
         try:
@@ -397,15 +405,15 @@ class _Verification:
                 verify_note(note, self._claims.history.at(logged.size).both)
         except (ChainError, ValueError) as error:
             self._claims.add("head", where, "a head signed with both keys", str(error))
-            return
+            return None
         slots = [claim for claim in self._claims.heads if claim.where.startswith("heads/")]
-        newest = max((claim.head.size for claim in slots), default=-1)
-        if newest < logged.size:  # a running node may have stored this one since the slots were read
-            for note in HeadSlots(self._data_dir / "heads", self._disk).notes().values():
+        if self._slots_size < logged.size:  # a running node may have stored this one since they were read
+            for slot in HeadSlots(self._data_dir / "heads", self._disk).notes().values():
                 try:
-                    newest = max(newest, parse_head(parse(note).text).size)
+                    self._slots_size = max(self._slots_size, parse_head(parse(slot).text).size)
                 except ChainError:
                     continue
-        if newest < logged.size:
-            found = f"one over {newest}" if newest >= 0 else "none"
+        if self._slots_size < logged.size and len(slots) < len(SLOT_NAMES):
+            found = f"one over {self._slots_size}" if slots else "none"
             self._claims.add("head", "heads/", f"a head over {logged.size} entries, as {where}", found)
+        return Claim(where, note, logged)

@@ -12,9 +12,12 @@ from chain.entry.reader import JournalReader
 from chain.entry.record import EntryRecord, RawEntry, decode_payload, encode_entry_record, encode_payload
 from chain.errors import VerifierKeyError
 from chain.keys.keys import VKEYS_FILE
+from chain.merkle.head import parse_head
+from chain.notes.note import parse
 from chain.verify.verify import Report, verify
 from tests.chain.twins.forger import NO_SIGNATURE, Sealed, put_together, taken_apart
 from tests.chain.twins.ledgers import KEYS, OTHER_KEYS, abandon, draft, fill, open_ledger
+from weftos.cli.chain.coverage import coverage
 
 VKEYS = (KEYS.ed25519.text, KEYS.mldsa.text)
 
@@ -218,6 +221,24 @@ def test_missing_heads_and_strange_files_are_findings(tmp_path: Path) -> None:
     (tmp_path / "journal" / "notes.txt").unlink()
     shutil.rmtree(tmp_path / "heads")
     assert [finding.where for finding in verify(tmp_path).findings] == ["heads/"]
+
+
+def test_slots_older_than_the_journal_are_those_of_a_copy_and_said(tmp_path: Path) -> None:
+    """In the order of the page, `heads/` first: the node goes on while the rest is copied."""
+    make(tmp_path, runs=2, groups=1)
+    shutil.copytree(tmp_path / "heads", tmp_path / "copied")
+    fill(tmp_path, 2, per_group=2)
+    shutil.rmtree(tmp_path / "heads")
+    (tmp_path / "copied").rename(tmp_path / "heads")
+    report = verify(tmp_path, VKEYS)
+    assert (report.findings, report.slots, report.full_size) == ([], 4, 8)
+    assert parse_head(parse(report.note).text).size == 8
+    said = [row.why for row in coverage(report, local=True) if "heads/" in row.what]
+    assert said == [
+        "heads/ covers 4 entries, a full head in the journal 8: so it is in a copy of a node that ran"
+    ]
+    (tmp_path / "heads" / "b.note").unlink()
+    assert [finding.where for finding in verify(tmp_path, VKEYS).findings] == ["heads/"]
 
 
 def test_a_missing_segment_is_a_finding_that_names_the_entries(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def _directory(report: Report) -> list[Row]:
             why="weftos.toml and mesh/ are the operator's to write; the next boot records it",
         ),
         Row("that nothing is cut off at the end", why=_end(report)),
+        *_older_slots(report),
         Row(
             "archive, index, logs, workspaces",
             why="made from the ledger or beside it; --db compares the database",
@@ -84,6 +85,13 @@ def _directory(report: Report) -> list[Row]:
         ),
         Row("who has read the keys", why="who can read keys/ can sign anything"),
     ]
+
+
+def _older_slots(report: Report) -> list[Row]:
+    if report.slots >= report.full_size:
+        return []
+    covered = f"heads/ covers {report.slots} entries, a full head in the journal {report.full_size}"
+    return [Row("that heads/ holds the newest head", why=f"{covered}: so it is in a copy of a node that ran")]
 
 
 def _end(report: Report) -> str:
