@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import socket
-import stat
 import struct
 from dataclasses import dataclass
 
@@ -26,19 +25,35 @@ _RESET_AT_CLOSE = struct.pack("ii", 1, 0)  # struct linger: on, 0 seconds
 
 @dataclass(frozen=True, slots=True)
 class TcpConnection:
-    """One connection, as long as it lives."""
+    """One connection, as long as it lives. ``host``: where the other side is."""
 
     fd: int
     inode: int
+    host: str
 
     @classmethod
-    def of(cls, fd: int) -> TcpConnection | None:
-        """The connection behind ``fd``; None when it is already gone."""
+    def of(cls, fd: int, port: int = 0) -> TcpConnection | None:
+        """The connection behind ``fd``; None when it is already gone, and ``fd`` something else. One that was accepted
+        is known by ``port``, this side's.
+        """
         try:
-            status = os.fstat(fd)
+            inode = os.fstat(fd).st_ino
+            borrowed = socket.socket(fileno=fd)
         except OSError:
             return None
-        return cls(fd, status.st_ino) if stat.S_ISSOCK(status.st_mode) else None
+        try:
+            if borrowed.type != socket.SOCK_STREAM or borrowed.family not in (
+                socket.AF_INET,
+                socket.AF_INET6,
+            ):
+                return None
+            if port and borrowed.getsockname()[1] != port:
+                return None
+            return cls(fd, inode, str(borrowed.getpeername()[0]))
+        except OSError:
+            return None
+        finally:
+            borrowed.detach()
 
     def bytes_received(self) -> int:
         """Bytes that came in so far; 0 when the connection is gone."""
@@ -51,17 +66,6 @@ class TcpConnection:
             except OSError:
                 return 0
         return int.from_bytes(info[_BYTES_RECEIVED_AT:_TCP_INFO_BYTES], "little")
-
-    def host(self) -> str:
-        """Where the other side is, empty when the connection is gone."""
-        duplicate = self._duplicate()
-        if duplicate is None:
-            return ""
-        with duplicate:
-            try:
-                return str(duplicate.getpeername()[0])
-            except OSError:
-                return ""
 
     def cut(self) -> None:
         """End it in both directions; ZeroMQ then notices by itself, and its close is a reset.

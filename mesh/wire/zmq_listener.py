@@ -2,6 +2,9 @@
 
 The ROUTER gives each connection a random routing id, or takes the one the other side asks for if it is free; who
 asks for one gains nothing, since only a session says who somebody is.
+
+ZeroMQ gives also what a connection had sent before its end, when its descriptor is nobody's any more or another one's.
+So a first frame counts only when it can be of the connection that has the descriptor now; any other is thrown away.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ class AcceptedConnection:
         self.number = 0
         self.route = b""
         self.meter = Meter(tcp, now_s)
-        self.address = neighbourhood(tcp.host()) if tcp is not None else ""
+        self.address = neighbourhood(tcp.host) if tcp is not None else ""
         self.full = False
         self.closing = False
         self._listener = listener
@@ -116,17 +119,22 @@ class Listener:
         connection.meter.trusted = True
         self._strangers.leave(connection)
 
-    def _enter(self, fd: int) -> AcceptedConnection:
+    def _enter(self, fd: int) -> None:
         """A connection from anywhere; another one that nobody trusts may have to go for it."""
-        if (before := self._by_fd.get(fd)) is not None:
-            self._strangers.leave(before)
-        connection = AcceptedConnection(self, TcpConnection.of(fd), self._loop.time())
+        port = int(self.address.rpartition(":")[2])
+        connection = AcceptedConnection(self, TcpConnection.of(fd, port), self._loop.time())
         self._by_fd[fd] = connection
         self._entered()
         if (pushed := self._strangers.enter(connection, connection.address)) is not None:
             pushed.cut()
             self._events.on_gone(pushed.number, "it was not known yet when another one came")
-        return connection
+
+    def _leave(self, fd: int) -> None:
+        """Whoever had the descriptor has ended; what it had sent may yet come."""
+        if (ended := self._by_fd.pop(fd, None)) is not None:
+            self._strangers.leave(ended)
+            self._ended.append(ended)
+            self._socket.look_again()
 
     def close(self, linger_ms: int) -> None:
         self._zmq.disable_monitor()
@@ -137,12 +145,14 @@ class Listener:
         route = self._socket.receive()
         connection = self._by_route.get(route)
         if connection is None:
-            frame, fd = self._socket.receive_from()
-            connection = self._first_frame(route, fd)
+            frame, fd, host = self._socket.receive_from()
+            connection = self._first_frame(route, fd, host)
         else:
             frame = self._socket.receive()
-        connection.meter.take(len(frame))
         more = self._socket.rest()
+        if connection is None:
+            return
+        connection.meter.take(len(frame))
         if connection.closing:
             return
         if more:
@@ -151,15 +161,15 @@ class Listener:
         else:
             self._events.on_frame(connection.number, frame)
 
-    def _first_frame(self, route: bytes, fd: int) -> AcceptedConnection:
-        """The connection that now has a routing id.
+    def _first_frame(self, route: bytes, fd: int, host: str) -> AcceptedConnection | None:
+        """The connection that now has a routing id; None when that is one that has ended.
 
         What the monitor said before comes first: it may say that the descriptor is a new connection's now.
         """
         self._monitor.read_all()
         connection = self._by_fd.get(fd)
-        if connection is None or connection.number:
-            connection = self._enter(fd)
+        if connection is None or connection.number or connection.address != neighbourhood(host):
+            return None
         connection.route = route
         connection.number = self._numbered(connection)
         self._by_route[route] = connection
@@ -177,10 +187,6 @@ class Listener:
 
     def _event(self) -> None:
         event = parse_monitor_message([self._monitor.receive(), self._monitor.receive()])
-        fd = event["value"]
+        self._leave(event["value"])
         if event["event"] == zmq.Event.ACCEPTED:
-            self._enter(fd)
-        elif (ended := self._by_fd.pop(fd, None)) is not None:
-            self._strangers.leave(ended)
-            self._ended.append(ended)
-            self._socket.look_again()
+            self._enter(event["value"])

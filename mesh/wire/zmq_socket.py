@@ -69,10 +69,10 @@ class LoopSocket:
         part: bytes = self._socket.recv(zmq.NOBLOCK)
         return part
 
-    def receive_from(self) -> tuple[bytes, int]:
-        """As :meth:`receive`, with the descriptor of the connection it came over."""
+    def receive_from(self) -> tuple[bytes, int, str]:
+        """As :meth:`receive`, with the descriptor and the host of the connection it came over."""
         frame: zmq.Frame = self._socket.recv(zmq.NOBLOCK, copy=False)
-        return frame.bytes, int(frame.get("__fd"))
+        return frame.bytes, int(frame.get("__fd")), str(frame.get("Peer-Address"))
 
     def rest(self) -> int:
         """Throw away the message's other parts; how many there were."""

@@ -12,11 +12,15 @@ MORE, LONG, COMMAND = 1, 2, 4
 
 
 class RawDealer:
-    """A connection to a ROUTER, past the ZMTP handshake. ``route``: the routing id it asks for."""
+    """A connection to a ROUTER, past the ZMTP handshake. ``route``: the routing id it asks for; ``tcp``: the socket
+    that it connects.
+    """
 
-    def __init__(self, address: str, route: bytes = b"") -> None:
+    def __init__(self, address: str, route: bytes = b"", tcp: socket.socket | None = None) -> None:
         host, _, port = address.removeprefix("tcp://").rpartition(":")
-        self.tcp = socket.create_connection((host, int(port)), timeout=HANG_S)
+        self.tcp = tcp or socket.socket()
+        self.tcp.settimeout(HANG_S)
+        self.tcp.connect((host, int(port)))
         self.tcp.sendall(GREETING)
         self._exactly(64)
         self.tcp.sendall(header(COMMAND, ready := _ready(route)) + ready)
@@ -30,6 +34,12 @@ class RawDealer:
         flags = self._exactly(1)[0]
         size = struct.unpack(">Q", self._exactly(8))[0] if flags & LONG else self._exactly(1)[0]
         return self._exactly(size)
+
+    def end(self) -> None:
+        """End it, and wait until the other side has seen to that."""
+        self.tcp.shutdown(socket.SHUT_WR)
+        self.is_cut()
+        self.tcp.close()
 
     def is_cut(self) -> bool:
         """Wait for the end of the connection; what comes before is thrown away."""
