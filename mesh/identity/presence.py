@@ -75,7 +75,10 @@ class Presence:
         """The peer was removed."""
         self._members.pop(origin, None)
         self._identities.pop(origin, None)
-        self._known.forget(origin)
+        try:
+            self._known.forget(origin)
+        except OSError as error:
+            self._refused(origin, f"its keys are still on the disk: {error}")
 
     def _meet(self, identity: PeerIdentity) -> None:
         self._identities[identity.origin] = identity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from mesh.files import write_private
 from mesh.gossip import head_exchange, heads
 from mesh.gossip.adverts import MAX_ADVERT_BYTES, ProcessAdvert, make_advert
 from mesh.gossip.head_exchange import MAX_WAITING
+from mesh.identity.known_keys import KnownKeys
 from mesh.identity.peers import Peer
 from mesh.identity.tokens import JoinToken
 from mesh.membership.membership import PeerState
@@ -299,6 +301,20 @@ def test_a_removed_peer_is_cut_and_stays_out_until_it_is_added_again(tmp_path: P
             alice.mesh.remove_peer("bob")
         alice.mesh.add_peer(bob.peer(name="robert"))
         assert (await alice.told("up"))[0] == "robert"
+
+    two(tmp_path, work)
+
+
+def test_a_peer_is_removed_though_its_keys_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(keys: KnownKeys, origin: str) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    async def work(alice: MeshNode, bob: MeshNode) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(KnownKeys, "forget", refuse)
+            alice.mesh.remove_peer("bob")
+        assert "its keys are still on the disk" in (await alice.told("refused"))[1]
+        assert await alice.told("down") == ("bob", "no longer a peer")
 
     two(tmp_path, work)
 
