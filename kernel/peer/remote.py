@@ -210,8 +210,13 @@ class Remote:
         return await self._parts.recorder.ledger.consistency(size1, size2)
 
     def removed(self, peer: Peer) -> None:
-        """``peer`` is none any more: what was for it is given up."""
+        """``peer`` is none any more: what was for it is given up, and what is done for it here has no rights left."""
         self._records.removed(peer)
+        state, live = self._parts.recorder.state, self._parts.live
+        for process in live.all():
+            turn = state.turns.get(process.turn)
+            if turn is not None and turn.mail.sender.endswith(f"@{peer.origin}"):
+                process.rights = frozenset()
         why = f"{peer.name} is no longer a peer"
         self._lose(peer, why)
         self.outboxes.clear(peer.origin, why)

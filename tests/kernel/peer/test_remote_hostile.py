@@ -12,6 +12,7 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.message.wire_message import WireMessage, channel_rights, read_wire_message
 from kernel.operations.messages import Messages
+from kernel.operations.peers import Peers
 from mesh.delivery.delivery import MAX_OPEN
 from mesh.identity.peers import RIGHTS, AllowList, Peer
 from tests.kernel.twins.disks import FullDisk
@@ -252,6 +253,21 @@ def test_a_message_that_waits_or_is_replayed_has_no_more_than_its_peer_has_by_th
         kernel.processes.start("/user/bob")
         await kernel.router.replay(waited.message.id, 0)
         await has_no_more_than(node.twin, await node.twin.delivery(), tools or frozenset())
+
+    on_pair(tmp_path, body, tools=frozenset(("*",)))
+
+
+def test_a_turn_that_is_open_for_a_peer_has_no_tool_left_when_that_is_removed(tmp_path: Path) -> None:
+    async def body(node: NodeTwin, eve: NodeTwin) -> None:
+        await node.twin.spawn("bob", tools=EVERY_TOOL)
+        await node.twin.spawn("ada", tools=EVERY_TOOL)
+        node.op(eve, message(1))
+        await node.twin.send("ada")
+        for_peer, for_operator = await node.twin.delivery(), await node.twin.delivery()
+        assert (await node.twin.call_tool(for_peer, "memory_write", {"text": "x"}))["status"] == "ok"
+        await node.control(Peers.remove, "b")
+        assert (await node.twin.call_tool(for_peer, "memory_write", {"text": "y"}, 1))["status"] == "denied"
+        assert (await node.twin.call_tool(for_operator, "memory_write", {"text": "z"}))["status"] == "ok"
 
     on_pair(tmp_path, body, tools=frozenset(("*",)))
 
