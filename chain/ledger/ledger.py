@@ -27,6 +27,7 @@ from chain.entry.draft import PREVIOUS, Draft, StateChange, is_durable
 from chain.entry.entry import SALT_BYTES
 from chain.entry.record import encode_head_record
 from chain.errors import EntryError, LedgerUnavailable, RotationError
+from chain.in_thread import in_thread
 from chain.journal.group import Group
 from chain.journal.sequencer import COUNTERS, Batch, Written
 from chain.journal.signer import Signer
@@ -330,7 +331,7 @@ class Ledger:
                 f"no proof from {size1} to {size2}: {self.full_size} entries are under a full head"
             )
         await self._until_published(size2, hurry=False)
-        return await asyncio.to_thread(
+        return await in_thread(
             lambda: consistency_path(TileStore(self._data / "ledger", self._disk).node, size1, size2)
         )
 
@@ -437,20 +438,20 @@ class Ledger:
             if self._loop is not None:
                 await self._finish()
         finally:
-            await asyncio.to_thread(self._signer.stop)
-            await asyncio.to_thread(self._publisher.stop)
-            await asyncio.to_thread(self._writer.stop)
+            await in_thread(self._signer.stop)
+            await in_thread(self._publisher.stop)
+            await in_thread(self._writer.stop)
             self._stopped = self._closed
             self._unwritten.failed(self._closed)
 
     async def _finish(self) -> None:
         await self.barrier()
-        await asyncio.to_thread(self._signer.stop)
+        await in_thread(self._signer.stop)
         if self._signer.fault or self.full_size < self._size:
             raise LedgerUnavailable(
                 self._signer.fault or "the last head was not signed: its thread has stopped"
             )
-        await asyncio.to_thread(self._publisher.stop)
+        await in_thread(self._publisher.stop)
         if self.publish_fault is not None:
             raise LedgerUnavailable(self.publish_fault)
         if self._size:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chain.disk import Disk
 from chain.errors import LedgerUnavailable
+from chain.in_thread import in_thread
 from chain.journal.journal import Journal
 from chain.journal.ticket import Ticket
 from chain.journal.writer import RollSegment, Writer
@@ -103,7 +104,7 @@ class Upkeep:
         Raises LedgerUnavailable unless the snapshot covers them and all their entries are published.
         """
         try:
-            return await asyncio.to_thread(self._drop_before, group)
+            return await in_thread(self._drop_before, group)
         except OSError as error:
             raise LedgerUnavailable(f"segments of the journal cannot be removed: {error}") from error
 
@@ -121,4 +122,4 @@ class Upkeep:
         were. They must be published, and no longer in the journal. Raises TileError, OSError.
         """
         work = partial(erase_bodies, self._data / "ledger", self._disk, ranges)
-        return await asyncio.to_thread(self._parts.publisher.alone, work)
+        return await in_thread(self._parts.publisher.alone, work)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from chain.disk import Disk
 from chain.errors import LedgerUnavailable
+from chain.in_thread import in_thread
 from chain.keys.keys import Keys
 from chain.state.binding import snapshot_note
 from chain.state.snapshot import (
@@ -46,12 +47,12 @@ class KeptSnapshot:
             self._group, self.digest = group, digest
 
         try:
-            covered = await asyncio.to_thread(covered_entries, self._directory, self._disk, NEW)
+            covered = await in_thread(covered_entries, self._directory, self._disk, NEW)
             if covered > published:
                 raise LedgerUnavailable(
                     f"the new snapshot covers {covered} entries, {published} are published"
                 )
-            await asyncio.to_thread(place_snapshot, self._directory, self._disk, digest, note, placed)
+            await in_thread(place_snapshot, self._directory, self._disk, digest, note, placed)
         except OSError as error:
             raise LedgerUnavailable(f"the snapshot cannot be put in its place: {error}") from error
 
@@ -63,9 +64,9 @@ class KeptSnapshot:
             return
         note = snapshot_note(keys, self._group, self.digest)
         try:
-            if await asyncio.to_thread(snapshot_digest, self._directory, self._disk) != self.digest:
+            if await in_thread(snapshot_digest, self._directory, self._disk) != self.digest:
                 raise LedgerUnavailable(_CHANGED)
-            await asyncio.to_thread(sign_snapshot, self._directory, self._disk, self.digest, note)
+            await in_thread(sign_snapshot, self._directory, self._disk, self.digest, note)
         except OSError as error:
             raise LedgerUnavailable(f"the snapshot cannot be signed: {error}") from error
 

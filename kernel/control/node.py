@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
+from chain.in_thread import in_thread
 from kernel.control.asked import Asked
 from kernel.control.facts import NodeFacts, NodeServices
 from kernel.control.totals import log_bytes, totals
@@ -85,7 +85,7 @@ class NodeControl:
                 *kernel.helpers.faults(),
                 *self._workspaces.faults(),
             ],
-            "kept": {**totals(kernel), "logs_bytes": await asyncio.to_thread(self._log_bytes)},
+            "kept": {**totals(kernel), "logs_bytes": await in_thread(self._log_bytes)},
             "clock_ahead_s": self._services.clock_ahead_s(),
             "helpers": [
                 cast(HelperRow, {key: row[key] for key in ("name", "pid", "os_pid", "state")})

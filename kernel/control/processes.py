@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Any, cast
 
+from chain.in_thread import in_thread
 from kernel.control.asked import Asked
 from kernel.control.facts import NodeServices
 from kernel.control.spawning import started_pid
@@ -157,7 +157,7 @@ class ProcessControl:
 
     async def logs(self, asked: Asked, request: LogLines) -> list[dict[str, Any]]:
         address = self._kernel.messaging.resolve(request.named, beginning=True)
-        return await asyncio.to_thread(self._read_logs, address, request.limit)
+        return await in_thread(self._read_logs, address, request.limit)
 
     async def _on_disk(self) -> None:
         """What is told to have been done holds after a crash too."""

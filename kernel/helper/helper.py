@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from chain.in_thread import in_thread
 from kernel.cell.lifeline import die_with_parent as die_with_parent
 from kernel.cell.link.frames import FOREIGN, OWN, FrameError, FrameLink, LinkBounds
 from kernel.helper.offspring import OFFSPRING
@@ -278,10 +279,10 @@ class Helper:
         if process is None:
             return
         try:
-            await asyncio.wait_for(asyncio.to_thread(process.wait, timeout_s), timeout_s + 1)
+            await asyncio.wait_for(in_thread(process.wait, timeout_s), timeout_s + 1)
         except (subprocess.TimeoutExpired, TimeoutError):
             process.kill()
-            await asyncio.to_thread(process.wait)
+            await in_thread(process.wait)
 
 
 def _words(error: Exception) -> str:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+from chain.in_thread import in_thread
 from kernel.errors import KernelError, Unavailable
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from kernel.helper.os_processes import WORKER_VARIABLE, Mark, ProcessRow, end_tree, new_mark, read_process
@@ -372,7 +373,7 @@ class WorkerPool:
     async def _end_all_of(self, process: _Process) -> None:
         while process.row is not None:
             try:
-                await asyncio.to_thread(end_tree, process.row, process.mark)
+                await in_thread(end_tree, process.row, process.mark)
                 break
             except (OSError, RuntimeError):  # no descriptor, no thread: its calls are told when there is
                 if self._closed:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.errors import ChainError
+from chain.in_thread import in_thread
 from chain.merkle.merkle import HASH_BYTES
 from mesh.errors import MeshError, PeerHeadError
 from mesh.gossip.events import MeshEvents
@@ -150,7 +151,7 @@ class HeadExchange:
         if loop.time() - self._asked_at.get(peer.origin, loop.time()) >= PROOF_LATE_S:
             self._heads.forget_wanted(peer.origin)
         vkeys, now_us = shown.identity.vkeys, self._now_us()
-        found = await asyncio.to_thread(self._heads.take, peer.origin, vkeys, note, now_us)
+        found = await in_thread(self._heads.take, peer.origin, vkeys, note, now_us)
         if self._now is not shown:
             return
         if isinstance(found, Wanted):
@@ -169,7 +170,7 @@ class HeadExchange:
                 )
             return
         now_us = self._now_us()
-        head = await asyncio.to_thread(self._heads.proved, peer.origin, wanted, hashes, now_us)
+        head = await in_thread(self._heads.proved, peer.origin, wanted, hashes, now_us)
         if head is None or self._now is not shown:
             return
         self._events.on_head(peer, head)

@@ -93,7 +93,6 @@ class Life(Errand):
             outside.data, recorder, lambda keys: None, lambda keys: None, self._note, retry_s=RETRY_S
         )
         self._erasure = ErasureControl(twin.kernel, self._upkeep.erasures)
-        self._said = 0
         self.step = "boot"
 
     def _note(self, *words: object, **fields: object) -> None:
@@ -193,22 +192,22 @@ class Life(Errand):
     async def _chat(self) -> None:
         await self._send(CHAT)
 
-    async def _send(self, text: str) -> int:
-        """Have bob answer; the entry of the message."""
-        seqs: list[int] = []
+    async def _send(self, words: str) -> tuple[int, str]:
+        """Have bob answer; the entry of the message, and its text, which no other has."""
+        sent: list[tuple[int, str]] = []
 
         async def send() -> None:
-            out = Outgoing(OPERATOR, BOB, text, f"s{self._said}", bytes(16), -1)
-            self._said += 1
+            number = len(self._outside.seen("extra"))
+            out = Outgoing(OPERATOR, BOB, f"{words} {number}.", f"s{number}", bytes(16), -1)
             mail, ticket = accept(self._twin.kernel, out)
             self._outside.note("extra", mail.id)
             await ticket.durable()
             self._outside.note("sent", mail.id)
-            seqs.append(mail.seq)
+            sent.append((mail.seq, out.text))
 
         await self._insist(send)
         await self._until("bob has answered", lambda: not self._open())
-        return seqs[0]
+        return sent[0]
 
     async def _fill(self) -> None:
         """Have more than a tile holds, once."""
@@ -244,16 +243,16 @@ class Life(Errand):
         return sorted(name for name in os.listdir(self._outside.data) if name.startswith("keys"))
 
     async def _erase(self) -> None:
-        seq = await self._send(SECRET)
+        seq, text = await self._send(SECRET)
         erasing = self._twin.kernel.state.erasing
 
         async def erase() -> None:
             asked = Asked({"uid": 0, "os_pid": 1}, Erasure.erase, self._twin.kernel.recorder)
             await self._erasure.erase(asked, Erase("to see it", seqs=[seq]))
-            self._outside.note("erased")
 
         await self._insist(erase, lambda: bool(erasing))
         await self._until("it is erased", lambda: not erasing)
+        self._outside.note("erased", text)
 
     async def _be_well(self) -> None:
         """After the fault: no part says that it does not work, and everything does."""
@@ -467,10 +466,12 @@ def faults(outside: Outside) -> Iterator[str]:
         for kind, subject in (("message.accepted", ident), ("turn.ended", turn_id(ident))):
             if subjects[kind, subject] != 1:
                 yield f"message {ident} was accepted: {subjects[kind, subject]} entries {kind}"
+    erased = [text for [text] in outside.seen("erased")]
     for path in sorted(path for path in data.rglob("*") if path.is_file()):
         if path.name.endswith(".new"):
             yield f"{path.relative_to(data)} is left"
-        if SECRET.encode() in path.read_bytes():
+        content = path.read_bytes()
+        if any(text.encode() in content for text in erased):
             yield f"{path.relative_to(data)} still holds what was erased"
     if keys := [path.name for path in data.glob("keys*") if path.name != "keys"]:
         yield f"{keys} are left"

@@ -41,10 +41,8 @@ _AT_ARGUMENTS = ".main"  # of a child: what argparse looks at is nobody's
 DEEP = 5
 _OURS = tuple(f"{ROOT / package}{os.sep}" for package in ("chain", "kernel", "weftos", "mesh"))
 _TESTS = f"{ROOT / 'tests'}{os.sep}"
-_PAST = (
-    "chain/disk.py",
-    "kernel/toolbox/files.py",
-)  # the first is met by its methods, the second is a worker's
+_PAST = ("chain/disk.py", "chain/in_thread.py", "kernel/toolbox/files.py")
+"""The first is met by its methods, the second passes on, and the last is what a worker does."""
 _LOOKS_ON = frozenset({"entries", "_documents"})  # of the tests, though they call ours
 _PASSES_ON = "sync_within"  # of a test's disk, for ours
 
@@ -323,7 +321,7 @@ def _waits_at(coroutine: Any) -> str:
     found: list[str] = []
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         kind = _kind(frame.f_code)
-        if kind and not kind.startswith("tests "):
+        if kind not in ("", "-") and not kind.startswith("tests "):
             found.append(f"{kind}:{frame.f_lineno - frame.f_code.co_firstlineno}")
         coroutine = coroutine.cr_await
     return " < ".join(reversed(found))

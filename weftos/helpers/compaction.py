@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from chain.disk import Disk
 from chain.errors import ChainError
+from chain.in_thread import in_thread
 from chain.state.snapshot import discard_snapshot
 from kernel.helper.offspring import OFFSPRING
 
@@ -134,7 +135,7 @@ class Compaction:
         cannot remove the next run, or the next start, does.
         """
         try:
-            await asyncio.to_thread(discard_snapshot, self._snapshots, Disk())
+            await in_thread(discard_snapshot, self._snapshots, Disk())
         except (OSError, RuntimeError) as error:  # the second: no thread
             self._log("error", "what was left of a snapshot could not be removed", why=str(error))
 

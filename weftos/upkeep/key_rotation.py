@@ -13,6 +13,7 @@ from pathlib import Path
 
 from chain.disk import Disk
 from chain.errors import ChainError
+from chain.in_thread import in_thread
 from chain.journal.group import Group
 from chain.keys.key_change import adopt_keys, prepare_keys
 from chain.keys.keys import Keys
@@ -57,10 +58,10 @@ class KeyRotation:
             await ledger.barrier()
             await self._finish()
             old = ledger.keys
-            new = await asyncio.to_thread(prepare_keys, self._data, old, self._disk)
+            new = await in_thread(prepare_keys, self._data, old, self._disk)
             self._announce(new)
             number = len(old.pairs)
-            body = await asyncio.to_thread(rotation_body, old, new, number, reason)
+            body = await in_thread(rotation_body, old, new, number, reason)
             ticket = await self._recorder.rotate(new, body)
             await ticket.durable()
             try:
@@ -83,7 +84,7 @@ class KeyRotation:
             self._used = keys
             self._rekey(keys)
             self._note("keys changed", number=len(keys.pairs) - 1, key_id=keys.ed25519.key_id.hex())
-        await asyncio.to_thread(adopt_keys, self._data, keys, self._disk)
+        await in_thread(adopt_keys, self._data, keys, self._disk)
 
     def _group(self, group: Group) -> None:
         """A change that its caller has given up may become durable when the disk takes it."""

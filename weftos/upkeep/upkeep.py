@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from chain.in_thread import in_thread
 from kernel.control.facts import Erasures
 from kernel.errors import Invalid, KernelError, NotFound, Refused, Unavailable
 from kernel.state.recorder import Recorder
@@ -53,7 +53,7 @@ class Upkeep:
         if "error" in said:
             raise _ERRORS.get(said["error"]["code"], Unavailable)(said["error"]["message"])
         plan = Plan.of(said)
-        plan.logs = await asyncio.to_thread(logged, self._logs, frozenset(plan.pids))
+        plan.logs = await in_thread(logged, self._logs, frozenset(plan.pids))
         return plan
 
     def start(self) -> None:

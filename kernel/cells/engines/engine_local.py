@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from chain.in_thread import in_thread
 from kernel.cells.engines.engine import EngineError
 from kernel.helper.offspring import OFFSPRING
 from kernel.helper.output_log import OUTPUT_LOGS
@@ -103,7 +104,7 @@ class LocalEngine:
         for child in children.values():
             child.kill()
         for child in children.values():
-            await asyncio.to_thread(child.wait)
+            await in_thread(child.wait)
 
     def info(self) -> dict[str, Any]:
         return {"engine": self.name, "cells": len(self._children)}

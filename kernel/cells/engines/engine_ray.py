@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chain.in_thread import in_thread
 from kernel.cells.engines.engine import EngineError
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from kernel.helper.offspring import end_orphans
@@ -187,12 +188,12 @@ class RayEngine:
         if self._sweep is not None:
             await self._sweep
         await self._sweep_up()
-        await asyncio.to_thread(shutil.rmtree, self._runtime / "ray", ignore_errors=True)
+        await in_thread(shutil.rmtree, self._runtime / "ray", ignore_errors=True)
 
     async def _sweep_up(self) -> str:
         """End what a placer has left; returns why it could not be, empty when it was."""
         try:
-            await asyncio.to_thread(end_orphans)
+            await in_thread(end_orphans)
         except (OSError, RuntimeError) as error:  # no descriptor, no thread
             return str(error)
         return ""

@@ -36,7 +36,8 @@ def test_the_walk_notices_an_effect_that_happened_twice_and_what_was_not_erased(
     begin(outside)
     assert boot(outside).how == "done"
     outside.note("effect", "pay")
-    (outside.data / "forgotten").write_text("the word that is to be forgotten")
+    [[text]] = outside.seen("erased")
+    (outside.data / "forgotten").write_text(f"they said {text}")
     assert [fault[:30] for fault in faults(outside)] == [
         "paid 2 times, decided []",
         "forgotten still holds what was",
