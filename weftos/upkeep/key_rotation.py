@@ -66,7 +66,7 @@ class KeyRotation:
             await ticket.durable()
             try:
                 await self._finish()
-            except (ChainError, OSError):
+            except (ChainError, OSError, RuntimeError):  # the last: no thread
                 self._finish_later(self._retry_s)
                 raise
         return {
@@ -104,7 +104,7 @@ class KeyRotation:
                 try:
                     await self._finish()
                     return
-                except (ChainError, OSError) as error:
+                except (ChainError, OSError, RuntimeError) as error:
                     if not said:
                         self._note("the old keys are not removed yet; tried again", why=str(error))
                     said = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,32 @@ def test_keys_that_could_not_be_put_in_place_are_put_there_without_another_start
             while [path.name for path in tmp_path.glob("keys*")] != ["keys"]:
                 await asyncio.sleep(0.01)
         assert load_keys(tmp_path / "keys").pairs == new.pairs
+
+    on_twin(tmp_path, body)
+
+
+def test_keys_for_whose_place_there_was_no_thread_are_put_there_without_another_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(twin: Twin) -> None:
+        submit = ThreadPoolExecutor.submit
+
+        def refused_once(*args: Any) -> Any:
+            monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
+            raise RuntimeError("can't start new thread")
+
+        def rekey(keys: Keys) -> None:
+            monkeypatch.setattr(ThreadPoolExecutor, "submit", refused_once)
+
+        told = Told(twin)
+        told.retry_s = 0.01
+        monkeypatch.setattr(told, "note", lambda step: rekey if step == "mesh" else lambda keys: None)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            await told.rotation().rotate("a test")
+        async with asyncio.timeout(HANG_S):
+            while [path.name for path in tmp_path.glob("keys*")] != ["keys"]:
+                await asyncio.sleep(0.01)
+        assert load_keys(tmp_path / "keys").pairs == twin.ledger.keys.pairs
 
     on_twin(tmp_path, body)
 
