@@ -13,6 +13,7 @@ from typing import Any
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, Refused
 from kernel.message.messaging import Messaging, Outgoing
+from kernel.message.session_names import session_name
 from kernel.model.address import join
 from kernel.model.causes import would_cycle
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
@@ -90,11 +91,14 @@ class NodeTools:
             return Done("error", str(error))
 
     def _outgoing(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Outgoing:
+        to, here = str(args["to"]), self._remote.mesh.origin
+        peer = self._remote.split(to)[1] if "@" in to else None
+        slot = self._state.slots[process.address]
         return Outgoing(
             sender=process.address,
-            target=str(args["to"]),
+            target=to,
             text=args["text"],
-            session=process.address,
+            session=session_name(slot, turn.mail, here, here if peer is None else peer.origin),
             trace=turn.mail.trace,
             cause=unit.next_seq - 1,
             rights=process.rights,

@@ -40,7 +40,8 @@ def test_a_message_crosses_and_is_counted_once_on_each_side(tmp_path: Path) -> N
         got = await b.twin.delivery()
         assert got.message.text == "are you there"
         assert got.message.sender == f"/user/ada@{a.origin}"
-        assert got.message.session == f"/user/ada@{a.origin}"
+        spawned = a.twin.kernel.state.slots["/user/ada"].spawned_seq
+        assert got.message.session == f"/user/ada#{spawned}@{a.origin}"
         assert got.tools == ["calculator", "file_read"]
         await until(lambda: balance(a) == (2, 1, 0, 0, 1))
         b.twin.finish(got)

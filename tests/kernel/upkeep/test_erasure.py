@@ -80,6 +80,11 @@ def seqs_of(ranges: list[list[int]]) -> set[int]:
     return {seq for first, last in ranges for seq in range(first, last + 1)}
 
 
+def of_agent(twin: Twin, address: str) -> str:
+    """The session that this process has with each other one."""
+    return f"{address}#{twin.kernel.state.slots[address].spawned_seq}"
+
+
 def test_a_session_goes_with_all_that_its_turns_said_and_caused(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Doors) -> None:
         for name in ("ada", "bob"):
@@ -96,9 +101,7 @@ def test_a_session_goes_with_all_that_its_turns_said_and_caused(tmp_path: Path) 
         assert set(rest.values()) == {"turn.ended"}  # what bob said of it, in a turn of his own
         assert set(rest) <= {seq for seq, _ in answer["left"]}
         assert len(erased) == answer["entries"]
-        assert ["/user/ada", "main"] in answer["sessions"] and ["/user/bob", "/user/ada"] in answer[
-            "sessions"
-        ]
+        assert answer["sessions"] == [["/user/ada", "main"], ["/user/bob", of_agent(twin, "/user/ada")]]
         state = twin.kernel.state
         assert set(state.sessions) == {("/user/ada", "other")}
         assert len(state.documents) == 1 and answer["documents"] not in ([], None)
@@ -151,7 +154,7 @@ def test_a_single_entry_leaves_the_rest_of_its_turn_and_says_so(tmp_path: Path) 
         seq = int(ident[1:])
         answer = await control(Erasure.erase, "why", seqs=[seq])
         assert answer["ranges"] == [[seq, seq]]
-        assert answer["sessions"] == [["/user/ada", "main"], ["/user/bob", "/user/ada"]]
+        assert answer["sessions"] == [["/user/ada", "main"], ["/user/bob", of_agent(twin, "/user/ada")]]
         rest = saying(twin.directory, SECRET, {seq})
         turn = {at for at, kind in answer["left"]}
         assert set(rest) - turn == {
@@ -825,7 +828,8 @@ def test_the_turn_that_gave_a_text_is_named_when_only_its_receiver_is_erased(tmp
         for name in ("ada", "bob"):
             await twin.spawn(name, tools=TOOLS)
         await talk(twin, "ada", SECRET)
-        erased = await control(Erasure.erase, "why", target="bob", session="/user/ada")
+        session = of_agent(twin, "/user/ada")
+        erased = await control(Erasure.erase, "why", target="bob", session=session)
         assert ["/user/ada", "main"] in erased["sessions"]
         assert "tool.proposed" in {kind for _, kind in erased["left"]}
         assert not unsaid(twin, erased)

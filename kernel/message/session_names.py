@@ -1,0 +1,36 @@
+"""The session in which a process speaks to another one: of one life of its address, and of those for whom it acts.
+
+``ADDRESS#SPAWNED``, and ``~ORIGIN`` for each other node that its turn came of, the nearest last. An address is given
+again when its process was removed, the number of the entry that made its slot is not. What a process says in a turn
+that came of another node's message is not told in the conversation that it has for this node's operator, nor the
+other way. No such name holds an ``@``, with which the receiver of a message from another node ends its session.
+"""
+
+from __future__ import annotations
+
+from kernel.slices.mailboxes import Mail
+from kernel.slices.tree.slots import Slot
+from mesh.identity.peers import is_origin
+
+MOST_NODES = 4
+MAX_ADDRESS_CHARS = 800  # so that all of it is within what a message between nodes may have
+
+
+def session_name(slot: Slot, mail: Mail, here: str, there: str) -> str:
+    """That of ``slot`` in the turn that handles ``mail``. ``here`` and ``there``: the origins of this node, and of the
+    one where the other process is: for that one nobody has to be kept apart from itself.
+    """
+    nodes = [node for node in _came_of(mail) if node not in (here, there)]
+    newest = dict.fromkeys(reversed(nodes))
+    of = "".join(f"~{node}" for node in reversed(list(newest)[:MOST_NODES]))
+    return f"{slot.address[:MAX_ADDRESS_CHARS]}#{slot.spawned_seq}{of}"
+
+
+def _came_of(mail: Mail) -> list[str]:
+    """The nodes that a message came of, the one that is proved last: what is before that is its word."""
+    _, abroad, origin = mail.sender.rpartition("@")
+    if not abroad and not mail.sender.startswith("/"):
+        return []  # a person names sessions at will
+    told = mail.session.rpartition("@")[0] if abroad else mail.session
+    nodes = [node for node in told.split("~")[1:] if is_origin(node)]
+    return [*nodes, origin] if abroad else nodes
