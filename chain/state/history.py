@@ -1,12 +1,15 @@
 """Everything a ledger holds, wherever it lies by now: published tiles for the older entries, the journal behind them.
 
-For readers beside a running node or without one. They see what was there when they looked.
+For readers beside a running node or without one. They see what was there when they looked. A node that runs drops
+segments which a new snapshot covers, once what they hold is published: when a file of the journal is missed, and the
+snapshot is another one than it was, nothing is damaged, and it is read there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from chain.disk import Disk
 from chain.entry.entry import ZERO_HASH, commit_body, decode_entry
@@ -24,13 +27,15 @@ from chain.merkle.head import parse_head
 from chain.merkle.merkle import leaf_hash
 from chain.notes.note import parse
 from chain.state.recovery import start_of
-from chain.state.snapshot import read_snapshot
+from chain.state.snapshot import read_snapshot, snapshot_digest
 from chain.tiles.tile_layout import Item
 from chain.tiles.tile_paths import WIDTH, entry_bundle
 from chain.tiles.tile_store import TileStore
 
 PUBLISHED = -1
 """The group of an entry that was read from the published ledger."""
+
+T = TypeVar("T")
 
 
 class History:
@@ -55,7 +60,34 @@ class History:
         return JournalReader(self._data / "journal", self._disk, self.journal_start())
 
     def entries(self, start: int = 0) -> Iterator[EntryRecord]:
-        """Every entry from ``start`` on, in order."""
+        """Every entry from ``start`` on, in order, also while a running node drops segments."""
+        while True:
+            before = self._snapshot()
+            try:
+                for record in self._entries(start):
+                    start = record.entry.seq + 1
+                    yield record
+                return
+            except (DamageError, FileNotFoundError):
+                if self._snapshot() == before:
+                    raise
+                self.tiles.refresh()
+
+    def settled(self, read: Callable[[], T]) -> T:
+        """What ``read`` makes of the journal; made anew when a running node has dropped some of it meanwhile."""
+        while True:
+            before = self._snapshot()
+            try:
+                return read()
+            except (DamageError, FileNotFoundError):
+                if self._snapshot() == before:
+                    raise
+                self.tiles.refresh()
+
+    def _snapshot(self) -> bytes:
+        return snapshot_digest(self._data / "snapshot", self._disk)
+
+    def _entries(self, start: int) -> Iterator[EntryRecord]:
         reader = self.journal()
         first = reader.position.seq
         if start < first:

@@ -221,9 +221,14 @@ def read_signed(directory: Path, disk: Disk) -> SignedSnapshot | None:
 
 
 def snapshot_digest(directory: Path, disk: Disk) -> bytes:
-    """What the snapshot in ``directory`` says at its end that its digest is; nothing is checked. Raises OSError."""
+    """What the snapshot in ``directory`` says at its end that its digest is, empty without one; nothing is checked.
+    Raises OSError.
+    """
     path = directory / SNAPSHOT_FILE
-    return disk.read_at(path, max(0, disk.size(path) - _DIGEST_BYTES), _DIGEST_BYTES)
+    try:
+        return disk.read_at(path, max(0, disk.size(path) - _DIGEST_BYTES), _DIGEST_BYTES)
+    except FileNotFoundError:
+        return b""
 
 
 def covered_entries(directory: Path, disk: Disk, name: str = SNAPSHOT_FILE) -> int:

@@ -219,7 +219,7 @@ class _Verification:
         """
         passed = -1
         while True:
-            before = self._snapshot_digest()
+            before = snapshot_digest(self._data_dir / "snapshot", self._disk)
             snapshot, self._begins = self._read_snapshot(check.store if check else None)
             if check is not None and self._begins > check.size:
                 self._read_checkpoint(check, audit)
@@ -228,18 +228,12 @@ class _Verification:
             try:
                 segments = Segments(self._data_dir / "journal", self._disk, group)
             except FileNotFoundError:
-                if self._snapshot_digest() == before:
+                if snapshot_digest(self._data_dir / "snapshot", self._disk) == before:
                     raise
                 continue
-            if self._snapshot_digest() == before:
+            if snapshot_digest(self._data_dir / "snapshot", self._disk) == before:
                 return snapshot, segments
             segments.close()
-
-    def _snapshot_digest(self) -> bytes:
-        try:
-            return snapshot_digest(self._data_dir / "snapshot", self._disk)
-        except FileNotFoundError:
-            return b""
 
     def _read_checkpoint(self, check: PublishedCheck, audit: Audit) -> None:
         """What a running node has published by now for a snapshot that it has made meanwhile."""

@@ -136,6 +136,9 @@ class Auditor:
 
     def summary(self) -> Json:
         """How far the ledger goes, what of it is signed by both keys and published, and in what files it lies."""
+        return self.history.settled(self._summary)
+
+    def _summary(self) -> Json:
         pairs = load_pairs(self.data / "keys")
         journal = self.data / "journal"
         reader = self.history.journal()

@@ -56,7 +56,7 @@ def _written_from(data: Path, start: int) -> Iterator[EntryRecord]:
                             start = entry.entry.seq + 1
                 failures = 0
                 _wait(data)
-        except DamageError:
+        except (DamageError, FileNotFoundError):
             failures += 1
             if failures == ATTEMPTS:
                 raise

@@ -82,6 +82,9 @@ class LedgerTree:
 
     def heads_of(self, sizes: set[int]) -> dict[int, SignedHead]:
         """The full heads of exactly these sizes, as far as they are kept."""
+        return self._auditor.history.settled(lambda: self._heads_of(sizes))
+
+    def _heads_of(self, sizes: set[int]) -> dict[int, SignedHead]:
         found: dict[int, SignedHead] = {}
         for note in self._notes():
             size = parse_head(parse(note).text).size

@@ -21,7 +21,6 @@ from kernel.helper.helper import die_with_parent
 from kernel.upkeep.erasure import Selection, as_json, plan_erasure
 
 NICE = 10
-ATTEMPTS = 3  # the node may remove a segment while it is read
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,17 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     die_with_parent()
     os.nice(NICE)
     selection = Selection.of(json.load(sys.stdin))
-    for attempt in range(ATTEMPTS):
-        try:
-            print(json.dumps(as_json(plan_erasure(History(data), selection))))
-        except KernelError as error:
-            print(json.dumps({"error": {"code": error.code, "message": str(error)}}))
-        except (ChainError, OSError) as error:
-            if attempt + 1 < ATTEMPTS:
-                continue
-            print(error, file=sys.stderr)
-            return 1
-        break
+    try:
+        print(json.dumps(as_json(plan_erasure(History(data), selection))))
+    except KernelError as error:
+        print(json.dumps({"error": {"code": error.code, "message": str(error)}}))
+    except (ChainError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 
