@@ -95,7 +95,7 @@ class LocalCellConnection(CellConnection):
         if self._handle >= 0:
             try:
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-            except ProcessLookupError:
+            except (ProcessLookupError, PermissionError):  # the latter: it has become another user's
                 pass
             finally:
                 os.close(self._handle)

@@ -11,6 +11,7 @@ answer. ``args`` is a dict.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import subprocess
@@ -59,7 +60,7 @@ class HelperProcess(Protocol):
     def pid(self) -> int: ...
 
     def kill(self) -> None:
-        """SIGKILL, if it still runs."""
+        """SIGKILL, if it still runs. Raises PermissionError when it has become another user's."""
 
     def wait(self, timeout: float | None = None) -> int | None:
         """Its exit status, None when that cannot be known. Raises TimeoutExpired or TimeoutError."""
@@ -127,6 +128,7 @@ class Helper:
         self._process: HelperProcess | None = None
         self._pidfd = -1
         self._stopping = False
+        self._over = asyncio.Event()
 
     async def start(self) -> None:
         """Start the child and connect. Raises OSError when it cannot be started, HelperOver when it never can be."""
@@ -171,7 +173,7 @@ class Helper:
 
     @property
     def os_pid(self) -> int:
-        """The child's operating system process id, 0 before start."""
+        """The child's operating system process id, 0 before start and when it is left."""
         return self._process.pid if self._process else 0
 
     @property
@@ -260,29 +262,47 @@ class Helper:
         except RuntimeError:  # no thread to wait in: who hears of the death starts the next one
             loop.call_later(REAP_AGAIN_S, self._await_death)
         else:
-            death.add_done_callback(lambda done: self._on_death(done.result()))
+            death.add_done_callback(lambda done: self._died(done.result()))
 
     def _reap(self) -> int | None:
-        return self._process.wait() if self._process else None
+        while (process := self._process) is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired, TimeoutError):
+                return process.wait(REAP_AGAIN_S)
+        return None
 
-    def kill(self) -> None:
-        """SIGKILL the child, if it still runs."""
-        if self._process is not None:
-            self._process.kill()
+    def _died(self, status: int | None) -> None:
+        try:
+            self._on_death(status)
+        finally:
+            self._over.set()
+
+    def kill(self) -> bool:
+        """SIGKILL the child, if it still runs. False when it may not be signalled, having become another user's: it is
+        left, and counts as dead.
+        """
+        try:
+            if self._process is not None:
+                self._process.kill()
+        except PermissionError as error:
+            self._process = None
+            if self._link is not None:
+                self._link.abort(error)
+            return False
+        return True
 
     async def stop(self, timeout_s: float = 3.0) -> None:
-        """Close the link (a helper exits at end of file), wait for its exit, then kill."""
+        """Close the link (a helper exits at end of file), wait for its exit, then kill. Its death is told by then."""
         self._stopping = True
-        if self._link is not None:
-            self._link.close()
-        process = self._process
-        if process is None:
+        if self._link is None:
+            self.kill()
+            await in_thread(self._reap)
             return
+        self._link.close()
         try:
-            await asyncio.wait_for(in_thread(process.wait, timeout_s), timeout_s + 1)
-        except (subprocess.TimeoutExpired, TimeoutError):
-            process.kill()
-            await in_thread(process.wait)
+            await asyncio.wait_for(self._over.wait(), timeout_s)
+        except TimeoutError:
+            self.kill()
+            await self._over.wait()
 
 
 def _words(error: Exception) -> str:

@@ -34,6 +34,7 @@ from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
 
 MAX_ANSWER_BYTES = 2**20
 END_AGAIN_S = 0.2
+_REFUSED = "its worker has become a program of another user, which may not be ended: it may act still"
 LAST_WORDS_S = 0.5  # what a dead process had sent is still read for so long
 _STOPPING = "the node is stopping, no tool is started"
 Status = Literal["ok", "error", "timeout", "refused", "changed"]
@@ -132,6 +133,7 @@ class _Process:
     lost: list[tuple[_Job, WorkerLost]] = field(default_factory=list)  # told when it has ended
     retired: bool = False
     gone: bool = False
+    refused: bool = False  # it may not be signalled any more
     ending: asyncio.Task[None] | None = None
     stopped: str = ""  # why, when the node killed it
 
@@ -363,7 +365,7 @@ class WorkerPool:
         if process.ending is not None:
             return
         if process.pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(process.pidfd, signal.SIGSTOP)
         process.ending = asyncio.get_running_loop().create_task(self._end_all_of(process))
         self._endings.add(process.ending)
@@ -379,14 +381,13 @@ class WorkerPool:
                 if self._closed:
                     break
                 await asyncio.sleep(END_AGAIN_S)
-        if not process.gone:
-            process.helper.kill()
+        process.refused = not process.gone and not process.helper.kill()
 
     def _tell_lost(self, process: _Process) -> None:
-        """Once nothing of the process is left."""
+        """Once nothing of the process is left that may be ended."""
         while process.ending is not None and process.ending.done() and process.lost:
             job, why = process.lost.pop(0)
-            job.end(why)
+            job.end(WorkerLost(f"{job.call.tool}: {_REFUSED}") if process.refused else why)
 
     def _died(self, process: _Process) -> None:
         process.gone = True

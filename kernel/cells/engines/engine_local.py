@@ -92,19 +92,26 @@ class LocalEngine:
     def kill_cell(self, cell: str) -> None:
         child = self._children.get(cell)
         if child is not None:
-            child.kill()
+            _kill(child)
 
     async def close(self) -> None:
-        """End every cell, and wait for it."""
+        """End every cell, and wait for those that may be ended."""
         for watched in self._watched.values():
             asyncio.get_running_loop().remove_reader(watched)
             os.close(watched)
         self._watched.clear()
         children, self._children = self._children, {}
-        for child in children.values():
-            child.kill()
-        for child in children.values():
+        for child in [child for child in children.values() if _kill(child)]:
             await in_thread(child.wait)
 
     def info(self) -> dict[str, Any]:
         return {"engine": self.name, "cells": len(self._children)}
+
+
+def _kill(child: subprocess.Popen[bytes]) -> bool:
+    """False when it has become another user's, and is left."""
+    try:
+        child.kill()
+    except PermissionError:
+        return False
+    return True

@@ -7,6 +7,7 @@ import errno
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,32 @@ def test_a_process_handles_its_messages_one_after_the_other() -> None:
         assert (await node.turn(7, "two", "t2"))["reply"] == "p7: two"
 
     with_node(body)
+
+
+def test_a_cell_that_may_not_be_signalled_is_left_and_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A behaviour has made it another user's program. Its link is closed."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def refused(child: subprocess.Popen[bytes]) -> None:
+        children.append(child)
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def refuses(handle: int, number: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    async def body(node: Node) -> None:
+        await node.start(7, "Echo")
+        monkeypatch.setattr(subprocess.Popen, "kill", refused)
+        monkeypatch.setattr(signal, "pidfd_send_signal", refuses)
+
+    with_node(body)
+    monkeypatch.undo()
+    assert children
+    for child in children:
+        child.kill()
+        child.wait()
 
 
 def test_what_is_placed_before_the_cells_are_open_starts_when_they_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -250,6 +251,45 @@ def test_what_is_asked_between_the_end_of_a_link_and_its_reaping_waits_for_the_n
         await helper.start(deaths.put_nowait)
         assert await asked == {"n": 1}
         await helper.stop()
+
+    asyncio.run(run())
+
+
+class Anothers(SlowlyReaped):
+    """A child that has become another user's, and does not end."""
+
+    def kill(self) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        assert timeout is not None, "it would never be over"
+        raise TimeoutError
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_child_that_may_not_be_signalled_is_left_and_who_waits_for_it_is_told(
+    tmp_path: Path, how: str
+) -> None:
+    async def run() -> None:
+        command = HelperCommand("tester", [sys.executable, "-P", CHILD], {}, tmp_path, tmp_path / "log")
+        child, deaths = Anothers(command), asyncio.Queue[int | None]()
+        helper = Helper(child, BOOT, lambda op, args: None, deaths.put_nowait)
+        await helper.start()
+        try:
+            hanging = helper.request("hang", {})
+            if how == "kill":
+                assert not helper.kill()
+            else:
+                await asyncio.wait_for(helper.stop(0.0), HANG_S)
+            with pytest.raises(HelperLost, match="tester died"):
+                await hanging
+            assert await asyncio.wait_for(deaths.get(), HANG_S) is None
+        finally:
+            child.end()
 
     asyncio.run(run())
 

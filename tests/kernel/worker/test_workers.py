@@ -7,10 +7,12 @@ import errno
 import hashlib
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -513,6 +515,42 @@ def test_the_end_of_a_worker_that_cannot_be_brought_about_just_then_is_tried_aga
         assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
 
     scene.run(play, hostile, WorkerLimits(retired_processes=1))
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_the_calls_of_a_worker_that_may_not_be_ended_any_more_are_lost_all_the_same(
+    scene: Any, hostile: list[ToolSource], monkeypatch: pytest.MonkeyPatch, stops: bool
+) -> None:
+    """It has become another user's program, by sudo for example; and the other processes are ended as ever."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def refused(process: subprocess.Popen[bytes]) -> None:
+        children.append(process)
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def refuses(handle: int, number: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    async def play(workers: Workers) -> None:
+        path = {"path": str(scene.home / "never")}
+        timeout_s = 60.0 if stops else 1.0
+        calling = asyncio.create_task(workers.run(scene.mint.call("wait_for", path, timeout_s=timeout_s)))
+        await until(lambda: bool(scene.told and scene.told[-1][1]))
+        monkeypatch.setattr(subprocess.Popen, "kill", refused)
+        monkeypatch.setattr(
+            pool, "signal", SimpleNamespace(pidfd_send_signal=refuses, SIGSTOP=signal.SIGSTOP)
+        )
+        monkeypatch.setattr(pool, "end_tree", lambda root, mark: None)
+        if stops:
+            await workers.close()
+        with pytest.raises(WorkerLost, match="wait_for: its worker has become a program of another user"):
+            await calling
+        monkeypatch.undo()
+        for child in children[:1]:
+            child.kill()
+            child.wait()
+
+    scene.run(play, hostile, QUICK)
 
 
 CHILD, SCRUBBED = ["sh", "-c"], ["env", "-i", "PATH=/usr/bin:/bin", "sh", "-c"]
