@@ -25,6 +25,7 @@ from kernel.helper.os_processes import (
     orphans,
     read_process,
     read_processes,
+    stop_all,
 )
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -101,8 +102,9 @@ def end_orphans(timeout_s: float = END_S) -> int:
         if (found := OFFSPRING.orphans()) is None:
             time.sleep(_PAUSE_S)
             continue
-        if not (todo := set(found) - refused):
+        if not set(found) - refused:
             break
+        todo = stop_all(lambda: OFFSPRING.orphans() or (), refused, deadline)
         refused |= kill_all(todo, deadline)
         killed |= todo - refused
     return len(killed)
@@ -117,7 +119,7 @@ def end_offspring(timeout_s: float = END_S) -> int:
     killed: set[int] = set()
     refused: set[int] = set()
     while _reap() and time.monotonic() < deadline:
-        todo = set(descendants(read_processes(), os.getpid())) - refused
+        todo = stop_all(lambda: descendants(read_processes(), os.getpid()), refused, deadline)
         refused |= kill_all(todo, deadline)
         killed |= todo - refused
         killed |= _hunt(refused, min(deadline, time.monotonic() + _HUNT_S))

@@ -16,7 +16,7 @@ import secrets
 import select
 import signal
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ from pathlib import Path
 _DEAD = frozenset("ZXx")
 _RLIMIT_LOCKS = 10  # setrlimit(2); Python has no name for it
 END_S = 5.0
+_LOOKS = 10
 WORKER_VARIABLE = "WEFTOS_WORKER"
 """In the environment of a worker: which one it is."""
 SESSION_VARIABLE = "WEFTOS_SESSION"
@@ -169,7 +170,7 @@ def end_tree(root: ProcessRow, mark: Mark, timeout_s: float = END_S) -> None:
     """
     deadline = time.monotonic() + timeout_s
     refused: set[int] = set()
-    while found := _started_by(root, mark) - refused:
+    while found := stop_all(lambda: _started_by(root, mark), refused, deadline):
         refused |= kill_all(found, deadline)
         if time.monotonic() >= deadline:
             raise TimeoutError(
@@ -194,8 +195,29 @@ def _started_by(root: ProcessRow, mark: Mark) -> set[int]:
     }
 
 
+def stop_all(find: Callable[[], Iterable[int]], spared: Collection[int], deadline: float) -> set[int]:
+    """Stop what ``find`` finds and is not ``spared``, and look again until there is nothing new, or the deadline
+    (``time.monotonic``) is over. To be done before any of it is killed: else a script whose running step is killed
+    first goes on with its next one.
+    """
+    found: set[int] = set()
+    for _ in range(
+        _LOOKS
+    ):  # a stopped process forks nothing; one that forks and ends faster than that is in no look
+        if not (fresh := set(find()).difference(found, spared)):
+            break
+        for pid in fresh:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGSTOP)
+        found |= fresh
+        if time.monotonic() >= deadline:
+            break
+    return found
+
+
 def kill_all(pids: Iterable[int], deadline: float) -> set[int]:
-    """SIGKILL each and wait until they are dead or the deadline (``time.monotonic``) is over.
+    """SIGKILL each and wait until they are dead or the deadline (``time.monotonic``) is over. The younger first: the
+    end of a parent can have the system wake what is stopped (an orphaned process group, setpgid(2)).
 
     Returns those that this process may not signal: a program with rights of its own has made them another user's.
     """
@@ -204,7 +226,7 @@ def kill_all(pids: Iterable[int], deadline: float) -> set[int]:
     handles: set[int] = set()
     waiting: set[int] = set()
     try:
-        for pid in pids:
+        for pid in sorted(pids, reverse=True):
             with contextlib.suppress(ProcessLookupError):
                 handle = os.pidfd_open(pid)
                 handles.add(handle)

@@ -268,7 +268,7 @@ def end_old_session(data_dir: Path, timeout_s: float = 10.0) -> int:
     deadline = time.monotonic() + timeout_s
     _await_proof(data_dir, record, min(deadline, time.monotonic() + _PROOF_S))
     killed: set[int] = set()
-    while members := _old_members(record) or _cut_loose(record):  # again, for what was forked meanwhile
+    while members := _left_of(record):  # again, for what was forked meanwhile
         if time.monotonic() >= deadline:
             left = ", ".join(str(process.pid) for process in members)
             raise SessionError(
@@ -387,18 +387,27 @@ def _cut_loose(record: BootRecord) -> list[ProcessRow]:
     ]
 
 
+def _left_of(record: BootRecord) -> list[ProcessRow]:
+    found = {process.pid: process for process in (*_old_members(record), *_cut_loose(record))}
+    return [found[pid] for pid in sorted(found)]
+
+
 def _kill_and_wait(processes: list[ProcessRow], deadline: float) -> None:
-    """SIGKILL each, then wait until all have ended or the deadline is over."""
+    """SIGKILL each when all are stopped, the younger first, so that none goes on with its next step because its present
+    one or its parent has been killed; then wait until all have ended or the deadline is over.
+    """
     poll = select.poll()
-    waiting: set[int] = set()
+    waiting: list[int] = []
     try:
-        for process in processes:
+        for process in reversed(processes):
             pidfd = _open(process)
             if pidfd is not None:
-                waiting.add(pidfd)
+                waiting.append(pidfd)
                 poll.register(pidfd, select.POLLIN)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pidfd in waiting:
                 with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                    signal.pidfd_send_signal(pidfd, number)
         while waiting and (left_s := deadline - time.monotonic()) > 0:
             for pidfd, _ in poll.poll(left_s * 1000):
                 poll.unregister(pidfd)

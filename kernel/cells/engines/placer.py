@@ -43,7 +43,7 @@ from kernel.cells.engines.engine_ray import (
     StartCell,
 )
 from kernel.helper.helper import serve_link
-from kernel.helper.os_processes import descendants, kill_all, read_processes
+from kernel.helper.os_processes import descendants, kill_all, read_processes, stop_all
 from kernel.shapes import read, told
 
 _END_S = 3.0
@@ -120,7 +120,8 @@ def _command(pid: int) -> str:
 
 def end_everything(status: int) -> None:
     """SIGKILL all that runs below this process, then leave it."""
-    kill_all(descendants(read_processes(), os.getpid()), time.monotonic() + _END_S)
+    deadline = time.monotonic() + _END_S
+    kill_all(stop_all(lambda: descendants(read_processes(), os.getpid()), (), deadline), deadline)
     os._exit(status)
 
 

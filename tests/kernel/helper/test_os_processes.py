@@ -24,6 +24,7 @@ from kernel.helper.os_processes import (
     read_process,
     read_processes,
     run_mark,
+    stop_all,
 )
 from tests.patience import HANG_S
 
@@ -150,6 +151,50 @@ def test_a_process_whose_first_thread_has_ended_lives_and_is_ended_like_any_othe
             assert not lives(child.pid)
         finally:
             child.kill()
+
+
+def test_what_is_to_be_killed_is_stopped_first_with_what_it_started_meanwhile() -> None:
+    children = [subprocess.Popen(["sleep", "1000"]) for _ in range(3)]
+    one, another, spared = (child.pid for child in children)
+    looks = iter([[one, spared], [one, another], [one, another]])
+    try:
+        assert stop_all(lambda: next(looks), [spared], time.monotonic() + HANG_S) == {one, another}
+        for pid in (one, another):
+            assert os.waitid(os.P_PID, pid, os.WSTOPPED) is not None
+        assert os.waitid(os.P_PID, spared, os.WSTOPPED | os.WNOHANG) is None
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def test_a_tree_is_stopped_before_any_of_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script whose running step was killed before it went on with its next one."""
+    mark = new_mark()
+    sent: list[int] = []
+    child, its_own = started(f"{PROGRAM} & exec sleep 1000", mark)
+    stop, kill = os.kill, signal.pidfd_send_signal
+
+    def stops(pid: int, number: int) -> None:
+        sent.append(number)
+        stop(pid, number)
+
+    def kills(handle: int, number: int) -> None:
+        sent.append(number)
+        kill(handle, number)
+
+    try:
+        root = read_process(child.pid)
+        assert root is not None
+        with monkeypatch.context() as heard:
+            heard.setattr(os, "kill", stops)
+            heard.setattr(signal, "pidfd_send_signal", kills)
+            end_tree(root, mark)
+        assert sent == [signal.SIGSTOP, signal.SIGKILL, signal.SIGKILL]
+        assert not lives(its_own)
+    finally:
+        kill_all([child.pid, its_own], time.monotonic() + HANG_S)
+        child.wait()
 
 
 def test_the_marks_of_a_run_are_known_as_its_own_and_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:

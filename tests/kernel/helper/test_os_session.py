@@ -105,6 +105,23 @@ def test_the_whole_old_session_is_ended(tmp_path: Path, start: Callable[..., Sta
     assert node.popen.wait(HANG_S) == -signal.SIGKILL
 
 
+def test_all_of_the_old_session_is_stopped_before_any_of_it_is_killed(
+    tmp_path: Path, start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script whose running step was killed before it would go on with its next one."""
+    start(NODE, str(tmp_path))
+    sent: list[int] = []
+    send = signal.pidfd_send_signal
+
+    def sends(handle: int, number: int) -> None:
+        sent.append(number)
+        send(handle, number)
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", sends)
+    assert end_old_session(tmp_path) == 3
+    assert sent[:6] == [signal.SIGSTOP] * 3 + [signal.SIGKILL] * 3
+
+
 def test_orphans_are_ended_when_their_leader_is_long_dead(
     tmp_path: Path, start: Callable[..., Started]
 ) -> None:
