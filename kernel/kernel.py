@@ -211,7 +211,9 @@ class Kernel:
             CellLogged: (log.logged,),
             CellLost: (
                 log.cell_lost,
-                lambda said: processes.cell_lost(said.cell, said.running_pid, said.pids, said.why),
+                lambda said: processes.cell_lost(
+                    said.cell if said.died else None, said.running_pid, said.pids, said.why
+                ),
             ),
             EngineLost: (log.engine_lost,),
             SlotWritten: (lambda said: processes.begin(said.address),),

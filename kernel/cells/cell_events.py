@@ -134,13 +134,15 @@ class CellLogged(Signal):
 @dataclass(frozen=True, slots=True)
 class CellLost(Signal):
     """A whole cell, also one that never came up, with those that waited for it. ``running_pid``, who is to blame, is 0
-    or one of ``pids``.
+    or one of ``pids``. ``died``: it ran and died by itself; no when it went with the engine or never came, which is
+    the doing of nothing that lived in it.
     """
 
     cell: str
     running_pid: int
     pids: list[int]
     why: str
+    died: bool = True
 
 
 @dataclass(frozen=True, slots=True)

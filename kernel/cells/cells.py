@@ -175,7 +175,8 @@ class Cells:
     def _check_waiting(self, pid: int, cell: StartedCell) -> None:
         if self._where.get(pid) is cell and cell.port.waits(pid):
             cell.port.stop(pid, "no cell")
-            self._signals.say(CellLost(cell.name, 0, [pid], f"no cell within {self._limits.wait_s:g} s"))
+            why = f"no cell within {self._limits.wait_s:g} s"
+            self._signals.say(CellLost(cell.name, 0, [pid], why, died=False))
 
     def _never(self, cell: StartedCell, why: str) -> None:
         """A cell that could not be started is lost like any other: those that wait for it are not to blame."""
@@ -185,7 +186,8 @@ class Cells:
         _, waiting = self._end(cell)
         if waiting:
             pids = [placement.pid for placement in waiting]
-            self._signals.say(CellLost(cell.name, 0, pids, f"cell {cell.name} failed to start: {why}"))
+            why = f"cell {cell.name} failed to start: {why}"
+            self._signals.say(CellLost(cell.name, 0, pids, why, died=False))
 
     def _admit(self, name: str, connection: CellConnection) -> None:
         """A connection has shown the cell's token."""
@@ -240,13 +242,14 @@ class Cells:
                 return pid
         return turns[0] if len(turns) == 1 else 0
 
-    def lose(self, cell: StartedCell, why: str, culprit: int = 0) -> None:
+    def lose(self, cell: StartedCell, why: str, culprit: int = 0, *, died: bool = True) -> None:
         """The cell is dead, or must die: a new place for what waited, then one event for all that lived in it: what is
-        stopped because of it is found where it is. ``culprit`` is to blame, when it is known; else whoever was running.
+        stopped because of it is found where it is. ``culprit`` is to blame, when it is known; else whoever was running,
+        and nobody when it has not ``died`` by itself.
         """
         if cell.gone or self._closed:
             return
-        running = culprit or cell.running()
+        running = culprit or (cell.running() if died else 0)
         was_spare = self._table[cell.name].domain is None
         lost, waiting = self._end(cell)
         log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)
@@ -255,7 +258,7 @@ class Cells:
         if not was_spare and self._starts.engine_up:
             self._start_all(self._table.spare())
         if lost:
-            self._signals.say(CellLost(cell.name, running if running in lost else 0, lost, why))
+            self._signals.say(CellLost(cell.name, running if running in lost else 0, lost, why, died))
 
     def _end(self, cell: StartedCell) -> Lost:
         """Kill it and forget it."""
@@ -288,5 +291,5 @@ class Cells:
         self._starts.down()
         for cell in list(self._cells.values()):
             if cell.connection is not None or self._starts.under_way(cell.name):
-                self.lose(cell, f"engine lost: {why}")
+                self.lose(cell, f"engine lost: {why}", died=False)
         self._signals.say(EngineLost(why))

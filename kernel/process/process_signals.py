@@ -25,8 +25,8 @@ class ProcessRunning(Signal):
 
 @dataclass(frozen=True, slots=True)
 class ProcessExited(Signal):
-    """A process has ended, on record or about to be. ``started`` is False when it never ran, ``batch`` what it was lost
-    with.
+    """A process has ended, on record or about to be. ``started`` is False when it never ran, ``batch`` the cell
+    with whose death it was lost, None for any other end.
     """
 
     process: LiveProcess

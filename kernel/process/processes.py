@@ -536,8 +536,9 @@ class Processes:
 
     # -- losses --------------------------------------------------------------------------------------------------
 
-    def cell_lost(self, cell: str, running_pid: int, pids: list[int], why: str) -> None:
-        """One event for all of a cell's processes: the running one crashed, the others lost their cell.
+    def cell_lost(self, cell: str | None, running_pid: int, pids: list[int], why: str) -> None:
+        """One event for all of a cell's processes: the running one crashed, the others lost their cell. ``cell`` is
+        None when it did not die by itself.
 
         None of them is live from now on, and that is recorded. What follows is done for a few at a time, and for all of
         them before any comes back: that is an effect of a supervisor, which stands behind them in the same queue.

@@ -22,7 +22,8 @@ quiet means that the child had run for a whole intensity period. Each restart, a
 is charged; the one that exceeds the intensity is not done, and ``on_exceed`` says what is done instead:
 
     shutdown  OTP's answer. Charges count for the supervisor; exits with the same ``batch`` (one cell's death)
-              are charged once. Children are stopped in reverse order, then the supervisor gives up.
+              are charged once, and a blameless one without (its engine went, no cell came) is not charged.
+              Children are stopped in reverse order, then the supervisor gives up.
     park      for a supervisor of unrelated children. Charges count for each child by itself, and a child lost
               with its cell or node (states.is_blameless) is not charged. The child that exceeds is parked.
 
@@ -282,12 +283,19 @@ def _failed(
             return sup.put(child), effects
     else:
         charges = tuple(charge for charge in sup.charges if now_s - charge[0] <= sup.flags.period_s)
-        if event.batch is None or all(batch != event.batch for _, batch in charges):
+        if _is_charged(event, charges):
             charges = (*charges, (now_s, event.batch))
         sup = replace(sup, charges=charges)
         if len(charges) > sup.flags.intensity:
             return _close(sup.put(child), SHUTDOWN)
     return STRATEGIES[sup.flags.strategy](sup, child, event.reason, jitter)
+
+
+def _is_charged(event: StartFailed | Exited, charges: tuple[tuple[float, str | None], ...]) -> bool:
+    """Whether it counts for the whole, beside what has been charged."""
+    if event.batch is None:
+        return not is_blameless(event.reason)
+    return all(batch != event.batch for _, batch in charges)
 
 
 def _recent(charges: tuple[float, ...], flags: Flags, now_s: float) -> tuple[float, ...]:

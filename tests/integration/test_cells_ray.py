@@ -170,7 +170,7 @@ def test_a_killed_actor_is_one_event_that_names_the_running_pid(node: RayNode) -
     since = len(node.events)
     node.tell("deliver", killed, "x", "t1")
     lost = node.wait(lambda event: event[0] == "cell_lost", since)
-    assert lost[2:] == [killed, [killed, other], "end of file"]
+    assert lost[2:] == [killed, [killed, other], "end of file", True]
     again = node.start("Echo", domain="killed")
     assert node.turn(again, "hi") == f"p{again}: hi"
 

@@ -209,7 +209,7 @@ def test_a_token_of_a_cell_that_came_too_late_is_stale(caplog: pytest.LogCapture
         token = await case.token()
         case.cells.place(placement(1, "Echo"))
         lost = await case.notes.wait("cell_lost")
-        assert lost[2:] == (0, [1], "cell c1 failed to start: it did not connect within 0.2 s")
+        assert lost[2:] == (0, [1], "cell c1 failed to start: it did not connect within 0.2 s", False)
         assert "c1" in case.engine.killed
         late = await case.dial()
         late.hello(token)
@@ -298,7 +298,7 @@ def test_a_cell_that_ends_before_it_dials_is_lost_at_once() -> None:
         case.cells.place(placement(1, "Echo"))
         case.engine.exit("c1", "exit status 3")
         lost = await case.notes.wait("cell_lost")
-        assert lost[2:] == (0, [1], "cell c1 failed to start: exit status 3")
+        assert lost[2:] == (0, [1], "cell c1 failed to start: exit status 3", False)
 
     with_node(body)
 
@@ -310,7 +310,7 @@ def test_a_cell_that_ended_is_lost_though_another_process_holds_its_link() -> No
         case.engine.exit(
             "c1", "signal 9"
         )  # the relay still holds the link, as a process would that it forked
-        assert await case.notes.wait("cell_lost") == ("cell_lost", "c1", 0, [1], "end of file")
+        assert await case.notes.wait("cell_lost") == ("cell_lost", "c1", 0, [1], "end of file", True)
 
     with_node(body)
 
@@ -345,10 +345,11 @@ def test_an_engines_end_loses_each_cell_once_and_what_waits_starts_when_it_is_ba
         first = await case.cell()
         await case.running(1, first)
         case.cells.place(placement(2, "Echo", domain="other"))  # its cell has not dialled yet
+        (case.cells.slots_dir / "c1").write_bytes((1).to_bytes(8, sys.byteorder))  # it computes just then
         case.engine.lose("killed")
         await first.ended()
         assert await case.notes.wait("engine_lost") == ("engine_lost", "killed")
-        assert await case.notes.wait("cell_lost") == ("cell_lost", "c1", 0, [1], "engine lost: killed")
+        assert await case.notes.wait("cell_lost") == ("cell_lost", "c1", 0, [1], "engine lost: killed", False)
         case.cells.place(placement(3, "Echo", domain="other"))
         while not case.engine.asked.empty():
             case.engine.asked.get_nowait()
@@ -365,7 +366,7 @@ def test_what_waits_for_an_engine_that_does_not_come_back_fails_in_the_end() -> 
     async def body(case: Case) -> None:
         case.engine.lose("killed")
         case.cells.place(placement(1, "Echo"))
-        assert (await case.notes.wait("cell_lost"))[2:] == (0, [1], "no cell within 0.2 s")
+        assert (await case.notes.wait("cell_lost"))[2:] == (0, [1], "no cell within 0.2 s", False)
 
     with_node(body, wait_s=0.2)
 

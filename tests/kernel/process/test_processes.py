@@ -332,6 +332,21 @@ def test_one_cells_death_counts_once_for_its_supervisor(tmp_path: Path) -> None:
     on_twin(tmp_path, body)
 
 
+def test_the_loss_of_the_engine_ends_no_supervisor_however_many_cells_went_with_it(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        supervisor = await twin.spawn("team", type="supervisor", restart="transient", tools=())
+        pids = [await twin.spawn(f"a{number}", parent="/user/team") for number in range(7)]
+        for number, pid in enumerate(pids):
+            twin.say(CellLost(f"c{number}", 0, [pid], "engine lost: killed", died=False))
+        for number, pid in enumerate(pids):
+            assert await up(twin, f"/user/team/a{number}") > pid
+        team = twin.kernel.live.at("/user/team")
+        assert team is not None
+        assert team.pid == supervisor
+
+    on_twin(tmp_path, body)
+
+
 def test_a_lost_cell_is_heard_of_a_few_at_a_time_and_nothing_comes_back_before_all_of_it_was() -> None:
     tree = Tree()
     lost = [tree.spawn(f"p{number}") for number in range(120)]

@@ -509,6 +509,19 @@ def test_exits_of_one_batch_are_charged_once() -> None:
     assert shell.sup.ended
 
 
+@pytest.mark.parametrize("reason", ["cell_lost", "noconnection"])
+def test_what_is_lost_with_no_cells_death_ends_no_supervisor_however_often(reason: str) -> None:
+    shell = Shell(Flags(intensity=0), manual=True)
+    shell.add("a", "b")
+    for pid in range(1, 20):
+        shell.do(Started("a", pid))
+        assert not any(isinstance(effect, StopChild) for effect in shell.do(Exited("a", pid, reason)))
+        shell.do(RestartDue("a"))
+        assert not any(isinstance(effect, StopChild) for effect in shell.do(StartFailed("a", reason)))
+        shell.do(RestartDue("a"))
+    assert (shell.sup.charges, shell.sup.closing, shell["a"].row) == ((), None, 38)
+
+
 def test_a_batch_that_exceeds_ends_the_supervisor_once() -> None:
     shell = Shell(Flags(intensity=0), manual=True)
     shell.add("a", "b")

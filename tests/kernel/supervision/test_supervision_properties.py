@@ -175,7 +175,8 @@ class World:
             assert len(mine) <= self.flags.intensity or self._asked_since(id, mine[0][0])
         else:
             batches = {batch for *_, batch in recent if batch is not None}
-            assert len(batches) + sum(batch is None for *_, batch in recent) <= self.flags.intensity
+            alone = [r for r in recent if r[3] is None and not is_blameless(r[2])]
+            assert len(batches) + len(alone) <= self.flags.intensity
 
     def _is_transient(self, id: str) -> bool:
         child = self.sup.table.get(id)
