@@ -19,6 +19,7 @@ from kernel.cells.cell_events import (
     CellLeft,
     CellLogged,
     CellLost,
+    CellRefused,
     CellStarted,
     CellStartFailed,
     EngineLost,
@@ -201,6 +202,7 @@ class Kernel:
                 log.start_failed,
                 lambda said: processes.start_failed(said.pid, said.reason, said.why),
             ),
+            CellRefused: (log.start_failed, lambda said: processes.refused(said.pid, said.why)),
             CellAsked: (syscalls.asked,),
             TurnDone: (syscalls.done,),
             CellCrashed: (

@@ -64,8 +64,9 @@ class CellView:
     domain: str | None
 
 
-# What happens in the cells. A process ends by exactly one of StartFailed, Crashed, Left and CellLost, or by the node's
-# own ``stop``, after which nothing more is heard of it. Nothing is said from inside a call to ``Cells.place``.
+# What happens in the cells. A process ends by exactly one of StartFailed, Refused, Crashed, Left and CellLost, or by
+# the node's own ``stop``, after which nothing more is heard of it. Nothing is said from inside a call to
+# ``Cells.place``.
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,14 @@ class CellStartFailed(Signal):
     def reason(self) -> str:
         """As exits have it."""
         return "timeout" if self.why.startswith("timeout") else "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class CellRefused(Signal):
+    """The process never ran, for there was no cell left for it."""
+
+    pid: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

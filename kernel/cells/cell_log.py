@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernel.cells.cell_events import CellCrashed, CellLogged, CellLost, CellStartFailed, EngineLost
+from kernel.cells.cell_events import (
+    CellCrashed,
+    CellLogged,
+    CellLost,
+    CellRefused,
+    CellStartFailed,
+    EngineLost,
+)
 from kernel.process.live import LiveTable
 
 
@@ -15,7 +22,7 @@ class CellLog:
         self._log = log
         self._live = live
 
-    def start_failed(self, failed: CellStartFailed) -> None:
+    def start_failed(self, failed: CellStartFailed | CellRefused) -> None:
         self._log("process did not start", pid=failed.pid, why=failed.why)
 
     def crashed(self, crash: CellCrashed) -> None:

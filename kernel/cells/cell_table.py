@@ -20,9 +20,9 @@ class CellLimits:
     """Limits of a node's cells. Durations in seconds, sizes in bytes, all others counts.
 
     A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell. ``lease_s`` and
-    ``beat_s`` are of cells on other machines (:mod:`kernel.cell.link.lease`). ``operator_cells`` of the ``cells`` are
-    never taken by what agents and peers make (at most half of them), and ``peer_cells`` are the most for what one peer
-    makes.
+    ``beat_s`` are of cells on other machines (:mod:`kernel.cell.link.lease`). What agents and peers make
+    takes all ``cells`` but ``operator_cells`` (at most half of them) and no more, whatever the operator's takes; one
+    peer's takes at most ``peer_cells``. So what had its cells has them again, in whichever order it comes.
     """
 
     processes_per_cell: int = 512
@@ -98,10 +98,11 @@ class CellTable:
     def refusal(self, made_by: MadeBy) -> str:
         """Why no further cell is taken for a process made by these; empty when one may be."""
         cells, share = self._limits.cells, self._limits.peer_cells
-        reserve = 0 if made_by == OPERATOR else min(self._limits.operator_cells, cells // 2)
-        if self._taken() >= cells - reserve:
-            whose = " for what agents and peers make" if reserve else ""
-            return f"there are {cells - reserve} cells, the limit{whose}"
+        theirs = cells - min(self._limits.operator_cells, cells // 2)
+        if self._taken() >= cells:
+            return f"there are {cells} cells, the limit"
+        if made_by != OPERATOR and self._taken_by_others() >= theirs:
+            return f"there are {theirs} cells, the limit for what agents and peers make"
         if is_peer(made_by) and self._taken_for(made_by) >= share:
             return f"{share} cells are taken for {made_by}, the limit for one peer"
         return ""
@@ -109,6 +110,13 @@ class CellTable:
     def _taken_for(self, made_by: MadeBy) -> int:
         return sum(
             bool(occupants.pids) and occupants.taken_for == made_by for occupants in self._cells.values()
+        )
+
+    def _taken_by_others(self) -> int:
+        """Those that are not the operator's, also such as are empty and kept."""
+        return sum(
+            occupants.domain is not None and occupants.taken_for != OPERATOR
+            for occupants in self._cells.values()
         )
 
     def _taken(self) -> int:

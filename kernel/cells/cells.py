@@ -22,7 +22,15 @@ from kernel.cell.link.frames import FrameError, TamperedLink
 from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_acceptor import Acceptor, CellConnection
 from kernel.cells.cell_entrance import Entrance
-from kernel.cells.cell_events import CellLost, CellStartFailed, CellView, EngineLost, Place, Placement
+from kernel.cells.cell_events import (
+    CellLost,
+    CellRefused,
+    CellStartFailed,
+    CellView,
+    EngineLost,
+    Place,
+    Placement,
+)
 from kernel.cells.cell_starts import CellStarts
 from kernel.cells.cell_table import CellLimits, CellTable
 from kernel.cells.cell_watch import CellWatch
@@ -98,7 +106,7 @@ class Cells:
     # For the kernel
 
     def place(self, placement: Placement) -> None:
-        """Run a process somewhere. Never blocks; ends in CellStarted, CellStartFailed or CellLost."""
+        """Run a process somewhere. Never blocks; ends in CellStarted, CellStartFailed, CellRefused or CellLost."""
         pid = placement.pid
         if self._closed:
             return
@@ -107,7 +115,7 @@ class Cells:
         name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by)
         self._start_all(started)
         if name is None:
-            self._fail(pid, self._table.refusal(placement.made_by))
+            self._say_soon(CellRefused(pid, self._table.refusal(placement.made_by)))
             return
         cell = self._where[pid] = self._cells[name]
         cell.port.add(placement)
@@ -163,14 +171,14 @@ class Cells:
             self._cells[name] = StartedCell(self, name, self._signals, self._limits)
         self._starts.add([self._cells[name] for name in names])
 
-    def _fail(self, pid: int, why: str) -> None:
+    def _say_soon(self, failure: CellStartFailed | CellRefused) -> None:
         """Say that a process never ran, once whoever placed it goes on."""
-        asyncio.get_running_loop().call_soon(self._signals.say, CellStartFailed(pid, why))
+        asyncio.get_running_loop().call_soon(self._signals.say, failure)
 
     def refused(self, cell: StartedCell, pid: int, why: str) -> None:
         """A process could not be handed to its cell."""
         self.released(cell, pid)
-        self._fail(pid, why)
+        self._say_soon(CellStartFailed(pid, why))
 
     def _check_waiting(self, pid: int, cell: StartedCell) -> None:
         if self._where.get(pid) is cell and cell.port.waits(pid):

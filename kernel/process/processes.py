@@ -86,7 +86,7 @@ class Launcher(Protocol):
     """What the tree needs of the cells."""
 
     def place(self, process: LiveProcess) -> None:
-        """Start the process in a cell; ``Processes.started`` or ``start_failed`` follows."""
+        """Start the process in a cell; ``Processes.started``, ``start_failed`` or ``refused`` follows."""
 
     def stop(self, pid: int, why: str) -> None:
         """The process is dead to the node: see that its cell knows."""
@@ -281,6 +281,16 @@ class Processes:
         process = self._live.get(pid)
         if process is not None:
             self._gone(ProcessExited(process, reason, detail, False, None))
+
+    def refused(self, pid: int, why: str) -> None:
+        """There is no cell left for the process. Who asked for its start is told; one that comes back waits for a cell,
+        and is not to blame.
+        """
+        process = self._live.get(pid)
+        if process is not None:
+            child = self.supervisors.child(process.address)
+            asked_for = child is not None and child.slot is SlotState.RUNNING
+            self.start_failed(pid, CRASH if asked_for else CELL_LOST, why)
 
     def exit(self, pid: int, reason: str, detail: str = "", told: bool = False) -> None:
         """The node declares a process dead. ``told``: its cell knows already."""

@@ -75,6 +75,17 @@ def test_what_agents_make_leaves_cells_to_the_operator() -> None:
     )  # room in a cell of its own domain takes no other
 
 
+def test_what_had_its_cells_has_them_again_whoever_comes_first() -> None:
+    had = {1: "agent", 2: "peer:x", 3: "agent", 4: "operator", 5: "operator", 6: "operator"}
+    for order in ([*had], [*had][::-1]):
+        cells = table(cells=6, operator_cells=3)
+        names = {pid: cells.place(pid, "dedicated", "a", had[pid])[0] for pid in order}
+        assert None not in names.values()
+        assert cells.refusal("agent") == cells.refusal("operator") == "there are 6 cells, the limit"
+        cells.remove(names[1] or "")
+        assert cells.place(7, "dedicated", "a", "agent")[0] is not None
+
+
 def test_a_peer_has_a_share_of_the_cells_and_none_of_what_is_the_operators() -> None:
     cells = table(cells=6, operator_cells=2, peer_cells=2)
     assert [cells.place(pid, "dedicated", "a", "peer:x")[0] for pid in (1, 2, 3)] == ["c1", "c2", None]

@@ -444,7 +444,7 @@ def test_the_last_cell_there_may_be_is_the_last() -> None:
         await node.start(1, "Echo", isolation="dedicated")
         node.cells.place(placement(2, "Echo", isolation="dedicated"))
         node.cells.place(placement(3, "Echo", isolation="dedicated"))
-        failed = await node.notes.wait("start_failed", 3)
+        failed = await node.notes.wait("refused", 3)
         assert failed[2] == "there are 2 cells, the limit"
 
     with_node(body, cells=2)

@@ -13,7 +13,7 @@ from chain.disk import Disk
 from chain.entry.reader import StateRecord, read_records
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import CellLost, Placement
+from kernel.cells.cell_events import CellLost, CellRefused, Placement
 from kernel.errors import (
     Busy,
     Conflict,
@@ -343,6 +343,46 @@ def test_the_loss_of_the_engine_ends_no_supervisor_however_many_cells_went_with_
         team = twin.kernel.live.at("/user/team")
         assert team is not None
         assert team.pid == supervisor
+
+    on_twin(tmp_path, body)
+
+
+def test_what_finds_no_cell_when_it_comes_back_waits_and_is_never_parked_for_it() -> None:
+    tree = Tree()
+    ada = tree.spawn("ada")
+    tree.crash(ada)
+    for _ in range(20):
+        tree.clock.wind(60.0)
+        tree.processes.refused(tree.placed.pop().pid, "there are 200 cells, the limit")
+    slot = tree.state.slots[ada]
+    assert (slot.state, slot.last_exit.split(": ", 1)[1]) == (
+        "restarting",
+        "cell_lost: there are 200 cells, the limit",
+    )
+    tree.clock.wind(60.0)
+    tree.up()
+    assert (slot.state, ada in tree.running()) == ("running", True)
+
+
+def test_who_asks_for_a_start_for_which_there_is_no_cell_is_told(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        processes, cells = twin.kernel.processes, twin.kernel.cells
+        await twin.spawn("bob")
+        processes.stop("/user/bob")
+        loop = asyncio.get_running_loop()
+
+        def place(placement: Placement) -> None:
+            loop.call_soon(twin.say, CellRefused(placement.pid, "there are 200 cells, the limit"))
+
+        cells.place = place  # type: ignore[method-assign]
+        with pytest.raises(Refused, match="/user/ada did not start: there are 200 cells"):
+            await asyncio.wait_for(twin.spawn("ada"), HANG_S)
+        assert "/user/ada" not in twin.kernel.state.slots
+        started = processes.when_started("/user/bob")
+        processes.start("/user/bob")
+        with pytest.raises(Refused, match="/user/bob did not start: there are 200 cells"):
+            await asyncio.wait_for(started, HANG_S)
+        assert twin.kernel.state.slots["/user/bob"].state == "stopped"
 
     on_twin(tmp_path, body)
 

@@ -20,6 +20,7 @@ from kernel.cells.cell_events import (
     CellLeft,
     CellLogged,
     CellLost,
+    CellRefused,
     CellStarted,
     CellStartFailed,
     EngineLost,
@@ -48,6 +49,7 @@ OUTCOMES: dict[str, dict[str, Any]] = {
 NAMES: dict[type[Signal], str] = {
     CellStarted: "started",
     CellStartFailed: "start_failed",
+    CellRefused: "refused",
     CellAsked: "syscall",
     TurnDone: "turn_done",
     CellCrashed: "crashed",
