@@ -36,7 +36,7 @@ class Control:
         since_s = kernel.env.clock.now_s()
         self._recorder = kernel.recorder
         cluster = ClusterControl(kernel)
-        self.workspaces = Workspaces(facts.data, kernel.state.slots, facts.protected)
+        self.workspaces = Workspaces(facts.data, kernel.state.slots, facts.protected, facts.way_fault)
         spawning = SpawnControl(kernel, facts, self.workspaces, cluster.spawn)
         parts = (
             NodeControl(kernel, facts, services, self.workspaces, since_s),

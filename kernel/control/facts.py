@@ -18,7 +18,9 @@ from kernel.upkeep.loop_lag import LoopLag
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What the node is."""
+    """What the node is. ``way_fault``: who else could put something in the place of what is at a path, in words, empty
+    when nobody could; raises OSError.
+    """
 
     name: str
     origin: str
@@ -28,6 +30,7 @@ class NodeFacts:
     runtime: Path
     providers: frozenset[str]
     protected: ProtectedPaths
+    way_fault: Callable[[Path], str]
 
 
 RotateKeys = Callable[[str], Awaitable[Rotated]]

@@ -1,9 +1,10 @@
 """The directories that processes work in: those they get below the node's data directory, each where its address says,
-and what none of them may show."""
+what none of them may show, and where none may lie."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -19,12 +20,15 @@ _MOST_NAMED = 16
 class Workspaces:
     """Those of one node. That of a temporary process, which nobody starts again, goes with it when it is empty."""
 
-    def __init__(self, data: Path, slots: Slots, protected: ProtectedPaths) -> None:
+    def __init__(
+        self, data: Path, slots: Slots, protected: ProtectedPaths, way_fault: Callable[[Path], str]
+    ) -> None:
         self._data = data
         self._all = data / "workspaces"
         self._slots = slots
         self._protected = protected
-        self._exposed: dict[str, str] = {}
+        self._way_fault = way_fault
+        self._faults: dict[str, str] = {}
 
     def own(self, address: str) -> Path:
         """The directory of ``address``. That of a parent ends in ``+``, which no name can: none lies in another."""
@@ -37,26 +41,46 @@ class Workspaces:
             Path(spec.workspace).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def check(self, workspace: Path) -> None:
-        """That a workspace shows nothing of what decides what the node runs. Raises Refused."""
+        """That a workspace shows nothing of what decides what the node runs, and that nobody else decides where it
+        lies. Raises Refused.
+        """
         if shown := self._protected.shown_by([str(workspace)], self._all):
             raise Refused(
                 f"workspace {workspace} would show {shown[str(workspace)]}, which decides what the node runs or whom "
                 "it believes; choose a directory that neither holds that nor lies in it"
             )
+        if fault := self._others_on_the_way(workspace):
+            raise Refused(
+                f"workspace {workspace} could be replaced by others: {fault}; choose a directory that lies where "
+                "nobody else can write"
+            )
 
     def look(self) -> None:
-        """Look for slots that are older than what makes their workspaces show such things."""
-        self._exposed = self._protected.shown_by(self._slots.workspaces(), self._all)
+        """Look for slots that are older than what is to be said against their workspaces."""
+        workspaces = self._slots.workspaces()
+        ways = {at: fault for at in workspaces if (fault := self._others_on_the_way(Path(at)))}
+        self._faults = {at: f"could be replaced by others: {fault}" for at, fault in ways.items()}
+        for at, what in self._protected.shown_by(workspaces, self._all).items():
+            self._faults[at] = (
+                f"shows {what}, which decides what the node runs or whom it believes, and which its file tools refuse"
+            )
 
     def faults(self) -> list[str]:
         """Which slots those are, in words, the first of them."""
-        exposed = (slot for slot in self._slots.values() if slot.spec.workspace in self._exposed)
+        at_fault = (slot for slot in self._slots.values() if slot.spec.workspace in self._faults)
         return [
-            f"{slot.address}: its workspace {slot.spec.workspace} shows {self._exposed[slot.spec.workspace]}, which "
-            "decides what the node runs or whom it believes, and which its file tools refuse: stop and remove the "
-            "process (weftos stop, weftos rm) and spawn it with another workspace, or put that elsewhere"
-            for slot in islice(exposed if self._exposed else (), _MOST_NAMED)
+            f"{slot.address}: its workspace {slot.spec.workspace} {self._faults[slot.spec.workspace]}: stop and remove "
+            "the process (weftos stop, weftos rm) and spawn it with another workspace, or put that right"
+            for slot in islice(at_fault if self._faults else (), _MOST_NAMED)
         ]
+
+    def _others_on_the_way(self, workspace: Path) -> str:
+        if workspace.is_relative_to(self._all):
+            return ""  # asked of the data directory already
+        try:
+            return self._way_fault(workspace)
+        except OSError as error:
+            return f"the way to it cannot be looked at: {error.strerror or error}"
 
     def gone(self, said: SlotGone) -> None:
         """Remove what a temporary process leaves empty, with those above it that were made for it alone."""

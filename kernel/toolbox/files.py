@@ -1,15 +1,16 @@
 """Files of a workspace: read, list, write, and nothing outside it.
 
 How a path is kept inside. It is never handed to the operating system as a whole: the workspace is opened
-once, then each component is opened relative to the descriptor of the one before, with ``O_PATH |
-O_NOFOLLOW``, and looked at through that descriptor. ``..``, absolute paths and symbolic links are refused
-(also those that would lead back inside), so a component that is swapped for a link during the call is either
-refused or no longer on our way. A file is opened for reading only after its descriptor said that it is a
-regular file, through that same descriptor: no FIFO blocks us, no device is touched. A file with several names
-(hard links) may lie outside by another of them and is not read; writing replaces the name and leaves the
-other file alone. A directory of weftos' own (:mod:`kernel.toolbox.data_mark`), of this node or another, is entered by
-nobody, wherever below a workspace it lies, and no workspace lies in one but below its ``workspaces``. What decides what
-the node runs (:mod:`kernel.toolbox.protected`) is kept from everybody in the same way.
+once, through no link that others may have put on its way (:mod:`kernel.toolbox.way`), then each component is
+opened relative to the descriptor of the one before, with ``O_PATH | O_NOFOLLOW``, and looked at through that
+descriptor. ``..``, absolute paths and symbolic links are refused (also those that would lead back inside), so
+a component that is swapped for a link during the call is either refused or no longer on our way. A file is
+opened for reading only after its descriptor said that it is a regular file, through that same descriptor: no
+FIFO blocks us, no device is touched. A file with several names (hard links) may lie outside by another of them
+and is not read; writing replaces the name and leaves the other file alone. A directory of weftos' own
+(:mod:`kernel.toolbox.data_mark`), of this node or another, is entered by nobody, wherever below a workspace it
+lies, and no workspace lies in one but below its ``workspaces``. What decides what the node runs
+(:mod:`kernel.toolbox.protected`) is kept from everybody in the same way.
 
 A write is complete before it is reported: temporary file, fsync, rename, fsync of the directory. A write that is made
 again, since nobody knows whether it was made, says what it may replace: the **version** that was there before the first
@@ -28,6 +29,7 @@ from hashlib import sha256
 
 from kernel.toolbox.data_mark import is_ours, lies_in_ours, would_mark
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
+from kernel.toolbox.way import open_way
 
 MAX_PATH_BYTES = 4096
 MAX_NAME_BYTES = 255
@@ -41,7 +43,6 @@ ABSENT = "absent"
 UNKNOWN = "unknown"
 
 _RENAMING = threading.Lock()  # from the look at what is there to the rename
-_DIRECTORY = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 _ANY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -284,7 +285,7 @@ def _open_workspace(workspace: str) -> int:
     if not os.path.isabs(workspace):
         raise FileError("this process has no workspace; spawn it with one")
     try:
-        return os.open(workspace.rstrip("/") or "/", _DIRECTORY)
+        return open_way(workspace)
     except (OSError, ValueError) as error:
         reason = "is a symbolic link" if os.path.islink(workspace.rstrip("/")) else _reason(error)
         raise FileError(f"the workspace {reason}; it must be an existing directory") from None
@@ -363,13 +364,13 @@ def _require_regular(path: str, found: os.stat_result) -> None:
 
 
 def _mode_to_keep(path: str, name: str, directory: int) -> int | None:
-    """Permission bits of the file that will be replaced; None when there is none."""
+    """Permission bits of the file that will be replaced; None when there is none, or another user has set them."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
     _require_regular(path, found)
-    return stat.S_IMODE(found.st_mode) & 0o777
+    return stat.S_IMODE(found.st_mode) & 0o777 if found.st_uid == os.geteuid() else None
 
 
 def _replace(directory: int, name: str, data: bytes, mode: int | None, check: Callable[[], None]) -> None:

@@ -68,7 +68,7 @@ from weftos.node.gates import GATES
 from weftos.node.mesh_wiring import called_the_same, make_mesh, open_mesh
 from weftos.node.protected import others_faults, protected_paths
 from weftos.node.runtime import make_runtime, remove_recorded
-from weftos.ownership import check_own_place
+from weftos.ownership import check_own_place, way_fault
 from weftos.paths import has_data
 from weftos.sealed_environment import secrets_of
 from weftos.upkeep.key_rotation import KeyRotation
@@ -440,7 +440,7 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     control = Control(kernel, _facts(context), services)
     control.workspaces.look()
     for fault in control.workspaces.faults():
-        context.log.log("warning", "a workspace shows what decides what the node runs", what=fault)
+        context.log.log("warning", "a workspace is at fault", what=fault)
     kernel.boot(
         {
             EngineLost: (lambda said: hosts.on_death(said.why),),
@@ -519,6 +519,7 @@ def _facts(context: BootContext) -> NodeFacts:
         runtime=context.runtime,
         providers=frozenset(context.config.settings.providers),
         protected=context.protected,
+        way_fault=way_fault,
     )
 
 

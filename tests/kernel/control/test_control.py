@@ -61,6 +61,7 @@ def control_of(
     rotate: RotateKeys = no_rotation,
     erasures: Erasures | None = None,
     protected: ProtectedPaths = NOTHING_PROTECTED,
+    way_fault: Callable[[Path], str] = lambda path: "",
 ) -> Doors:
     async def lost(op: str, args: dict[str, Any]) -> Any:
         raise HelperLost("archive is not running")
@@ -74,6 +75,7 @@ def control_of(
         runtime=twin.directory / "run",
         providers=frozenset({"offline"}),
         protected=protected,
+        way_fault=way_fault,
     )
     services = NodeServices(
         config_view=lambda: [{"key": "a", "value": 1, "origin": "default"}],
@@ -288,6 +290,37 @@ def test_a_slot_older_than_what_its_workspace_shows_is_told_of(tmp_path: Path) -
         await control(Processes.stop, "ada")
         await control(Processes.remove, "ada")
         assert (await control(Node.status))["faults"] == []
+
+    on_twin(tmp_path / "node", body)
+
+
+def test_a_workspace_that_others_could_replace_is_refused_and_of_an_older_slot_told_of(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "node").mkdir()
+    project = tmp_path / "project"
+    project.mkdir()
+
+    def way_fault(path: Path) -> str:
+        if path == project:
+            return f"{tmp_path} on the way to it can be written by others (mode 0777)"
+        if path == tmp_path / "hidden":
+            raise PermissionError(13, "Permission denied")
+        return ""
+
+    async def body(twin: Twin) -> None:
+        await control_of(twin)(Spawning.spawn, "ada", workspace=str(project))
+        control = control_of(twin, way_fault=way_fault)
+        [fault] = (await control(Node.status))["faults"]
+        assert fault.startswith(
+            f"/user/ada: its workspace {project} could be replaced by others: {tmp_path} on"
+        )
+        with pytest.raises(Refused, match=r"could be replaced by others: .* by others \(mode 0777\); choose"):
+            await control(Spawning.spawn, "bob", workspace=str(project))
+        (tmp_path / "hidden").mkdir()
+        with pytest.raises(Refused, match="the way to it cannot be looked at: Permission denied"):
+            await control(Spawning.spawn, "bob", workspace=str(tmp_path / "hidden"))
+        await control(Spawning.spawn, "bob")
 
     on_twin(tmp_path / "node", body)
 

@@ -134,6 +134,20 @@ def test_replacing_keeps_the_permissions_and_leaves_no_temporary_file(workspace:
     assert sorted(entry.name for entry in workspace.iterdir()) == ["notes.txt", "sub"]
 
 
+def test_replacing_a_file_of_another_user_keeps_nothing_that_this_one_has_allowed(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was put there beforehand, so that what is written later can be read."""
+    (workspace / "notes.txt").chmod(0o666)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    umask = os.umask(0o077)
+    try:
+        write(workspace, "notes.txt")
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((workspace / "notes.txt").stat().st_mode) == 0o600
+
+
 def test_a_write_is_synced_file_first_then_renamed_then_its_directory(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +357,71 @@ def test_a_workspace_that_is_a_symbolic_link_is_refused(workspace: Path, tmp_pat
     for path in (tmp_path / "alias", f"{tmp_path}/alias/"):
         with pytest.raises(FileError, match="the workspace is a symbolic link"):
             read_file(str(path), "notes.txt")
+
+
+def way_swapped_for_a_link(tmp_path: Path, mode: int) -> Path:
+    """A workspace, and on the way to it, in a directory of this mode, a link to somebody's directory like it."""
+    shared, private = tmp_path / "shared", tmp_path / "private"
+    for directory in (shared / "project" / "docs", private / "docs"):
+        directory.mkdir(parents=True)
+    (private / "docs" / "secret.txt").write_text(SECRET)
+    os.rename(shared / "project", shared / "away")
+    os.symlink(private, shared / "project")
+    shared.chmod(mode)
+    return shared / "project" / "docs"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_a_link_that_others_may_have_put_on_the_way_to_a_workspace_leads_nowhere(
+    tmp_path: Path, mode: int
+) -> None:
+    workspace = way_swapped_for_a_link(tmp_path, mode)
+    for tool, path in ((read, "secret.txt"), (write, "evil.txt"), (list_, ".")):
+        with pytest.raises(
+            FileError, match="the workspace leads through a symbolic link that others may have"
+        ):
+            tool(workspace, path)
+    assert file_version(str(workspace), "secret.txt") == UNKNOWN
+    assert os.listdir(tmp_path / "private" / "docs") == ["secret.txt"]
+
+
+@pytest.mark.parametrize("owned", ["link", "directory"])
+def test_a_link_of_another_user_on_the_way_to_a_workspace_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owned: str
+) -> None:
+    workspace = way_swapped_for_a_link(tmp_path, 0o755)
+    others = os.lstat(workspace.parent if owned == "link" else workspace.parent.parent).st_ino
+    real_stat, real_fstat = os.stat, os.fstat
+
+    def as_another(found: os.stat_result) -> os.stat_result:
+        fields = list(found)
+        fields[stat.ST_UID] = 54321
+        return os.stat_result(fields) if found.st_ino == others else found
+
+    monkeypatch.setattr(os, "stat", lambda *args, **kwargs: as_another(real_stat(*args, **kwargs)))
+    monkeypatch.setattr(os, "fstat", lambda handle: as_another(real_fstat(handle)))
+    with pytest.raises(FileError, match="leads through a symbolic link that others may have"):
+        read(workspace, "secret.txt")
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+@pytest.mark.parametrize("leads", ["{}/private", "../private", "./round/../../private/."])
+def test_a_link_of_ones_own_on_the_way_to_a_workspace_is_followed(
+    tmp_path: Path, mode: int, leads: str
+) -> None:
+    shared, private = tmp_path / "shared", tmp_path / "private"
+    for directory in (shared / "round", private / "docs"):
+        directory.mkdir(parents=True)
+    (private / "docs" / "notes.txt").write_text("mine")
+    os.symlink(leads.format(tmp_path), shared / "project")
+    shared.chmod(mode)
+    assert read(shared / "project" / "docs", "notes.txt") == "mine"
+
+
+def test_links_on_the_way_to_a_workspace_that_lead_in_a_circle_are_given_up(tmp_path: Path) -> None:
+    os.symlink("round", tmp_path / "round")
+    with pytest.raises(FileError, match="the workspace too many levels of symbolic links"):
+        read(tmp_path / "round" / "docs", "notes.txt")
 
 
 @pytest.mark.parametrize("workspace", ["", "relative/path", "."])
