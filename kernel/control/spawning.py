@@ -12,6 +12,7 @@ from kernel.control.facts import NodeFacts
 from kernel.errors import Invalid, Refused, TimedOut
 from kernel.kernel import Kernel
 from kernel.model.address import join, validate_address
+from kernel.model.makers import OPERATOR
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.operations.operation import START_S, Handler
 from kernel.operations.spawning import Spawned, Spawning, SpawnRequest
@@ -51,7 +52,7 @@ class SpawnControl:
     async def make(self, request: SpawnRequest, record: Record, asker: Asker) -> Spawned:
         """Make a child of this node, and wait until it runs. ``record`` says who asked for it."""
         parent = self._address(request.under)
-        spec = self._spec(request, parent)
+        spec = self._spec(request, parent, asker)
         self._kernel.processes.admission.check_spawn(spec, parent, asker)
         self._workspaces.make(spec)
         config = {
@@ -75,7 +76,7 @@ class SpawnControl:
             return validate_address(target)
         return self._kernel.messaging.resolve(target)
 
-    def _spec(self, request: SpawnRequest, parent: str) -> ProcessSpec:
+    def _spec(self, request: SpawnRequest, parent: str, asker: Asker) -> ProcessSpec:
         if request.supervisor:
             return ProcessSpec(
                 request.name,
@@ -111,13 +112,17 @@ class SpawnControl:
             restart=request.restart,
             isolation=request.isolation or entry.isolation,
             tools=tools,
-            workspace=self._workspace(request, parent),
+            workspace=self._workspace(request, parent, asker),
             config={key: clean(value) for key, value in config.items() if value},
         )
 
-    def _workspace(self, request: SpawnRequest, parent: str) -> str:
+    def _workspace(self, request: SpawnRequest, parent: str, asker: Asker) -> str:
+        """What a removed process left is its operator's, and handed to no process that somebody else has made."""
         if not request.workspace:
-            own = self._workspaces.own(join(parent, request.name))
+            address = join(parent, request.name)
+            own = self._workspaces.own(address)
+            if asker.maker != OPERATOR and self._workspaces.is_left(own):
+                own = self._workspaces.another(address, self._kernel.recorder.ledger.next_seq)
             self._workspaces.check(own)
             return str(own)
         try:

@@ -35,6 +35,21 @@ class Workspaces:
         *above, name = address.strip("/").split("/")
         return Path(self._all, *(f"{step}+" for step in above), name)
 
+    def another(self, address: str, seq: int) -> Path:
+        """One that nobody had, for ``address``, in whose own something was left. ``seq``: of the next entry."""
+        own = self.own(address)
+        return own.with_name(f"{own.name}~{seq}")
+
+    def is_left(self, workspace: Path) -> bool:
+        """Whether something lies there, or somebody works there: it is not that of a new process alone."""
+        if self._slots.works_in(str(workspace)):
+            return True
+        try:
+            with os.scandir(workspace) as entries:
+                return next(entries, None) is not None
+        except FileNotFoundError:
+            return False
+
     def make(self, spec: ProcessSpec) -> None:
         """Make the directory that ``spec`` names, if it is one of these. Raises OSError."""
         if spec.workspace and Path(spec.workspace).is_relative_to(self._data):
@@ -85,8 +100,10 @@ class Workspaces:
     def gone(self, said: SlotGone) -> None:
         """Remove what a temporary process leaves empty, with those above it that were made for it alone."""
         slot = said.slot
-        own = self.own(slot.address)
-        if slot.spec.restart != "temporary" or slot.spec.workspace != str(own):
+        own = Path(slot.spec.workspace)
+        if slot.spec.restart != "temporary" or own.with_name(own.name.partition("~")[0]) != self.own(
+            slot.address
+        ):
             return
         if self._slots.works_in(slot.spec.workspace):
             return

@@ -1,0 +1,65 @@
+"""Whose a workspace is that a removed process left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kernel.operations.processes import Processes
+from kernel.operations.spawning import Spawning
+from mesh.identity.peers import Peer
+from tests.kernel.control.test_control import control_of
+from tests.kernel.process.test_quotas import peers_spawn
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.kernel_twin import Twin
+from tests.mesh.twins.core_nodes import ALICE
+
+
+def test_what_a_removed_process_left_is_for_the_operators_next_one_and_for_no_peers(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        control, by_peer, eve = control_of(twin), peers_spawn(twin), Peer("eve", ALICE.origin)
+
+        def workspace(address: str = "/user/bob") -> Path:
+            return Path(twin.kernel.state.slots[address].spec.workspace)
+
+        async def hers(name: str = "bob", **more: Any) -> Path:
+            await by_peer(eve, {"request": {"name": name, "tools": [], **more}})
+            return workspace(f"{more.get('under', '/user')}/{name}")
+
+        async def remove() -> None:
+            await control(Processes.stop, "bob")
+            await control(Processes.remove, "bob", recursive=True)
+
+        assert await hers() == tmp_path / "workspaces" / "user+" / "bob"  # nothing was left
+        await remove()
+        await control(Spawning.spawn, "bob")
+        own = workspace()
+        (own / "plan.txt").write_text("the operator's secret")
+        assert await hers("kid", under="/user/bob") == own.parent / "bob+" / "kid"
+        await remove()
+        given = await hers()
+        assert given != own and given.parent == own.parent and not list(given.iterdir())
+        (given / "hers.txt").write_text("hers")
+        await remove()
+        assert await hers() not in (own, given)
+        await remove()
+        await control(Spawning.spawn, "bob")
+        assert workspace() == own and (own / "plan.txt").read_text() == "the operator's secret"
+
+    on_twin(tmp_path, body)
+
+
+def test_where_another_process_works_is_no_workspace_for_a_peers_though_it_is_empty(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        control, by_peer = control_of(twin), peers_spawn(twin)
+        own = tmp_path / "workspaces" / "user+" / "bob"
+        own.mkdir(parents=True)
+        await control(Spawning.spawn, "ada", workspace=str(own))
+        request = {"name": "bob", "tools": [], "restart": "temporary"}
+        await by_peer(Peer("eve", ALICE.origin), {"request": request})
+        given = Path(twin.kernel.state.slots["/user/bob"].spec.workspace)
+        assert given != own and given.is_dir()
+        await control(Processes.kill, "bob", signal="kill")
+        assert own.is_dir() and not given.exists()  # what was made for a temporary one goes with it
+
+    on_twin(tmp_path, body)
