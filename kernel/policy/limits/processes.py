@@ -50,18 +50,21 @@ def _share_is_used(maker: MadeBy, facts: Facts) -> str:
 
 
 def _agent_has_enough(parent: str, facts: Facts) -> str:
+    """What a peer made among them does not count: it has a share of its own. Nor do others below what a peer made."""
     slots, bounds = facts.state.slots, facts.bounds
-    children = slots.child_count(parent)
+    maker = slots.maker(parent)
+    children = slots.directly_below(parent, maker)
     if children >= bounds.agent_children:
         return f"{parent} has {children} children, the limit for an agent"
-    top = _uppermost_worker(parent, slots)
-    below = slots.below(top)
+    top = _uppermost_worker(parent, maker, slots)
+    below = slots.below(top, maker)
     if below >= bounds.agent_subtree:
         return f"{below} processes are below {top}, the limit for what agents make"
     return ""
 
 
-def _uppermost_worker(address: str, slots: Slots) -> str:
-    """At or above ``address``."""
+def _uppermost_worker(address: str, maker: MadeBy, slots: Slots) -> str:
+    """At or above ``address``; when it counts to a peer, the uppermost of those that count to the same."""
     line = [slots.get(at) for at in (address, *ancestors(address))]
-    return next(slot.address for slot in reversed(line) if slot is not None and slot.spec.type == "worker")
+    workers = [slot.address for slot in line if slot is not None and slot.spec.type == "worker"]
+    return next(at for at in reversed(workers) if not is_peer(maker) or slots.maker(at) == maker)

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from kernel.model.address import ancestors
 from kernel.model.in_order import InOrder
-from kernel.model.makers import AGENT, OPERATOR, is_peer
+from kernel.model.makers import AGENT, OPERATOR, MadeBy, is_peer
 from kernel.model.rows import as_rows, made, row
 from kernel.model.spec import ProcessSpec
 from kernel.slice import Handler, Keeper, Table, Told
 
+Key = TypeVar("Key")
 DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
 
 
@@ -50,7 +51,8 @@ class Slots(Table[str, Slot]):
         self._children: dict[str, dict[str, Slot]] = {}
         self._in_order = InOrder(self._children)
         self._named: dict[str, dict[str, Slot]] = {}
-        self._below: Counter[str] = Counter()
+        self._below: Counter[tuple[str, str]] = Counter()
+        self._directly_below: Counter[tuple[str, str]] = Counter()
         self._workspaces: Counter[str] = Counter()
         self._of_peer: dict[str, str] = {}
         self._by_peer: Counter[str] = Counter()
@@ -114,40 +116,51 @@ class Slots(Table[str, Slot]):
     def place(self, slot: Slot) -> None:
         """Take a slot into the tree."""
         address = slot.address
-        if address not in self._slots:
-            self._below.update(ancestors(address))
+        present = self._slots.get(address)
+        if present is None:
             self._in_order.added(slot.parent, address)
-            self._workspaces[slot.spec.workspace] += 1
-        self._forget_peer(address)
+        else:
+            self._uncount(present)
         self._slots[address] = slot
-        maker = self.maker(address)
-        if is_peer(maker):
-            self._of_peer[address] = maker
-            self._by_peer[maker] += 1
+        self._count(slot)
         self._children.setdefault(slot.parent, {})[address] = slot
         self._named.setdefault(slot.spec.name, {})[address] = slot
 
     def _remove(self, slot: Slot) -> None:
         address = slot.address
+        self._uncount(slot)
         del self._slots[address]
-        self._forget_peer(address)
         for table, key in ((self._children, slot.parent), (self._named, slot.spec.name)):
             del table[key][address]
             if not table[key]:
                 del table[key]
         self._in_order.removed(slot.parent, address)
-        _less(self._workspaces, slot.spec.workspace)
-        for above in ancestors(address):
-            _less(self._below, above)
 
-    def _forget_peer(self, address: str) -> None:
-        peer = self._of_peer.pop(address, None)
-        if peer is not None:
+    def _count(self, slot: Slot) -> None:
+        peer = _peer(self.maker(slot.address))
+        if peer:
+            self._of_peer[slot.address] = peer
+            self._by_peer[peer] += 1
+        self._workspaces[slot.spec.workspace] += 1
+        self._directly_below[slot.parent, peer] += 1
+        self._below.update((above, peer) for above in ancestors(slot.address))
+
+    def _uncount(self, slot: Slot) -> None:
+        peer = self._of_peer.pop(slot.address, "")
+        if peer:
             _less(self._by_peer, peer)
+        _less(self._workspaces, slot.spec.workspace)
+        _less(self._directly_below, (slot.parent, peer))
+        for above in ancestors(slot.address):
+            _less(self._below, (above, peer))
 
-    def below(self, address: str) -> int:
-        """How many slots there are below ``address``, however deep."""
-        return self._below[address]
+    def below(self, address: str, maker: MadeBy = OPERATOR) -> int:
+        """How many slots there are below ``address``, however deep, that count to the peer ``maker``, or to no peer."""
+        return self._below[address, _peer(maker)]
+
+    def directly_below(self, address: str, maker: MadeBy = OPERATOR) -> int:
+        """The same of its children."""
+        return self._directly_below[address, _peer(maker)]
 
     def works_in(self, workspace: str) -> int:
         """How many slots have this workspace."""
@@ -205,7 +218,12 @@ class Slots(Table[str, Slot]):
         return [address for own, slots in self._named.items() if own.startswith(name) for address in slots]
 
 
-def _less(counts: Counter[str], key: str) -> None:
+def _peer(maker: MadeBy) -> str:
+    """Empty for who is none."""
+    return maker if is_peer(maker) else ""
+
+
+def _less(counts: Counter[Key], key: Key) -> None:
     """One less; what there is none of is not counted."""
     counts[key] -= 1
     if not counts[key]:

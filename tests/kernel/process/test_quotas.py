@@ -222,6 +222,54 @@ def test_what_a_peer_makes_counts_to_that_peer_with_all_below_it_also_after_a_re
     on_twin(tmp_path, after, bounds=bounds)
 
 
+def test_what_a_peer_makes_below_an_agent_uses_up_nothing_of_its_quota_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    bounds = Bounds(agent_children=3, agent_subtree=4)
+    peer = Peer("n2", BOB.origin, "", frozenset({"spawn"}), tools=frozenset({"spawn_agent"}))
+
+    async def before(twin: Twin) -> None:
+        spawn = peers_spawn(twin)
+        await twin.spawn("boss")
+        for number in range(5):
+            request = {"name": f"theirs{number}", "under": "/user/boss", "tools": ["spawn_agent"]}
+            await spawn(peer, {"request": request})
+        theirs = await made(twin, at := await turn_of(twin, "/user/boss/theirs0"), 4)
+        twin.finish(at)
+        assert statuses(theirs) == ["ok"] * 3 + ["error"]
+        assert "/user/boss/theirs0 has 3 children, the limit for an agent" in theirs[-1]["text"]
+        deeper = await made(twin, at := await turn_of(twin, "/user/boss/theirs0/k0"), 2)
+        twin.finish(at)
+        assert statuses(deeper) == ["ok", "error"]
+        assert (
+            "4 processes are below /user/boss/theirs0, the limit for what agents make" in deeper[-1]["text"]
+        )
+        own = await made(twin, at := await turn_of(twin, "boss"), 2)
+        assert statuses(own) == ["ok"] * 2
+        twin.finish(at)
+        await twin.ledger.barrier()
+
+    async def after(twin: Twin) -> None:
+        slots = twin.kernel.state.slots
+        await twin.kernel.processes.when_started("/user/boss/k1")
+        may_spawn(twin, "/user/boss", AGENT)
+        for parent, limit in (
+            ("/user/boss/theirs0", "has 3 children"),
+            ("/user/boss/theirs0/k0", "4 processes"),
+        ):
+            with pytest.raises(Busy, match=limit):
+                may_spawn(twin, parent, AGENT)
+        may_spawn(twin, "/user/boss/theirs1", AGENT)
+        await control_of(twin)(Processes.stop, "/user/boss")
+        await control_of(twin)(Processes.remove, "/user/boss", recursive=True)
+        peers = f"peer:{BOB.origin}"
+        assert (slots.below("/user"), slots.below("/user", peers), slots.count_of(peers)) == (0, 0, 0)
+        assert slots.directly_below("/user") == slots.directly_below("/user/boss", peers) == 0
+
+    on_twin(tmp_path, before, bounds=bounds)
+    on_twin(tmp_path, after, bounds=bounds)
+
+
 def test_the_reserve_is_at_most_half_so_that_a_small_node_has_agents_too(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("boss")
