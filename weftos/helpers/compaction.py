@@ -8,9 +8,10 @@ when both have what it held. Whatever fails is tried again later; the node runs 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,27 +150,71 @@ async def run_child(child: Child, told: bytes = b"") -> bytes:
     """Run a process to its end and return what it wrote. Raises CompactionError when it failed; a caller that is
     cancelled ends it.
     """
+    run = _Run(child, told)
+    done = asyncio.ensure_future(in_thread(run))
     try:
-        with OFFSPRING.birth() as born:
-            process = await asyncio.create_subprocess_exec(
-                *child.argv,
+        status, said, complained = await asyncio.shield(done)
+    except asyncio.CancelledError:
+        run.end()
+        await asyncio.gather(done, return_exceptions=True)
+        raise
+    except (OSError, RuntimeError) as error:  # the second: no thread
+        raise CompactionError(f"cannot start {child.argv[3]}: {error}") from error
+    if status:
+        words = complained.decode("utf-8", "replace").strip()[-MAX_WORDS:]
+        raise CompactionError(words or f"{child.argv[3]} ended with status {status}")
+    return said
+
+
+class _Run:
+    """One run of a child, to be called in a thread that waits for it: whoever starts it there has what it takes to end
+    it. (asyncio starts it first; what that lacks then to watch it, a thread or a descriptor, leaves it running.)
+    """
+
+    def __init__(self, child: Child, told: bytes) -> None:
+        self._child = child
+        self._told = told
+        self._beginning = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = False
+
+    def __call__(self) -> tuple[int, bytes, bytes]:
+        """Its status and what it said on both ways. Raises OSError when it cannot be started."""
+        process = self._begin()
+        if process is None:
+            return -signal.SIGKILL, b"", b""
+        with process:
+            try:
+                said, complained = process.communicate(self._told)
+            except BaseException:
+                process.kill()
+                raise
+        return process.returncode, said, complained
+
+    def _begin(self) -> subprocess.Popen[bytes] | None:
+        """Start it, unless it was ended before."""
+        with OFFSPRING.birth() as born, self._beginning:
+            if self._ended:
+                return None
+            self._process = subprocess.Popen(
+                self._child.argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=dict(child.env),
-                cwd=child.cwd,
+                env=dict(self._child.env),
+                cwd=self._child.cwd,
             )
-            born(process.pid)
-    except OSError as error:
-        raise CompactionError(f"cannot start {child.argv[3]}: {error}") from error
-    try:
-        said, complained = await process.communicate(told)
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    if process.returncode:
-        words = complained.decode("utf-8", "replace").strip()[-MAX_WORDS:]
-        raise CompactionError(words or f"{child.argv[3]} ended with status {process.returncode}")
-    return said
+            try:
+                born(self._process.pid)
+            except OSError:
+                with self._process:
+                    self._process.kill()
+                raise
+            return self._process
+
+    def end(self) -> None:
+        """Kill it, or never start it. Any thread."""
+        with self._beginning:
+            self._ended = True
+            if self._process is not None:
+                self._process.kill()

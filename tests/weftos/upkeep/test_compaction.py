@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import StateChange
 from chain.state.snapshot import NEW
 from kernel.helper.helper import HelperLost
+from kernel.helper.offspring import Offspring
 from kernel.signals import Signals
 from kernel.state.record_forms import ERASING
 from kernel.state.recorder import Recorder
@@ -277,6 +279,42 @@ def test_a_process_that_cannot_start_is_an_error_of_ours() -> None:
     missing = Child(("/nowhere/python", "-P", "-m", "weftos.helpers.compact"), {}, Path("/"))
     with pytest.raises(CompactionError, match=r"cannot start weftos\.helpers\.compact"):
         asyncio.run(run_child(missing))
+
+
+def test_a_process_for_which_there_is_no_thread_is_not_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waited for it: one that reads what it is told did so for ever."""
+
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        with monkeypatch.context() as patch, pytest.raises(CompactionError, match="can't start new thread"):
+            patch.setattr(threading.Thread, "start", no_thread)
+            await run_child(SLEEPS)
+
+    before = children()
+    asyncio.run(run())
+    assert children() == before
+
+
+def test_a_process_that_cannot_be_looked_at_is_not_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_descriptor(self: Offspring, pid: int) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    before = children()
+    monkeypatch.setattr(Offspring, "_register", no_descriptor)
+    with pytest.raises(CompactionError, match="Too many open files"):
+        asyncio.run(run_child(SLEEPS))
+    assert children() == before
+
+
+SLEEPS = Child((sys.executable, "-P", "-c", "import time; time.sleep(600)"), {}, Path("/"))
+
+
+def children() -> set[str]:
+    """The processes that this one has started and that are there."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return {pid for task in tasks for pid in task.read_text().split()}
 
 
 @pytest.mark.parametrize("error", [LedgerUnavailable, RuntimeError])
