@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from tests.prove.squeeze import squeeze
 from tests.prove.walks import QUICK_STEP, forked_pool, run_alone, say_found
 
 AWHILE = 20
-MOST_TIMES = 4  # at a place where a thread is wanted
+MOST_TIMES = 5  # of those at one place
 KILLED_AT = ("rename key_change.adopt_keys", "remove recovery.remove_segments < upkeep._drop_before",
              "sync erasure._rewrite < erasure.erase_bodies < publisher.alone")  # fmt: skip
 
@@ -111,25 +111,28 @@ def _named(counts: Iterable[Place], name: str) -> Place:
     return next(place for place in counts if f"{place.kind} {place.site}" == name)
 
 
-def plan(start: Start, dice: random.Random) -> Iterator[Fault]:
-    """Each place in two ways or more."""
+def plan(start: Start, dice: random.Random, known: Container[Place] = ()) -> Iterator[Fault]:
+    """Each place in some ways; one that is ``known``, from another start, in fewer."""
     for place, count in sorted(start.counts.items(), key=lambda item: (item[0].kind, item[0].site)):
-        nth = dice.randrange(count)
+        times = dice.sample(range(count), min(count, MOST_TIMES))
         match place.family:
             case "thread":
-                times = dice.sample(range(count), min(count, MOST_TIMES))
                 yield from (
                     Fault(place, at, calls=calls) for at in times for calls in (1, dice.randint(2, 3))
                 )
             case "await":
-                yield Fault(place, nth)
-                yield Fault(place, dice.randrange(count), -1)
-                yield Fault(place, dice.randrange(count), errno.EMFILE, looks=dice.randint(1, 2))
+                yield Fault(place, times[0])
+                yield Fault(place, times[-1], -1)
+                yield Fault(place, times[-1], errno.EMFILE, looks=dice.randint(1, 2))
             case "disk":
-                code = errno.EMFILE if place.kind in WITHOUT_DESCRIPTOR else errno.EIO
-                half, looks = dice.random() < 0.5, dice.randint(0, 3)
-                yield Fault(place, nth, errno.EIO, looks=looks, half=half)
-                yield Fault(place, dice.randrange(count), code, dice.choice((1, AWHILE)))
+                half, code = (
+                    dice.random() < 0.5,
+                    errno.EMFILE if place.kind in WITHOUT_DESCRIPTOR else errno.EIO,
+                )
+                if place not in known:
+                    yield Fault(place, times[0], code, dice.choice((1, AWHILE)))
+                for at in times if count >= MOST_TIMES else times[-1:]:
+                    yield Fault(place, at, errno.EIO, looks=dice.randint(0, 2), half=half)
 
 
 _STARTS: list[Start] = []  # inherited by the processes of the walk
@@ -145,7 +148,10 @@ def walk(console: Console, seed: str, quick: bool) -> list[str]:
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="wf-", dir="/tmp") as directory:
         _STARTS[:] = starts(Path(directory))
-        planned = [(number, fault) for number, start in enumerate(_STARTS) for fault in plan(start, dice)]
+        planned, known = [], set[Place]()
+        for number, start in enumerate(_STARTS):
+            planned += [(number, fault) for fault in plan(start, dice, known)]
+            known |= {*start.counts}
         if quick:
             planned = planned[dice.randrange(QUICK_STEP) :: QUICK_STEP]
         dice.shuffle(planned)

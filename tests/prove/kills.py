@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +109,10 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list
         for name in PLANNERS:
             node.spawn(name, under="/user/load", tools=TOOLS)
     choice = Choice(house, LABOURERS + PLANNERS, chance)
-    with under_load(campaign, seed) as load, Steps(console, "kills under load", len(plan)) as bar:
+    with (
+        under_load(campaign, seed, LABOURERS, PLANNERS) as load,
+        Steps(console, "kills under load", len(plan)) as bar,
+    ):
         for done, kind in enumerate(plan, 1):
             time.sleep(chance.uniform(0.1, 1.2))  # the random moment
             incident = _strike(campaign, choice, kind)
@@ -127,9 +130,11 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list
 
 
 @contextmanager
-def under_load(campaign: Campaign, seed: str) -> Iterator[subprocess.Popen[bytes]]:
+def under_load(
+    campaign: Campaign, seed: str, labourers: Sequence[str], planners: Sequence[str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """The client process, sending until its standard input is closed."""
-    agents = [f"{name}:labourer" for name in LABOURERS] + [f"{name}:agent" for name in PLANNERS]
+    agents = [f"{name}:labourer" for name in labourers] + [f"{name}:agent" for name in planners]
     where = [str(campaign.house.node), str(campaign.ledger), str(campaign.effects.port)]
     process = subprocess.Popen([sys.executable, str(LOAD), *where, seed, *agents], stdin=subprocess.PIPE)
     assert process.stdin is not None

@@ -25,8 +25,6 @@ from tests.prove.effects import effect_server
 from tests.prove.house import House, ProofError, proven
 from tests.prove.kills import (
     DELAY_S,
-    LABOURERS,
-    PLANNERS,
     TOOLS,
     Campaign,
     Incident,
@@ -41,7 +39,11 @@ from tests.prove.verdict import judge_promises
 from tests.prove.victims import Victim
 from weftos import Client, WeftosError
 
-ROUNDS, QUICK_ROUNDS = 14, 3
+ROUNDS, QUICK_ROUNDS = 8, 3
+LABOURERS, PLANNERS = (
+    ["labourer0", "labourer1"],
+    ["planner0"],
+)  # few: the archive is to be built anew beside them
 SHORTEST_S, LONGEST_S = 0.5, 3.0
 A_LITTLE = 2**20  # of memory: no stack of another thread
 REMEMBERED = "the heron number {} nests at noon"
@@ -61,11 +63,12 @@ class Squeeze:
         self._victim = victim
         self._leader = leader
         self._spare = spare
-        self._usual = (0, 0)
+        self._least, self._usual = -1, (-1, -1)
 
     def begin(self) -> None:
         """Raises OSError when the process is gone."""
-        pid = self._victim.pid
+        pid, most = self._victim.pid, _MOST[self._what]
+        self._usual = resource.prlimit(pid, most)
         match self._what:
             case "descriptors":
                 least = len(os.listdir(f"/proc/{pid}/fd")) + self._spare
@@ -74,16 +77,26 @@ class Squeeze:
                 least = pages * os.sysconf("SC_PAGE_SIZE") + A_LITTLE
             case _:
                 least = 1
-        self._usual = resource.prlimit(pid, _MOST[self._what])
-        resource.prlimit(pid, _MOST[self._what], (least, self._usual[1]))
+        resource.prlimit(pid, most, (least, self._usual[1]))
+        self._least = least
 
     def end(self) -> None:
-        """Also for those that it has begun meanwhile."""
+        """Also for those that it has begun meanwhile, which have what it had."""
+        while short := [pid for pid in self._processes() if self._is_short(pid)]:
+            for pid in short:
+                with suppress(ProcessLookupError):
+                    resource.prlimit(pid, _MOST[self._what], self._usual)
+
+    def _processes(self) -> set[int]:
         processes = living()
-        mine = [p for p in processes.values() if p.session == self._leader] + below(self._leader, processes)
-        for process in (self._victim, *mine):
-            with suppress(ProcessLookupError):
-                resource.prlimit(process.pid, _MOST[self._what], self._usual)
+        return {p.pid for p in processes.values() if p.session == self._leader} | {
+            p.pid for p in below(self._leader, processes)
+        }
+
+    def _is_short(self, pid: int) -> bool:
+        with suppress(ProcessLookupError):
+            return resource.prlimit(pid, _MOST[self._what])[0] == self._least
+        return False
 
 
 def squeeze(console: Console, seed: str, quick: bool) -> bool:
@@ -114,7 +127,10 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, seed: str,
             node.spawn(name, under="/user/load", tools=TOOLS)
         node.spawn("told")
     done: Counter[str] = Counter()
-    with under_load(campaign, seed) as load, Steps(console, "a node squeezed", rounds) as bar:
+    with (
+        under_load(campaign, seed, LABOURERS, PLANNERS) as load,
+        Steps(console, "a node squeezed", rounds) as bar,
+    ):
         for number in range(rounds):
             time.sleep(chance.uniform(0.1, 1.0))  # the random moment
             what = _once(campaign, chance, number)
