@@ -61,3 +61,51 @@ def test_a_call_that_a_thread_has_taken_meanwhile_is_waited_for(monkeypatch: pyt
         assert made == ["once"]
 
     asyncio.run(run())
+
+
+def test_a_caller_that_is_cancelled_goes_on_when_the_call_has_ended() -> None:
+    """What its lock guards is free then: a snapshot got its place while the next one was written."""
+
+    async def run() -> None:
+        begun, end, order = threading.Event(), threading.Event(), list[str]()
+
+        def call() -> None:
+            begun.set()
+            end.wait()
+            order.append("the call")
+
+        async def caller() -> None:
+            try:
+                await in_thread(call)
+            finally:
+                order.append("its caller")
+
+        task = asyncio.create_task(caller())
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        for _ in range(10):
+            task.cancel()
+            await asyncio.sleep(0)
+        end.set()
+        await asyncio.wait([task])
+        assert task.cancelled() and order == ["the call", "its caller"]
+
+    asyncio.run(run())
+
+
+def test_a_call_that_has_not_begun_when_its_caller_is_cancelled_is_never_made() -> None:
+    async def run() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        end, made = threading.Event(), list[str]()
+        busy = asyncio.create_task(in_thread(end.wait))
+        await asyncio.sleep(0)
+        waits = asyncio.create_task(in_thread(made.append, "late"))
+        await asyncio.sleep(0)
+        waits.cancel()
+        await asyncio.wait([waits])
+        end.set()
+        await busy
+        await in_thread(made.append, "another")
+        assert waits.cancelled() and made == ["another"]
+
+    asyncio.run(run())
