@@ -325,7 +325,7 @@ _TABLE = (
             boot="boot id, 16 hexadecimal digits",
             attempt="1 for the first time",
             pid="PID on whose behalf",
-            replaces="of file_write: absent, or a digest of what was there before the first attempt; else empty",
+            replaces="of file_write: what was there before its first attempt: a digest, or absent and a witness",
             on_doubt="what the tool says is to be done when it is in doubt: ask, retry or lost; retry without effects",
         ),
         lazy_when=("effects", "none"),

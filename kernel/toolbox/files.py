@@ -14,19 +14,20 @@ lies, and no workspace lies in one but below its ``workspaces``. What decides wh
 
 A write is complete before it is reported: temporary file, fsync, rename, fsync of the directory. A write that is made
 again, since nobody knows whether it was made, says what it may replace: the **version** that was there before the first
-attempt. What somebody else wrote meanwhile is so never overwritten by it.
+attempt. What somebody else wrote meanwhile is so never overwritten by it, and what somebody has taken away meanwhile is
+not brought back (:mod:`kernel.toolbox.absence`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 
+from kernel.toolbox.absence import ABSENT, Absence, new_absence, read_absence
 from kernel.toolbox.data_mark import is_ours, lies_in_ours, would_mark
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.toolbox.way import open_way
@@ -39,13 +40,13 @@ MAX_WRITE_BYTES = 2**20
 MAX_LISTED = 1000
 MAX_SCANNED = 20_000
 
-ABSENT = "absent"
 UNKNOWN = "unknown"
 
 _RENAMING = threading.Lock()  # from the look at what is there to the rename
 _ANY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OVERWRITE = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
 _KINDS = {
     stat.S_IFLNK: "a symbolic link, which is not followed",
     stat.S_IFDIR: "a directory",
@@ -118,18 +119,37 @@ def list_directory(workspace: str, path: str = ".", *, protected: ProtectedPaths
 
 
 def file_version(workspace: str, path: str, *, protected: ProtectedPaths = NOTHING_PROTECTED) -> str:
-    """What is at ``path``: :data:`ABSENT`, or a digest of the file's first MiB, its size, inode and times.
+    """What is at ``path``: a digest of the file's first MiB, its size, inode and times, or an :class:`Absence`, whose
+    witness is there then.
 
     :data:`UNKNOWN` when that cannot be found out; so whatever comes of a write there, it is not made again by itself.
     """
     try:
         parents, name = _split_file(path)
-        with _open_parent(workspace, parents, name, protected) as directory:
-            return _version(name, directory)
-    except FileNotFoundError:
-        return ABSENT
+        version = ABSENT
+        with (
+            contextlib.suppress(FileNotFoundError),
+            _open_parent(workspace, parents, name, protected) as directory,
+        ):
+            version = _version(name, directory)
+        return _leave_witness(workspace, parents, protected) if version == ABSENT else version
     except (FileError, OSError, ValueError):
         return UNKNOWN
+
+
+def _leave_witness(workspace: str, parents: list[str], protected: ProtectedPaths) -> str:
+    """In the last directory on the way that there is."""
+    for depth in range(len(parents), -1, -1):
+        with (
+            contextlib.suppress(FileNotFoundError),
+            _open_directory(workspace, parents[:depth], protected) as directory,
+        ):
+            for missing in parents[depth : depth + 1]:
+                _refuse_protected("/".join(parents[: depth + 1]), missing, directory, protected)
+            absence = new_absence(depth)
+            os.close(os.open(absence.witness, _CREATE, 0o666, dir_fd=directory))
+            return absence.version
+    return UNKNOWN
 
 
 def _version(name: str, directory: int) -> str:
@@ -146,19 +166,12 @@ def _version(name: str, directory: int) -> str:
     return sha256(repr(facts).encode() + data).hexdigest()
 
 
-def _check_version(path: str, name: str, directory: int, replaces: str, data: bytes) -> bool:
-    """Whether the file has still to be written; raises :class:`FileChanged` when it must not be."""
-    if replaces != UNKNOWN and _version(name, directory) == replaces:
-        return True
+def _holds(name: str, directory: int, data: bytes) -> bool:
     with contextlib.suppress(FileNotFoundError), _open(name, _ANY, directory) as handle:
         if stat.S_ISREG(os.fstat(handle).st_mode):
             with _open(f"/proc/self/fd/{handle}", _READ) as file:
-                if _pread(file, len(data) + 1, 0) == data:
-                    return False
-    raise FileChanged(
-        f"{_shown(path)} was changed by somebody else after this write had begun; it was not overwritten now, and "
-        "it is not known whether this write was done before that"
-    )
+                return _pread(file, len(data) + 1, 0) == data
+    return False
 
 
 def write_file(
@@ -167,37 +180,85 @@ def write_file(
     content: str,
     replaces: str | None = None,
     *,
+    looked: str = UNKNOWN,
     protected: ProtectedPaths = NOTHING_PROTECTED,
 ) -> str:
     """Create or replace a file, with its missing directories. On disk when this returns.
 
-    With ``replaces``, as of :func:`file_version`, only while that is what is there; nothing is to be done when the
-    file holds just this already. Raises :class:`FileError`, :class:`FileChanged`.
+    ``looked``: what :func:`file_version` said before the first attempt, which this is. With ``replaces``, the same for
+    an attempt after that, only while that is what is there; nothing is to be done when the file holds just this
+    already. Raises :class:`FileError`, :class:`FileChanged`. A witness is gone, whatever comes of it.
     """
-    try:
-        data = content.encode()
-    except UnicodeEncodeError:
-        raise FileError("the content holds a lone surrogate, which is not text") from None
-    if len(data) > MAX_WRITE_BYTES:
-        raise FileError(f"the content has {len(data)} bytes, at most {MAX_WRITE_BYTES} are written")
     parents, name = _split_file(path)
-    with _told(path), _open_parent(workspace, parents, name, protected, create=True) as directory:
-        if replaces is not None and not _check_version(path, name, directory, replaces, data):
-            return f"{_shown(path)} holds these {len(data)} bytes already"
+    known = read_absence(looked if replaces is None else replaces)
+    absence = known or new_absence(len(parents))
+    with (
+        _told(path),
+        _open_parent(workspace, parents, name, protected, create=True) as directory,
+        _open_place(workspace, parents, directory, absence, protected) as place,
+    ):
+        data = _encoded(content)
+
+        def is_replaced() -> bool:
+            present = _version(name, directory)
+            if known is None:
+                return present == replaces != UNKNOWN
+            return present == ABSENT and _is_there(absence.witness, place)
+
+        if replaces is not None and not is_replaced():
+            if _holds(name, directory, data):
+                return f"{_shown(path)} holds these {len(data)} bytes already"
+            raise FileChanged(
+                f"{_shown(path)} was changed by somebody else after this write had begun; it was not overwritten "
+                "now, and it is not known whether this write was done before that"
+            )
 
         def check() -> None:
             if would_mark(directory, name, data):
                 raise FileError(
                     f"{_shown(path)} with this content would mark a directory as one of weftos' own"
                 )
-            if replaces is not None and _version(name, directory) != replaces:
+            if replaces is not None and not is_replaced():
                 raise FileChanged(
                     f"{_shown(path)} was changed by somebody else just now; it was not overwritten"
                 )
 
         mode = _mode_to_keep(path, name, directory)
-        _replace(directory, name, data, mode, check)
+        begin = _open_new if replaces is None or known is None else _open_witness
+        with begin(absence.witness, place) as temporary:
+            _fill(temporary, data, mode)
+            with _RENAMING:
+                check()
+                os.rename(absence.witness, name, src_dir_fd=place, dst_dir_fd=directory)
+        _sync_directory(directory)
     return f"wrote {len(data)} bytes to {_shown(path)}"
+
+
+def _encoded(content: str) -> bytes:
+    try:
+        data = content.encode()
+    except UnicodeEncodeError:
+        raise FileError("the content holds a lone surrogate, which is not text") from None
+    if len(data) > MAX_WRITE_BYTES:
+        raise FileError(f"the content has {len(data)} bytes, at most {MAX_WRITE_BYTES} are written")
+    return data
+
+
+@contextlib.contextmanager
+def _open_place(
+    workspace: str, parents: list[str], directory: int, absence: Absence, protected: ProtectedPaths
+) -> Iterator[int]:
+    """Where the temporary file is, which is there no longer than this: in the file's directory or one above it."""
+    with contextlib.ExitStack() as stack:
+        if absence.depth == len(parents):
+            place = directory
+        else:
+            place = stack.enter_context(_open_directory(workspace, parents[: absence.depth], protected))
+        try:
+            yield place
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(absence.witness, dir_fd=place)
 
 
 def _components(path: str) -> list[str]:
@@ -373,24 +434,48 @@ def _mode_to_keep(path: str, name: str, directory: int) -> int | None:
     return stat.S_IMODE(found.st_mode) & 0o777 if found.st_uid == os.geteuid() else None
 
 
-def _replace(directory: int, name: str, data: bytes, mode: int | None, check: Callable[[], None]) -> None:
-    temporary = f".weftos-{secrets.token_hex(8)}.tmp"
-    with _open(temporary, _CREATE, directory, 0o666) as file:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file, view) :]
-            if mode is not None:
-                os.fchmod(file, mode)
-            os.fsync(file)
-            with _RENAMING:
-                check()
-                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=directory)
-            raise
-    _sync_directory(directory)
+@contextlib.contextmanager
+def _open_new(name: str, place: int) -> Iterator[int]:
+    """An empty file to write into; one that is there already is a witness."""
+    try:
+        file = os.open(name, _CREATE, 0o666, dir_fd=place)
+    except FileExistsError:
+        with _open_witness(name, place) as file:
+            yield file
+        return
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextlib.contextmanager
+def _open_witness(name: str, place: int) -> Iterator[int]:
+    """The same, which must be there."""
+    with _open(name, _ANY, place) as handle:
+        found = os.fstat(handle)
+        _require_regular(name, found)
+        if found.st_nlink > 1:
+            raise FileError(f"{_shown(name)} has {found.st_nlink} names (hard links) and is not written")
+        with _open(f"/proc/self/fd/{handle}", _OVERWRITE) as file:
+            yield file
+
+
+def _is_there(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _fill(file: int, data: bytes, mode: int | None) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+    if mode is not None:
+        os.fchmod(file, mode)
+    os.fsync(file)
 
 
 @contextlib.contextmanager

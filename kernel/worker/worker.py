@@ -1,5 +1,5 @@
 """A worker process: ``python -P -m kernel.worker.worker --link-fd N --boot B``. Runs tools; nothing without a
-receipt, but a look at which version of a file there is: it has no effects, and gives a digest.
+receipt, but a look at which version of a file there is: it gives a digest, or leaves an empty witness of an absence.
 
 One worker runs the built-in tools, one each the tools of a third-party package. The node says which with the
 first request, ``configure``; then ``run`` requests come, many at once. Synchronous tools run in threads,
@@ -86,9 +86,9 @@ async def await_guarded(function: Callable[..., Any], arguments: dict[str, Any])
         return answer_of("error", one_line(error))
 
 
-def may_replace(intent: dict[str, Any]) -> str | None:
-    """What a write may replace, by its proven intent: anything the first time, then only what was there before that."""
-    return str(intent.get("replaces", UNKNOWN)) if intent["attempt"] > 1 else None
+def terms_of(intent: dict[str, Any]) -> dict[str, str]:
+    """Of a write, by its proven intent: it replaces anything the first time, then only what was there before that."""
+    return {"replaces" if intent["attempt"] > 1 else "looked": str(intent.get("replaces", UNKNOWN))}
 
 
 class Worker:
@@ -151,7 +151,7 @@ class Worker:
         elif self._builtin and tool in _FILE_TOOLS:
             function = partial(_FILE_TOOLS[tool], call.workspace, protected=self._protected)
             if tool == "file_write":
-                function = partial(function, replaces=may_replace(decode_body(call.body)))
+                function = partial(function, **terms_of(decode_body(call.body)))
         else:
             return answer_of("error", self._faults.get(tool, f"this worker has no tool {tool!r}"))
         return await self._in_thread(partial(call_guarded, function, arguments))

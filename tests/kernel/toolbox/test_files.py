@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from kernel.toolbox.absence import ABSENT, read_absence
 from kernel.toolbox.files import (
-    ABSENT,
     MAX_LISTED,
     MAX_READ_BYTES,
+    MAX_WRITE_BYTES,
     UNKNOWN,
     FileChanged,
     FileError,
@@ -553,7 +554,7 @@ def test_a_temporary_name_that_is_taken_is_not_written_through(
 ) -> None:
     monkeypatch.setattr(secrets, "token_hex", lambda count: "known")
     os.symlink("notes.txt", workspace / ".weftos-known.tmp")
-    with pytest.raises(FileError, match="file exists"):
+    with pytest.raises(FileError, match="is a symbolic link"):
         write(workspace, "fresh.txt")
     assert (workspace / "notes.txt").read_text() == "one\ntwo\n"
 
@@ -715,9 +716,8 @@ def test_the_workspaces_of_a_node_are_open_whatever_lies_around_its_data(node_in
 
 def test_a_version_tells_each_change_of_a_file_from_the_one_before(tmp_path: Path) -> None:
     workspace, file = str(tmp_path), tmp_path / "a.txt"
-    seen = [file_version(workspace, "a.txt"), file_version(workspace, "no/such/a.txt")]
-    assert seen == [ABSENT, ABSENT]
-    versions = []
+    versions = [file_version(workspace, path) for path in ("a.txt", "a.txt", "no/such/a.txt")]
+    assert [absence and absence.depth for absence in map(read_absence, versions)] == [0, 0, 0]
     for text in ("one", "two", "two"):
         write_file(workspace, "a.txt", text)
         versions.append(file_version(workspace, "a.txt"))
@@ -726,7 +726,7 @@ def test_a_version_tells_each_change_of_a_file_from_the_one_before(tmp_path: Pat
     with file.open("r+") as handle:
         handle.write("six")
     versions.append(file_version(workspace, "a.txt"))
-    assert len({ABSENT, *versions}) == 5
+    assert len(set(versions)) == 7
 
 
 @pytest.mark.parametrize("path", ["../a", "/a", "directory", "link", "a\nb", ""])
@@ -752,5 +752,63 @@ def test_a_write_that_is_made_again_replaces_only_what_it_was_to_replace(tmp_pat
     file.unlink()
     with pytest.raises(FileChanged):
         write_file(workspace, "a.txt", "mine", before)
-    assert write_file(workspace, "new/b.txt", "mine", ABSENT) == "wrote 4 bytes to 'new/b.txt'"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("path", "depth"), [("a.txt", 0), ("new/b.txt", 0), ("old/c.txt", 1), ("old/new/d.txt", 1)]
+)
+def test_a_new_file_is_written_again_only_while_it_was_never_there(
+    tmp_path: Path, path: str, depth: int
+) -> None:
+    """That there is none any more is not that there is none yet: who has taken it away is not given it twice."""
+    workspace, file = str(tmp_path), tmp_path / path
+    (tmp_path / "old").mkdir()
+    looked = file_version(workspace, path)
+    absence = read_absence(looked)
+    assert absence is not None and absence.depth == depth
+    witness = tmp_path.joinpath(*path.split("/")[:depth], absence.witness)
+    assert witness.read_bytes() == b"" and not file.exists()
+    assert write_file(workspace, path, "mine", looked=looked) == f"wrote 4 bytes to '{path}'"
+    assert (file.read_text(), witness.exists()) == ("mine", False)
+    assert write_file(workspace, path, "mine", looked) == f"'{path}' holds these 4 bytes already"
+    file.unlink()
+    with pytest.raises(FileChanged, match="it is not known whether this write was done"):
+        write_file(workspace, path, "mine", looked)
+    assert not file.exists()
+
+    looked = file_version(workspace, path)  # and when the attempt ended before its rename
+    witness = file.with_name(read_absence(looked).witness)  # type: ignore[union-attr]
+    witness.write_text("half of what was to be written")
+    assert write_file(workspace, path, "mine", looked) == f"wrote 4 bytes to '{path}'"
+    assert (file.read_text(), witness.exists()) == ("mine", False)
+
+
+@pytest.mark.parametrize("content", ["x" * (MAX_WRITE_BYTES + 1), "\ud800"], ids=["large", "no text"])
+def test_a_write_that_fails_leaves_no_witness(tmp_path: Path, content: str) -> None:
+    looked = file_version(str(tmp_path), "a.txt")
+    with pytest.raises(FileError):
+        write_file(str(tmp_path), "a.txt", content, looked=looked)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_somebody_else_was_quicker_than_leaves_no_witness(tmp_path: Path) -> None:
+    looked = file_version(str(tmp_path), "a.txt")
+    (tmp_path / "a.txt").write_text("theirs")
+    with pytest.raises(FileChanged):
+        write_file(str(tmp_path), "a.txt", "mine", looked)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("put", ["symlink_to", "hardlink_to"])
+def test_what_was_put_in_the_place_of_a_witness_is_not_written_into(tmp_path: Path, put: str) -> None:
+    workspace, outside = tmp_path / "workspace", tmp_path / "outside"
+    workspace.mkdir()
+    outside.write_text("theirs")
+    looked = file_version(str(workspace), "a.txt")
+    witness = workspace / read_absence(looked).witness  # type: ignore[union-attr]
+    witness.unlink()
+    getattr(witness, put)(outside)
+    for terms in ({"looked": looked}, {"replaces": looked}):
+        with pytest.raises((FileError, FileChanged)):
+            write_file(str(workspace), "a.txt", "mine", **terms)  # type: ignore[arg-type]
+    assert outside.read_text() == "theirs" and not (workspace / "a.txt").exists()

@@ -28,7 +28,7 @@ from kernel.slices.mailboxes import turn_id
 from kernel.state.recorder import replay_into
 from kernel.state.state import State
 from kernel.toolbox.files import FileChanged, file_version, write_file
-from kernel.worker.worker import may_replace
+from kernel.worker.worker import terms_of
 from kernel.worker.workers import WorkerCall, WorkerResult
 from tests.kernel.twins.kernel_twin import ALL, MEMORY, Delivery, Twin, answer_of, kernel_twin
 from tests.patience import HANG_S
@@ -82,8 +82,7 @@ class Outside:
         status, text = "ok", "paid"
         if call.tool == "file_write":
             try:
-                replaces = may_replace(decode_body(call.body))
-                text = write_file(str(self.workspace), **arguments, replaces=replaces)
+                text = write_file(str(self.workspace), **arguments, **terms_of(decode_body(call.body)))  # type: ignore[arg-type]
             except FileChanged as error:
                 status, text = "changed", str(error)
         else:
