@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from chain.entry.draft import StateChange
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft, Ticket
 from kernel.bounds import Bounds
@@ -199,7 +200,7 @@ class Messaging:
 
     # -- death and replay ----------------------------------------------------------------------------------------
 
-    def dead_letter(self, ident: str, why: str, extra: tuple[Draft, ...] = ()) -> Ticket | None:
+    def dead_letter(self, ident: str, why: str, extra: tuple[Draft | StateChange, ...] = ()) -> Ticket | None:
         """Turn an accepted message into a dead letter, after the records in ``extra``; None when there is none.
 
         Without ``extra``, the open intents of its turn get their outcomes first.

@@ -204,6 +204,7 @@ class Inboxes:
             "reply_hash": sha256_hex(text),
         }
         unsettled = self._state.in_transit.find(question.id) is not None
+        number = self._state.in_transit.number(question)
         if unsettled:  # whoever answers it has it
             unit.add(acknowledgement(question))
         unit.add(Draft("message.replied", body, 0, question.id, question.trace, question.seq))
@@ -211,7 +212,7 @@ class Inboxes:
 
         def durable() -> None:
             if unsettled:
-                self._local.settled(peer.origin, Answer(question.seq, wire.answers))
+                self._local.settled(peer.origin, Answer(number, wire.answers))
             self._local.ended(question.id, {"status": wire.status, "reply": text, "turn": ""})
 
         return durable

@@ -3,7 +3,8 @@
 ``mesh.delivery.delivery`` decides what goes out and when something is given up; here that is joined to the journal.
 Three rules keep a crash at any moment from losing or doubling a message:
 
-- A message goes out only once its entry is on the disk, since its number is that entry's sequence.
+- A message goes out only once its entry is on the disk, since its number is that entry's sequence, or above it by what
+  was recorded before that entry.
 - An answer is recorded, and on the disk, before the outbox knows of it: what the outbox has settled the other node
   forgets.
 - What is given up is on the disk as a dead letter before anything else goes out.
@@ -18,6 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from hashlib import sha256
 
+from chain.entry.draft import StateChange
 from chain.errors import LedgerUnavailable
 from chain.journal.group import Group
 from chain.ledger.ledger import Draft
@@ -34,10 +36,11 @@ from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import SendMessage
 from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
+from kernel.state.in_transit_records import numbering_record
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.values import cut_bytes
-from mesh.delivery.delivery import Answer, Effect, GivenUp, Outbox, Parcel, Send
+from mesh.delivery.delivery import Answer, Effect, GivenUp, Outbox, Parcel, Send, offset_above
 from mesh.errors import LinkDown, LinkFull
 from mesh.identity.peers import Peer
 
@@ -93,7 +96,7 @@ class Outboxes:
 
     def _parcel(self, mail: Mail) -> Parcel:
         wire = write_wire_message(mail, self._parts.recorder.ledger.now_us())
-        return Parcel(mail.seq, carried_id(mail), mail.deadline_us, wire)
+        return Parcel(self._state.in_transit.number(mail), carried_id(mail), mail.deadline_us, wire)
 
     # -- in ------------------------------------------------------------------------------------------------------
 
@@ -212,16 +215,24 @@ class Outboxes:
 
     def _answered(self, peer: Peer, answer: Answer) -> None:
         mail = self._state.in_transit.find(own_id(answer.id))
-        if mail is None or mail.peer != peer.origin or mail.seq != answer.number:
+        if mail is None or mail.peer != peer.origin or carried_id(mail) != answer.id:
             return
-        if carried_id(mail) != answer.id:
+        if self._state.in_transit.number(mail) != answer.number:
             return
         if answer.why:
             why = _with_doubt(f"refused by {peer.name}: {answer.why}", answer.unknown)
-            ticket = self._parts.messaging.dead_letter(mail.id, why)
+            ticket = self._parts.messaging.dead_letter(mail.id, why, self._going_on(peer.origin, answer))
         else:
             ticket = self._parts.recorder.commit([acknowledgement(mail)])
         self._parts.after.do(lambda: self.settled(peer.origin, answer), ticket)
+
+    def _going_on(self, peer: str, answer: Answer) -> tuple[StateChange, ...]:
+        """The record that has later messages numbered above what the other node has seen, when that is more than this
+        one has sent: its data was put back from an older copy.
+        """
+        offset = self._state.in_transit.offset.get(peer, 0)
+        above = offset_above(answer.newest, self._parts.recorder.ledger.next_seq, offset)
+        return (numbering_record(peer, above),) if above > offset else ()
 
     def settled(self, peer: str, answer: Answer) -> None:
         """The answer is on the disk: the outbox may know of it."""
@@ -246,7 +257,7 @@ class Outboxes:
 
     def withdraw(self, mail: Mail, why: str) -> None:
         """Nobody waits any more for a question that was not acknowledged."""
-        effects = self._box(mail.peer).withdraw(mail.seq, why)
+        effects = self._box(mail.peer).withdraw(self._state.in_transit.number(mail), why)
         self._perform(mail.peer, effects or self._give_up([mail], why))
 
     def clear(self, peer: str, why: str) -> None:

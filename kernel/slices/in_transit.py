@@ -4,7 +4,8 @@ The **outbox** holds, for each peer, the messages that it has not answered for, 
 message that somebody here waits for the answer of; it stays one until it is answered, given up, or nobody waits any
 more, however long it has been acknowledged. The **inbox** holds the decisions on the peers' messages that
 ``mesh.delivery.delivery`` asks to keep: by origin and number the message's id, and why it was refused (empty:
-accepted).
+accepted). The **number** of a message for a peer is its seq; once that peer has seen higher ones, of data that an older
+copy was put back for, ``offset`` is added to those of all that is sent from then on.
 """
 
 from __future__ import annotations
@@ -24,17 +25,24 @@ MAX_QUESTIONS = 10_000
 
 
 class InTransit(Slice):
-    """``held_bytes``: what the messages in each outbox hold; ``question_bytes``: questions that have left theirs."""
+    """``held_bytes``: what the messages in each outbox hold; ``question_bytes``: questions that have left theirs.
+
+    Format 1 knew no numbers beside the seq.
+    """
 
     NAME = "crossings"  # as it is called on disk
+    FORMAT = 2
+    MIGRATIONS = {1: lambda rows: [*as_list(rows), [], []]}  # noqa: RUF012
 
     def __init__(self, mail: Mailboxes, turns: Turns, calls: Calls) -> None:
         self.outbox: dict[str, OrderedDict[str, Mail]] = {}
         self.questions: OrderedDict[str, Mail] = OrderedDict()
         self.inbox: dict[str, dict[int, tuple[str, str]]] = {}
+        self.offset: dict[str, int] = {}
         self.held_bytes: Counter[str] = Counter()
         self.question_bytes = 0
         self._peer_of: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
         self._question_of: dict[str, str] = {}
         self._mail, self._turns, self._calls = mail, turns, calls
 
@@ -52,6 +60,10 @@ class InTransit(Slice):
         peer = self._peer_of.get(ident)
         return None if peer is None else self.outbox[peer][ident]
 
+    def number(self, mail: Mail) -> int:
+        """By which the peer knows a message in its outbox."""
+        return self._numbers.get(mail.id, mail.seq)
+
     def hears(self) -> Mapping[str, Handler]:
         return {
             "message.sent": self._sent,
@@ -64,11 +76,13 @@ class InTransit(Slice):
         }
 
     def keeps(self) -> Mapping[str, Keeper]:
-        return {"inbox": self._decided}
+        return {"inbox": self._decided, "numbering": self.offset.__setitem__}
 
     def _sent(self, told: Told) -> None:
         mail = mail_of(told)
         self._hold(mail)
+        if mail.peer in self.offset:
+            self._numbers[mail.id] = mail.seq + self.offset[mail.peer]
         if mail.wants_reply:
             self._ask(mail)
             if len(self.questions) > MAX_QUESTIONS:
@@ -89,6 +103,7 @@ class InTransit(Slice):
         peer = self._peer_of.pop(ident, None)
         if peer is None:
             return
+        self._numbers.pop(ident, None)
         box = self.outbox[peer]
         size_bytes = box.pop(ident).size_bytes
         self.held_bytes[peer] -= size_bytes
@@ -143,10 +158,12 @@ class InTransit(Slice):
         inbox = [
             [origin, number, *kept] for origin, box in self.inbox.items() for number, kept in box.items()
         ]
-        return [[row(mail) for mail in outbox], questions, inbox]
+        numbers = [list(each) for each in self._numbers.items()]
+        offsets = [list(each) for each in self.offset.items()]
+        return [[row(mail) for mail in outbox], questions, inbox, numbers, offsets]
 
     def restore(self, rows: Any) -> None:
-        outbox, questions, inbox = as_list(rows)
+        outbox, questions, inbox, numbers, offsets = as_list(rows)
         for each in as_rows(outbox):
             self._hold(made(Mail, each))
         for ident, each in as_rows(questions):
@@ -158,3 +175,9 @@ class InTransit(Slice):
                 self.question_bytes += mail.size_bytes
         for origin, number, ident, why in as_rows(inbox):
             self.inbox.setdefault(as_text(origin), {})[as_number(number)] = (as_text(ident), as_text(why))
+        for ident, number in as_rows(numbers):
+            if self.find(as_text(ident)) is None:
+                raise ValueError(f"{ident!r:.80} has a number and is in no outbox")
+            self._numbers[ident] = as_number(number)
+        for peer, offset in as_rows(offsets):
+            self.offset[as_text(peer)] = as_number(offset)

@@ -31,9 +31,10 @@ from kernel.values import canonical, check_depth
 ERASING = "erasing"
 EXIT = "exit"
 INBOX = "inbox"
+NUMBERING = "numbering"
 PIDS = "pids"
 SESSION = "session"
-TABLES = (DOCUMENT, ERASING, EXIT, INBOX, PIDS, SESSION)
+TABLES = (DOCUMENT, ERASING, EXIT, INBOX, NUMBERING, PIDS, SESSION)
 
 DEEPEST = 510
 """Levels of lists and maps that msgpack writes, less the one around a session that is handed to a cell."""
@@ -300,6 +301,13 @@ def _inbox(key: str, value: bytes | None) -> Change:
     return Change(INBOX, at, (ident, why))
 
 
+def _numbering(key: str, value: bytes | None) -> Change:
+    offset = None if value is None else msgpack.unpackb(value)
+    if not _number(offset):
+        raise ValueError("what is added to numbers is a number, and is not forgotten")
+    return Change(NUMBERING, key, offset)
+
+
 def _number_in(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS and _number(int(text))):
         raise ValueError(f"{brief(text)} is no number below 2**63")
@@ -310,6 +318,7 @@ _READERS: Mapping[str, Callable[[str, bytes | None], Change]] = {
     ERASING: _erasing,
     EXIT: _exit,
     INBOX: _inbox,
+    NUMBERING: _numbering,
     PIDS: _pids,
     SESSION: _session,
 }

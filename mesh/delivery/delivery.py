@@ -1,18 +1,20 @@
 """Messages between two nodes, at least once on the way and at most once in effect. No socket, clock or file.
 
 Theory of operation. The sender gives each message for a peer a *number*, rising for ever (the sequence number
-of the ledger entry that recorded it), and stores it until it is answered. Messages go out in the order of
-their numbers, as many as the *window* has room for, in messages and in bytes: a link that got all there is at once
-would be full, and cut for it, before the first answer. In every new session those in the window that are unanswered
-go out again, oldest first. As a session loses and reorders nothing, a receiver that sees number ``n`` has seen in
-this session every older one that still counts.
+of the ledger entry that recorded it, with what :func:`offset_above` adds), and stores it until it is answered.
+Messages go out in the order of their numbers, as many as the *window* has room for, in messages and in bytes: a link
+that got all there is at once would be full, and cut for it, before the first answer. In every new session those in
+the window that are unanswered go out again, oldest first. As a session loses and reorders nothing, a receiver that
+sees number ``n`` has seen in this session every older one that still counts.
 So the receiver takes whatever is above the highest number it has decided, and has decided all others already.
 
 The receiver records each decision (accepted, or refused and why) in the same commit as its effect and answers
 once that is durable. It keeps decisions until the sender says, in ``settled``, that it knows them; the highest
 is kept always. A number that is not above the highest and has no kept decision was never unanswered at this
 sender: its data is older than what it sent (restored from a copy), and the message is refused, not swallowed. It may
-be the very one that was decided under that number and forgotten: the refusal says that this is *unknown*.
+be the very one that was decided under that number and forgotten: the refusal says that this is *unknown*. It says the
+*newest* number too, so that such a sender goes on above it: what it had numbered before stays refused, and the receiver
+forgets nothing of what it has decided.
 
     Outbox(peer, restored)         at the sender, one a peer      Inbox(peer, restored)   at the receiver
       put(parcel)    -> effects                                     receive(message)    -> New | Again | None
@@ -22,6 +24,7 @@ be the very one that was decided under that number and forgotten: the refusal sa
       withdraw(number, why) -> effects
       clear(why)     -> effects
     effects: Send(op)  Delivered(parcel)  GivenUp(parcel, why, maybe_delivered)
+    numbers: offset_above(newest, next_seq, offset) -> offset
     wire:    read_envelope(op) -> Envelope    read_answer(op) -> Answer    Envelope.op()    Answer.op()
 """
 
@@ -49,6 +52,8 @@ MAX_ID_CHARS = 64
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 MAX_WHY_CHARS = 512
 MAX_NUMBER = 2**63 - 1
+MAX_NEWEST = 2**62
+"""A peer that says it has seen more is not believed: whoever went on from there would run out of numbers."""
 MAX_BODY_BYTES = 2 * 1024 * 1024
 
 
@@ -78,17 +83,21 @@ class Envelope:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a message at the receiver: accepted when ``why`` is empty, else refused. ``unknown``: refused now,
-    and the receiver does not know whether it was accepted before.
+    and the receiver does not know whether it was accepted before. ``newest``: refused for its number, and the receiver
+    has seen this one; -1 when it is not said, as by earlier versions.
     """
 
     number: int
     id: str
     why: str = ""
     unknown: bool = False
+    newest: int = -1
 
     def op(self) -> dict[str, Any]:
         answer: dict[str, Any] = {"op": "refused" if self.why else "ack", "n": self.number, "id": self.id}
         more = {"why": self.why, "unknown": self.unknown}
+        if self.newest >= 0:
+            answer["newest"] = self.newest
         return answer | {name: value for name, value in more.items() if value}
 
 
@@ -297,7 +306,7 @@ class Inbox:
                 f"number {number} was used before, the newest is {self._highest}: "
                 "the sender's data is older than what it sent"
             )
-            return Again(Answer(number, message.id, why, unknown=known is None))
+            return Again(Answer(number, message.id, why, unknown=known is None, newest=self._highest))
         if len(self._answers) >= MAX_OPEN:
             unsettled = sum(old > message.settled for old in self._answers)
             if unsettled >= MAX_OPEN:
@@ -335,6 +344,13 @@ class Inbox:
         self._highest = max(self._answers, default=-1)
 
 
+def offset_above(newest: int, next_seq: int, offset: int) -> int:
+    """What is to be added to sequence numbers from ``next_seq`` on, so that all are above ``newest``, which the
+    receiver has seen; ``offset`` when what is added so far will do.
+    """
+    return max(offset, newest + 1 - next_seq) if newest <= MAX_NEWEST else offset
+
+
 def read_envelope(op: Mapping[str, Any]) -> Envelope:
     """The message in a peer's op. Raises :class:`DeliveryError` for any other shape."""
     number, id_ = _number_and_id(op)
@@ -353,10 +369,12 @@ def read_answer(op: Mapping[str, Any]) -> Answer:
     number, id_ = _number_and_id(op)
     if op.get("op") == "ack":
         return Answer(number, id_)
-    why, unknown = op.get("why"), op.get("unknown", False)
+    why, unknown, newest = op.get("why"), op.get("unknown", False), op.get("newest", -1)
     if op.get("op") != "refused" or type(why) is not str or not why or type(unknown) is not bool:
         raise DeliveryError(f"answer to message {id_} is neither ack nor refused with a reason")
-    return Answer(number, id_, why[:MAX_WHY_CHARS], unknown)
+    if type(newest) is not int or not -1 <= newest <= MAX_NUMBER:
+        raise DeliveryError(f"answer to message {id_} says {_brief(newest)} is the newest number")
+    return Answer(number, id_, why[:MAX_WHY_CHARS], unknown, newest)
 
 
 def _brief(value: object) -> str:

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesh.delivery.delivery import (
+    MAX_NEWEST,
+    MAX_NUMBER,
     MAX_OPEN,
     WINDOW,
     WINDOW_BYTES,
@@ -25,6 +27,7 @@ from mesh.delivery.delivery import (
     Outbox,
     Parcel,
     Send,
+    offset_above,
     read_answer,
     read_envelope,
 )
@@ -203,6 +206,37 @@ def test_a_refusal_of_what_may_have_been_taken_and_forgotten_is_no_word_that_it_
     assert isinstance(other, Again) and other.answer.why and not other.answer.unknown
 
 
+def test_a_refusal_for_its_number_says_the_newest_and_the_sender_goes_on_above_it() -> None:
+    inbox = Inbox("peer")
+    accept(inbox, Envelope(10, "old", 9, b""))
+    again = inbox.receive(Envelope(7, "new", 6, b""))
+    assert isinstance(again, Again)
+    answer = read_answer(again.answer.op())
+    assert (answer, answer.newest) == (again.answer, 10)
+    number = 8 + offset_above(answer.newest, 8, 0)
+    assert number == 11 and accept(inbox, Envelope(number, "newer", 10, b"")) == Answer(11, "newer")
+    late = inbox.receive(Envelope(9, "late", 6, b""))
+    assert isinstance(late, Again) and (late.answer.unknown, late.answer.newest) == (True, 11)
+
+
+@pytest.mark.parametrize(
+    ("newest", "next_seq", "offset", "above"),
+    [(-1, 0, 0, 0), (-1, 8, 5, 5), (7, 8, 0, 0), (8, 8, 0, 1), (12, 8, 5, 5), (13, 8, 5, 6), (3, 8, 5, 5),
+     (MAX_NEWEST, 8, 5, MAX_NEWEST - 7), (MAX_NEWEST + 1, 8, 5, 5), (MAX_NUMBER, 8, 0, 0)],
+)  # fmt: skip
+def test_what_is_added_to_numbers_only_rises_and_never_so_far_that_they_run_out(
+    newest: int, next_seq: int, offset: int, above: int
+) -> None:
+    assert offset_above(newest, next_seq, offset) == above
+
+
+def test_a_refusal_of_an_earlier_version_says_no_newest_number_and_one_of_this_is_read_by_it() -> None:
+    """That one takes what it knows by name and passes over the rest."""
+    op = Answer(9, "m9", "old", unknown=True).op()
+    assert "newest" not in op and read_answer(op).newest == -1
+    assert Answer(9, "m9", "old", True, 12).op() == {**op, "newest": 12}
+
+
 def test_what_could_not_be_recorded_may_come_again() -> None:
     inbox = Inbox("peer")
     accept(inbox, Envelope(1, "a", -1, b""))
@@ -246,7 +280,8 @@ def test_a_malformed_message_is_refused(change: dict[str, Any]) -> None:
         read_envelope(op | change)
 
 
-@pytest.mark.parametrize("change", [{"op": "maybe"}, {"why": ""}, {"why": 3}, {"n": 1.0}, {"unknown": 1}])
+@pytest.mark.parametrize("change", [{"op": "maybe"}, {"why": ""}, {"why": 3}, {"n": 1.0}, {"unknown": 1},
+                                    {"newest": -2}, {"newest": 2**63}, {"newest": True}, {"newest": DEEP}])  # fmt: skip
 def test_a_malformed_answer_is_refused(change: dict[str, Any]) -> None:
     op = Answer(9, "m9", "full").op()
     assert read_answer(op) == Answer(9, "m9", "full")
@@ -361,6 +396,86 @@ def test_the_world_of_the_property_can_fail() -> None:
     for move in ("link", "receive"):
         world.step(move)
     assert world.effects == [1, 1]
+
+
+@dataclass
+class Copies:
+    """A sender whose data is put back from copies at any time, and a receiver that stays. A message is known by its id,
+    which no other has; ``told`` says what the sender that stands now was told of it.
+    """
+
+    inbox: Inbox = field(default_factory=lambda: Inbox("sender"))
+    outbox: Outbox = field(default_factory=lambda: Outbox("receiver"))
+    seq: int = 0
+    offset: int = 0
+    copy: tuple[int, int, tuple[Parcel, ...], dict[str, str]] = (0, 0, (), {})
+    told: dict[str, str] = field(default_factory=dict)
+    effects: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def put(self) -> str:
+        self.seq, self.made = self.seq + 1, self.made + 1
+        self.outbox.put(Parcel(self.seq + self.offset, f"m{self.made}", FOREVER, b""))
+        return f"m{self.made}"
+
+    def step(self, move: str) -> None:
+        match move:
+            case "put":
+                self.put()
+            case "copy":
+                self.copy = self.seq, self.offset, self.outbox.parcels, dict(self.told)
+            case "put back":
+                self.seq, self.offset, parcels, told = self.copy
+                self.outbox, self.told = Outbox("receiver", parcels), dict(told)
+            case "carry" | "carry, and lose the answers":
+                self.carry(answered=move == "carry")
+
+    def carry(self, answered: bool = True) -> None:
+        """One session, as far as the first answers."""
+        answers = [self.answer(read_envelope(send.op)) for send in self.outbox.up() if isinstance(send, Send)]
+        self.outbox.down()
+        for answer in answers if answered else ():
+            self.seq += 1  # what came of it is an entry too
+            self.offset = offset_above(answer.newest, self.seq, self.offset)
+            for effect in self.outbox.answer(answer):
+                if isinstance(effect, Delivered):
+                    self.told[effect.parcel.id] = "delivered"
+                elif isinstance(effect, GivenUp):
+                    self.told[effect.parcel.id] = "maybe" if effect.maybe_delivered else "refused"
+
+    def answer(self, message: Envelope) -> Answer:
+        match self.inbox.receive(message):
+            case Again(answer):
+                return read_answer(answer.op())
+            case New(new):
+                refused = int(new.id[1:]) % 5 == 0
+                self.inbox.decide(new.number, "refused" if refused else "")
+                if not refused:
+                    self.effects.append(new.id)
+        return read_answer(self.inbox.stored(message.number).op())
+
+
+COPY_MOVES = ["put", "put", "carry", "carry", "carry, and lose the answers", "copy", "put back"]
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.sampled_from(COPY_MOVES), max_size=60))
+def test_whatever_copy_is_put_back_nothing_comes_twice_all_is_told_truly_and_the_next_message_gets_through(
+    moves: list[str],
+) -> None:
+    world = Copies()
+    for move in moves:
+        world.step(move)
+    world.put()
+    world.carry()
+    last = world.put()
+    world.carry()
+    assert not len(world.outbox)
+    assert len(world.effects) == len(set(world.effects))
+    for ident, how in world.told.items():
+        if how != "maybe":
+            assert (ident in world.effects) == (how == "delivered")
+    assert world.told[last] == ("refused" if int(last[1:]) % 5 == 0 else "delivered")
 
 
 def test_a_withdrawn_message_makes_room_and_is_sent_no_more() -> None:

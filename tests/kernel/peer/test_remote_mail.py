@@ -15,6 +15,7 @@ from kernel.errors import Busy, Invalid, NotFound
 from kernel.operations.messages import Messages
 from kernel.operations.peers import Peers
 from kernel.peer.outboxes import EFFECTS_AT_ONCE
+from kernel.state.in_transit_records import numbering_record
 from mesh.identity.peers import AllowList, Peer
 from tests.kernel.twins.kernel_twin import LIMIT_S
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
@@ -234,6 +235,71 @@ def test_a_sender_of_an_older_copy_is_told_that_its_new_message_was_not_taken(tm
                 [letter] = await a.twin.entries("message.dead")
                 assert letter.body["why"].endswith("the sender's data is older than what it sent")
             assert balance(b)[0] == 1
+
+    asyncio.run(run())
+
+
+def test_a_sender_of_an_older_copy_goes_on_above_what_it_had_sent_also_after_a_reboot(tmp_path: Path) -> None:
+    """Only what had its number before that was learnt is refused: the answers of its agents get through too."""
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
+            await b.twin.spawn("bob")
+            async with node_twin(tmp_path / "a", "a", 1) as a:
+                await a.twin.spawn("ada")
+            shutil.copytree(tmp_path / "a", tmp_path / "copy")
+            async with node_twin(tmp_path / "a", "a", 1) as a:
+                befriend(a, b)
+                for _ in range(40):
+                    await a.control(Messages.send, "bob@b", "hi")
+                await until(lambda: balance(a) == (40, 40, 0, 0, 0))
+                unlink(a.mesh, b.mesh)
+            async with node_twin(tmp_path / "copy", "a", 1) as a:
+                a.mesh.add_peer(Peer("b", b.origin))
+                for _ in range(3):
+                    await a.control(Messages.send, "bob@b", "it waits for the link")
+                link(a.mesh, b.mesh)
+                await until(lambda: balance(a) == (3, 0, 3, 0, 0))
+                await a.control(Messages.send, "bob@b", "it goes out above")
+                await until(lambda: balance(a) == (4, 1, 3, 0, 0))
+                b.mesh.lose = lambda op: op["op"] == "ack"
+                await a.control(Messages.send, "bob@b", "its answer is lost")
+                await until(lambda: balance(b)[0] == 42)
+                unlink(a.mesh, b.mesh)
+            b.mesh.lose = lambda op: False
+            async with node_twin(tmp_path / "copy", "a", 1) as a:
+                a.mesh.add_peer(Peer("b", b.origin))
+                link(a.mesh, b.mesh)
+                await until(lambda: balance(a) == (5, 2, 3, 0, 0))
+                waiting = asyncio.ensure_future(
+                    b.control(Messages.send, "ada@a", "are you well", wait_s=LIMIT_S)
+                )
+                a.twin.finish(await a.twin.delivery(), "I am")
+                assert (await waiting)["reply"] == "I am"
+            assert balance(b)[0] == 43
+
+    asyncio.run(run())
+
+
+def test_a_question_whose_answer_overtakes_its_acknowledgement_has_left_the_outbox_under_its_number(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1))
+            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
+            befriend(a, b)
+            await b.twin.spawn("bob")
+            a.twin.kernel.recorder.commit([numbering_record(b.origin, 1000)])
+            b.mesh.lose = lambda op: op["op"] == "ack"
+            waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=LIMIT_S))
+            b.twin.finish(await b.twin.delivery(), "it is this")
+            assert (await waiting)["reply"] == "it is this"
+            await a.control(Messages.send, "bob@b", "and more")
+            await until(lambda: sum(op["op"] == "message" for op in a.mesh.said) == 2)
+            first, second = (op for op in a.mesh.said if op["op"] == "message")
+            assert first["n"] > 1000 and second["settled"] == second["n"] - 1
 
     asyncio.run(run())
 

@@ -81,13 +81,15 @@ def test_an_entry_has_the_fields_of_its_kind_and_no_others_when_it_is_written_bu
         ("session", "/a\nmain", b"\xc1", "cannot be applied"),
         ("session", "/a\nmain", b"\x91\x01", "no list of maps"),
         ("inbox", "o\n1", b"\x92\x01\x02", "an id and a reason"),
+        ("numbering", "o", b"\xff", "is a number"),
+        ("numbering", "o", None, "is not forgotten"),
         ("erasing", "x", b"\x90", "no number"),
         ("doc", "d1", b"\x80", "not of the form"),
         ("other", "k", b"", "no table 'other'"),
     ],
 )
 def test_a_state_record_that_cannot_be_applied_is_refused_in_words(
-    table: str, key: str, value: bytes, said: str
+    table: str, key: str, value: bytes | None, said: str
 ) -> None:
     with pytest.raises(EntryError, match=said):
         recorder().commit([StateChange(table, key, value)])

@@ -155,6 +155,7 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             ("session", f"{who}\nmain", None),
             ("inbox", f"o\n{old}", msgpack.packb([f"m{old}", "why"])),
             ("inbox", f"o\n{old}", None),
+            ("numbering", "o", msgpack.packb(100 * b)),
             (ERASING, str(old), msgpack.packb([[old, seq]])),
             (ERASING, str(old), None),
         ]
@@ -291,7 +292,7 @@ def test_the_formats_are_these() -> None:
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
         "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 4, "mail": 1, "turns": 3, "calls": 5,
-        "crossings": 1, "dead": 1, "tally": 1, "sessions": 1,
+        "crossings": 2, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
 
@@ -320,6 +321,21 @@ def test_calls_of_an_earlier_format_are_read_and_lack_who_made_them_or_what_was_
     if format_ == 3:
         made.pid = 0
     assert view(old) == view(now)
+
+
+def test_a_snapshot_of_before_the_numbers_of_messages_is_read_and_one_of_now_keeps_them() -> None:
+    old, now = State(*LIMITS), apply(example(), [("numbering", "o", msgpack.packb(70))])
+    apply(now, [("message.sent", sent(50, "/b@o"), 50, 1, b"")])
+    number_of = {mail.id: now.in_transit.number(mail) for mail in now.in_transit.outbox["o"].values()}
+    assert number_of == {"m31": 31, "m50": 120}
+    parts = msgpack.unpackb(encode_state(now))
+    rows = parts["slices"]["crossings"][1]
+    assert rows[3:] == [[["m50", 120]], [["o", 70]]]
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "crossings": [1, rows[:3]]}}))
+    assert view(old)["in_transit"] == {**view(now)["in_transit"], "_numbers": {}, "offset": {}}
+    rows[3][0][0] = "m51"
+    with pytest.raises(DamageError, match="has a number and is in no outbox"):
+        restore_state(State(*LIMITS), msgpack.packb(parts))
 
 
 def test_of_a_call_made_again_while_an_attempt_is_unsettled_the_more_cautious_word_of_both_is_kept() -> None:
