@@ -157,7 +157,7 @@ def test_shared_processes_run_in_one_actor_and_a_dedicated_one_in_its_own(node: 
 def test_an_actor_holds_nothing_of_ours_but_the_abi_and_the_cells_own_shell(node: RayNode) -> None:
     loaded = node.turn(node.start("Modules"), "x").split()
     assert "kernel.cell.actor" in loaded
-    allowed = {"kernel", "kernel.abi", "kernel.cell", "mesh", "mesh.bounded"}
+    allowed = {"kernel", "kernel.abi", "kernel.cell", "kernel.shapes", "mesh", "mesh.bounded"}
     assert [name for name in loaded if name not in allowed and not name.startswith("kernel.cell.")] == []
 
 
