@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from chain.entry.draft import StateChange
 from chain.errors import ChainError
 from chain.ledger.ledger import Draft
 from kernel.errors import Busy, KernelError, NotFound, Refused, Unavailable
@@ -24,7 +25,9 @@ from kernel.peer.askers import asker_of
 from kernel.peer.outboxes import DeliveryParts, acknowledgement, carried_id, own_id
 from kernel.policy.proposal import CallNode
 from kernel.slices.mailboxes import Mail
+from kernel.slices.sessions import Key
 from kernel.state.in_transit_records import decision_record, forgetting_record
+from kernel.state.record_forms import SESSION
 from kernel.state.unit import Unit
 from kernel.values import clean, cut_bytes, sha256_hex
 from mesh.delivery.delivery import MAX_OPEN, Again, Answer, Envelope, Inbox, New
@@ -59,7 +62,7 @@ class Inboxes:
         self._boxes: dict[str, Inbox] = {}
         self._spoilt: set[str] = set()
         self._refusals: dict[str, Bucket] = {}
-        self._sessions: dict[str, set[tuple[str, str]]] = {}
+        self._sessions: dict[str, set[Key]] = {}
         self._repeats: dict[str, set[Answer]] = {}
 
     def receive(self, peer: Peer, message: Envelope) -> None:
@@ -119,6 +122,7 @@ class Inboxes:
             ticket = self._parts.recorder.commit(unit, durable=True)
         except ChainError as error:
             del self._boxes[peer.origin]  # it knows a decision that is not recorded: made anew from the state
+            self._sessions.pop(peer.origin, None)
             self._spoilt.add(peer.origin)
             raise Unavailable(f"the journal takes nothing: {error}") from error
 
@@ -155,8 +159,8 @@ class Inboxes:
             path = " -> ".join((*wire.waiting[wire.waiting.index(here) :], here))
             raise Refused(f"asking {address} would wait for itself: {path}")
         out = self._outgoing(peer, message, wire, address)
-        self._open_session(peer, address, out.session)
         self._parts.messaging.put(unit, out)
+        self._open_session(unit, peer, (address, out.session))
         unit.say(MessageArrived(address))
         return _nothing
 
@@ -176,19 +180,37 @@ class Inboxes:
             waiting=wire.waiting,
         )
 
-    def _open_session(self, peer: Peer, address: str, session: str) -> None:
-        """A peer can make up sessions; each costs memory once it has been remembered."""
+    def _open_session(self, unit: Unit, peer: Peer, key: Key) -> None:
+        """A peer can make up sessions; each costs memory once it has been remembered. For one that is too many the one
+        goes that was added to longest ago and is not in use.
+        """
         known = self._sessions.get(peer.origin)
         if known is None:
             ours = f"@{peer.origin}"
             known = {key for key in self._state.sessions if key[1].endswith(ours)}
             self._sessions[peer.origin] = known
         limit = self._parts.bounds.peer_sessions
-        if (address, session) not in known and len(known) >= limit:
+        if key not in known and len(known) >= limit:
             known &= {key for key in known if key in self._state.sessions or self._state.mail.get(key[0])}
-        if (address, session) not in known and len(known) >= limit:
-            raise Busy(f"your node has {len(known)} sessions here, the limit")
-        known.add((address, session))
+        if key not in known and len(known) >= limit:
+            oldest = self._unused(known)
+            if oldest is None:
+                raise Busy(f"your node has {len(known)} sessions in use here, the limit")
+            known.remove(oldest)
+            unit.add(StateChange(SESSION, "\n".join(oldest), None))
+        known.add(key)
+
+    def _unused(self, known: set[Key]) -> Key | None:
+        """Of these the one that was added to longest ago and in which no message waits or is handled."""
+        used: dict[str, set[str]] = {}
+        for key in self._state.sessions:
+            if key in known:
+                if key[0] not in used:
+                    waiting = self._state.mail.get(key[0])
+                    used[key[0]] = {mail.session for mail in waiting.values()} if waiting else set()
+                if key[1] not in used[key[0]]:
+                    return key
+        return None
 
     def _answer(self, unit: Unit, peer: Peer, wire: WireMessage) -> Durable:
         """The answer to a question of this node, from the node that was asked."""

@@ -439,6 +439,38 @@ def test_sessions_of_a_peer_are_apart_and_bounded(tmp_path: Path) -> None:
     on_pair(tmp_path, body, bounds=Bounds(peer_sessions=2))
 
 
+def test_for_a_session_of_a_peer_that_is_too_many_the_oldest_goes_that_is_not_in_use(tmp_path: Path) -> None:
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+
+        async def say(session: str) -> Any:
+            waiting = asyncio.ensure_future(
+                a.control(Messages.send, "bob@b", "hi", session=session, wait_s=LIMIT_S)
+            )
+            got = await b.twin.delivery()
+            b.twin.finish(got, "hello", [{"said": session}])
+            assert (await waiting)["status"] == "ok"
+            return got.history
+
+        sessions = b.twin.kernel.state.sessions
+        for session, history in (("one", []), ("two", []), ("one", [{"said": "one"}]), ("three", [])):
+            assert await say(session) == history
+        assert [key[1] for key in sessions] == [f"one@{a.origin}", f"three@{a.origin}"]
+        await a.control(Messages.send, "bob@b", "hi", session="one")
+        held = await b.twin.delivery()
+        await a.control(Messages.send, "bob@b", "hi", session="four")  # for three, as one is in use
+        answer = await a.control(Messages.send, "bob@b", "hi", session="five", wait_s=LIMIT_S)
+        assert "your node has 2 sessions in use here, the limit" in answer["reply"]
+        b.twin.finish(held)
+        b.twin.finish(await b.twin.delivery(), remember=[{"said": "four"}])
+        await until(
+            lambda: set(sessions) == {("/user/bob", f"{name}@{a.origin}") for name in ("one", "four")}
+        )
+        assert await say("one") == [{"said": "one"}] * 2
+
+    on_pair(tmp_path, body, bounds=Bounds(peer_sessions=2))
+
+
 def test_sessions_that_are_gone_take_no_place_of_a_peers(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
