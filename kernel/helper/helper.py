@@ -139,10 +139,18 @@ class Helper:
             self._hear_of_its_end(ours)
         except BaseException:
             ours.close()
+            await self._abandon()
             raise
         finally:
             theirs.close()
         await asyncio.get_running_loop().create_connection(self._make_link, sock=ours)
+
+    async def _abandon(self) -> None:
+        """End a child of which nobody would hear; it counts as never started."""
+        self._forget_end()
+        if self._process is not None and self.kill():
+            await in_thread(self._reap)
+            self._process = None
 
     def _hear_of_its_end(self, ours: socket.socket) -> None:
         """With the child ends the link, after what it still sent: another process may hold its end of it, one that it

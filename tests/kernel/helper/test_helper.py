@@ -127,6 +127,29 @@ def test_a_death_is_heard_of_though_no_thread_could_be_started_to_wait_for_it(tm
     with_helper(tmp_path, body)
 
 
+def test_a_child_that_cannot_be_watched_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor was left to hear of its end by: it is ended, and was never started."""
+    watched: list[int] = []
+
+    def full(os_pid: int) -> int:
+        watched.append(os_pid)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pidfd_open", full)
+
+    async def body() -> None:
+        case = Case(tmp_path)
+        with pytest.raises(OSError, match="Too many open files"):
+            await case.helper.start()
+        assert (case.helper.os_pid, case.deaths.empty()) == (0, True)
+        await case.helper.stop()
+
+    asyncio.run(body())
+    assert [Path(f"/proc/{os_pid}").exists() for os_pid in watched] == [False]
+
+
 def test_a_helper_that_ends_by_itself_is_a_death_with_its_status(tmp_path: Path) -> None:
     async def body(case: Case) -> None:
         with pytest.raises(HelperLost):
