@@ -116,10 +116,20 @@ class _Job:
     done: bool = False
 
     def end(self, came: Came) -> None:
-        """Once, for the first that is said of it."""
-        if not self.done:
-            self.done = True
+        """Once, for the first that is said of it. A fault of whoever hears it is not the pool's, and not of the others
+        that wait.
+        """
+        if self.done:
+            return
+        self.done = True
+        try:
             self.ended(came)
+        except Exception as fault:
+            context = {
+                "message": f"what came of a call of {self.call.tool} was not taken",
+                "exception": fault,
+            }
+            asyncio.get_running_loop().call_exception_handler(context)
 
 
 @dataclass(eq=False, slots=True)
@@ -312,15 +322,11 @@ class WorkerPool:
             self._watch(process)
             asked = helper.request("configure", told(self._setup))
             answer = read(Configured, await asyncio.wait_for(asked, self._limits.start_timeout_s))
-        except (OSError, HelperLost, HelperRefused, ShapeError) as error:
-            reason: object = error
-            if isinstance(error, ShapeError):
-                reason = "its answer is not one"
-            if isinstance(error, TimeoutError):
-                reason = f"not ready within {self._limits.start_timeout_s:g} s"
+        except Exception as error:  # the boundary: who waits is told why, whatever it was
             if not helper.os_pid:
                 self._processes.discard(process)
-            raise self._failed(process, f"{command.name}: {reason}; see {command.log}") from error
+            why = _why_not_started(error, self._limits)
+            raise self._failed(process, f"{command.name}: {why}; see {command.log}") from error
         self._answer = answer
         self._current = process
         self._on_process(helper.os_pid)
@@ -457,6 +463,17 @@ async def waited_for(put: Callable[[Callable[[Came], None]], Callable[[], None]]
         return await future
     finally:
         take_back()
+
+
+def _why_not_started(error: Exception, limits: WorkerLimits) -> str:
+    match error:
+        case TimeoutError():
+            return f"not ready within {limits.start_timeout_s:g} s"
+        case ShapeError():
+            return "its answer is not one"
+        case OSError() | HelperLost() | HelperRefused():
+            return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _why_lost(process: _Process, job: _Job, error: BaseException | None) -> str:

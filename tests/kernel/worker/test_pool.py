@@ -8,21 +8,33 @@ import select
 import signal
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from kernel.worker.pool import Came, WorkerCall, WorkerLimits, WorkerLost, WorkerPool
+import pytest
+
+from kernel.worker.pool import Came, WorkerCall, WorkerLimits, WorkerLost, WorkerPool, WorkerUnavailable
 from kernel.worker.requests import Configure
 from kernel.worker.workers import worker_command
 from tests.kernel.worker.conftest import Mint
 from tests.patience import HANG_S
 
 QUICK = WorkerLimits(calls_at_once=32, backoff_base_s=0.01)
+ONE = WorkerLimits(calls_at_once=1)
+SETUP = Configure((Mint().keys.ed25519.text,), True, (), ())
 
 
-def a_pool(home: Path, on_process: Callable[[int | None], None]) -> WorkerPool:
-    setup = Configure((Mint().keys.ed25519.text,), True, (), ())
-    return WorkerPool(partial(worker_command, "worker-x", home, home, QUICK), 1, setup, QUICK, on_process)
+def a_pool(
+    home: Path,
+    on_process: Callable[[int | None], None] = lambda os_pid: None,
+    limits: WorkerLimits = QUICK,
+    **changes: Any,
+) -> WorkerPool:
+    """``changes``: to how its processes are started."""
+    command = replace(worker_command("worker-x", home, home, limits), **changes)
+    return WorkerPool(lambda: command, 1, SETUP, limits, on_process)
 
 
 def a_call(home: Path) -> WorkerCall:
@@ -73,3 +85,37 @@ def test_a_worker_that_dies_as_the_queue_is_handed_over_to_it_takes_one_call_alo
     asyncio.run(main())
     assert (len(processes), set(begun.values())) == (2, {1})
     assert Counter(type(one) is WorkerLost for one in came) == {True: 1, False: 199}
+
+
+def test_who_fails_to_hear_what_came_of_a_call_holds_up_no_other(tmp_path: Path) -> None:
+    """One call at a time is with the process: the next goes there when this one has ended."""
+    faults: list[object] = []
+
+    def fails(came: Came) -> None:
+        raise ValueError("it was not taken")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: faults.append(context["exception"]))
+        pool, heard = a_pool(tmp_path, limits=ONE), loop.create_future()
+        try:
+            pool.put(a_call(tmp_path), lambda: True, fails)
+            pool.put(a_call(tmp_path), lambda: True, heard.set_result)
+            assert (await asyncio.wait_for(heard, HANG_S)).status == "refused"
+        finally:
+            await pool.close()
+
+    asyncio.run(main())
+    assert [str(fault) for fault in faults] == ["it was not taken"]
+
+
+def test_whatever_a_start_fails_by_who_waits_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        pool = a_pool(tmp_path, argv=("no\0program",))
+        try:
+            with pytest.raises(WorkerUnavailable, match=r"^worker-x: ValueError: embedded null byte; see "):
+                await asyncio.wait_for(pool.run(a_call(tmp_path), lambda: True), HANG_S)
+        finally:
+            await pool.close()
+
+    asyncio.run(main())
