@@ -69,20 +69,26 @@ class OutputLogs:
         self._thread: threading.Thread | None = None
 
     def pipe_to(self, path: Path) -> int:
-        """A descriptor for a child's output, to be closed here once the child has it. Raises OSError.
+        """A descriptor for a child's output, to be closed here once the child has it. Raises OSError, and RuntimeError
+        when there is no thread to read it.
 
         The file is there on return.
         """
         os.close(os.open(path, _APPEND, 0o600))
+        self._begin()
         ours, theirs = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(ours, False)
         with self._lock:
             self._files[ours] = (BoundedFile(path), Allowance(time.monotonic()))
             self._poll.register(ours, select.EPOLLIN)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="output", daemon=True)
-                self._thread.start()
         return theirs
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="output", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def drain(self, timeout_s: float = 1.0) -> None:
         """At the end: wait until nothing more comes, since all children are gone, or the time is over."""

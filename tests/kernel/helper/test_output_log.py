@@ -6,12 +6,14 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from kernel.helper.log_budget import BURST_BYTES, OVERHEAD_BYTES, RATE_BYTES, LogBudget
 from kernel.helper.output_log import Allowance, BoundedFile, OutputLogs
+from tests.patience import HANG_S
 
 FLOOD = "import os\nwhile True: os.write(1, b'x' * 65536)"
 
@@ -102,3 +104,23 @@ def test_a_cell_that_logs_too_much_is_cut_and_says_so_when_it_may_again() -> Non
     dropped = kept.count(None)
     assert budget.admit(text) == f"[{dropped} lines of this cell were too many and are not kept]\n{text}"
     assert budget.admit(text) is None
+
+
+def test_what_reads_the_logs_is_begun_again_when_there_was_no_thread_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody would read what children print, and each would wait for that for ever."""
+    logs, log = OutputLogs(), tmp_path / "log"
+
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as squeezed:
+        squeezed.setattr(threading.Thread, "start", none_left)
+        with pytest.raises(RuntimeError):
+            logs.pipe_to(log)
+    assert os.listdir("/proc/self/fd") == before
+    os.close(logs.pipe_to(log))
+    logs.drain(HANG_S)
+    assert os.listdir("/proc/self/fd") == before
