@@ -145,5 +145,9 @@ class TileError(ChainError):
         self.what = what
 
 
+class MissingTile(TileError):
+    """A file of a published ledger that its checkpoint promises is not there."""
+
+
 class BundleError(ChainError):
     """A bundle is malformed, over a limit, or its parts contradict each other."""

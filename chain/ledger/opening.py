@@ -22,7 +22,7 @@ from chain.notes.slots import HeadSlots
 from chain.state.binding import Unbound
 from chain.state.history import journal_items
 from chain.state.recovery import Recovery, recover, remove_segments
-from chain.state.snapshot import discard_snapshot
+from chain.state.snapshot import covered_entries, discard_snapshot
 from chain.tiles.publisher import PUBLISH_S, Publisher
 
 RESERVE_FILE = "reserve"
@@ -90,7 +90,8 @@ def recovered(
     slots, calls, publication = HeadSlots(data / "heads", disk), LoopCalls(), Publication()
     items, published = partial(journal_items, data, disk), partial(calls.post, publication.published)
     publish_covered(data, disk, keys)
-    publisher = Publisher(data / "ledger", disk, items, published, tuning.publish_s)
+    begin = covered_entries(data / "snapshot", disk)
+    publisher = Publisher(data / "ledger", disk, items, published, tuning.publish_s, begin)
     publication.published(publisher.size)
 
     def replay(record: Record) -> None:
@@ -99,7 +100,9 @@ def recovered(
             publisher.take((record.leaf, record.leaf_hash, record.salt, record.body_bytes))
         reader.replay(record)
 
-    recovery = recover(data, slots, keys, disk, replay, reader.restore, accept=reader.accept)
+    recovery = recover(
+        data, slots, keys, disk, replay, reader.restore, accept=reader.accept, whole=publisher.size
+    )
     reader.agree(recovery.unbound)
     if recovery.snapshot is not None:
         disk.sync_directory(data / "snapshot")  # whoever placed it may have been killed before

@@ -62,17 +62,19 @@ def recover(
     restore: Callable[[bytes], None],
     *,
     accept: bool = False,
+    whole: int,
 ) -> Recovery:
     """Take over the snapshot, read the journal behind it, and hold both against the heads and what is published.
 
     Changes nothing on the disk. ``found`` are the keys of this node that may be the ones in force: the journal says
     which. What these have not signed is refused before any of it is handed out, unless a person said to ``accept`` it.
+    ``whole``: so many entries are published with all their files; the others must be in the journal.
     Raises UnboundState, DamageError, ForeignDataError (the data is another node's), ReplayError (``replay`` raised
     something), KeyFileError, OSError, and what ``restore`` raises.
     """
     keys = found[0]
     full = slots.load(*(pair.both for candidate in found for pair in candidate.pairs))
-    published = _published(data_dir / "ledger", keys.origin, disk)
+    published = _published(data_dir / "ledger", keys.origin, disk, whole)
     signed = read_signed(data_dir / "snapshot", disk)
     snapshot = signed.snapshot if signed else None
     known = _known(found, snapshot)
@@ -94,6 +96,8 @@ def recover(
     claims = [(full.head, "the full head in heads/")] if full else []
     if published.head is not None:
         claims.append((published.head, "the checkpoint in ledger/"))
+        if whole < published.head.size:
+            claims.append((TreeHead(keys.origin, whole, published.root(whole)), "what is there of ledger/"))
     for head, which in claims:
         if snapshot is not None and head.size <= snapshot.seq and head.root != published.root(head.size):
             raise DamageError("ledger/", 0, head.size, f"{which} says another root than the tiles")
@@ -192,13 +196,14 @@ def remove_segments(directory: Path, group: int, disk: Disk) -> int:
     return len(names)
 
 
-def _published(directory: Path, origin: str, disk: Disk) -> TileStore:
-    """What is published, sound in itself as far as its newest head says."""
+def _published(directory: Path, origin: str, disk: Disk, whole: int) -> TileStore:
+    """What is published and there, sound in itself as far as its newest head says."""
     store = TileStore(directory, disk)
     if store.head is not None:
         if store.head.origin != origin:
             raise ForeignDataError(f"ledger/ belongs to {store.head.origin}, the keys to {origin}")
-        if store.root(store.size) != store.head.root:
+        store.cut(whole)
+        if whole == store.head.size and store.root(whole) != store.head.root:
             raise DamageError("ledger/checkpoint", 0, store.size, "its root is not that of the tiles")
     return store
 

@@ -44,7 +44,8 @@ ReadFrom = Callable[[int], Iterable[Item]]
 
 
 class Publisher:
-    """Publishes into ``directory``. ``read_from(seq)`` reads entries from the journal, from ``seq`` on.
+    """Publishes into ``directory``. ``read_from(seq)`` reads entries from the journal, from ``seq`` on; those from
+    ``begin`` on are published again when files of them are missing, none without it.
 
     ``published`` is called on this thread with the size of each new checkpoint. ``fault`` says why the last attempt
     failed, whatever it was; it is tried again. Who starts it is told, on this thread, when that changes. Raises
@@ -58,12 +59,14 @@ class Publisher:
         read_from: ReadFrom,
         published: Callable[[int], None],
         publish_s: float = PUBLISH_S,
+        begin: int | None = None,
     ) -> None:
         self._directory = directory
         self._disk = disk
         self._read_from = read_from
         self._published = published
         self._publish_s = publish_s
+        self._begin = begin
         disk.make_directory(directory)
         self._made: set[Path] = set()
         self._stale: set[str] = set()
@@ -206,9 +209,15 @@ class Publisher:
 
     def _resumed(self) -> Layout:
         """The layout of what is published; what a crash or a failure has left behind that is removed."""
-        layout = Layout.resume(TileStore(self._directory, self._disk))
+        store = TileStore(self._directory, self._disk)
+        covered = store.size
+        if self._begin is None or self._begin > covered:
+            layout = Layout.resume(store)
+        else:
+            layout = Layout.resume_whole(store, self._begin)
         self._stale_known = False
-        self._clear(layout)
+        if layout.size == covered:  # else what lies behind it is what a checkpoint promises
+            self._clear(layout)
         return layout
 
     def _publish(self, layout: Layout, note: bytes) -> None:

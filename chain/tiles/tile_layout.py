@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from chain.entry.entry import SALT_BYTES
-from chain.errors import TileError
+from chain.errors import MissingTile, TileError
 from chain.merkle.merkle import HASH_BYTES, leaf_hash, next_level
 from chain.tiles.tile_paths import (
+    CHECKPOINT,
     WIDTH,
     body_file,
     body_piece,
@@ -66,6 +67,30 @@ class Layout:
             if [leaf_hash(leaf) for leaf in layout._leaves] != layout._rows[0]:
                 raise TileError(entry_bundle(number, width), "its leaves are not those of the hash tile")
         return layout
+
+    @classmethod
+    def resume_whole(cls, store: TileStore, begin: int) -> Layout:
+        """As :meth:`resume`, or before it, but not before entry ``begin``, when files are missing from there on; the
+        store is cut to that.
+
+        So it is in a copy of the folder of a running node whose checkpoint was copied later than other files.
+        """
+        fault = MissingTile(CHECKPOINT, "no size is whole")
+        for size in _whole_sizes(store, begin):
+            store.cut(size)
+            try:
+                layout = cls.resume(store)
+                store.root(size)
+            except MissingTile as error:
+                fault = error
+            else:
+                return layout
+        raise MissingTile(
+            fault.file,
+            f"{fault.what}; the journal, from which it could be published again, begins with entry {begin}: "
+            "when this is a copy of a running node, make it anew, with `ledger/checkpoint` as it was before the rest "
+            "of `ledger/` was copied",
+        )
 
     def extend(self, items: Iterable[Item]) -> Iterator[Output]:
         """Lay out more entries: the files that are full now."""
@@ -136,6 +161,22 @@ class Layout:
             yield from self._append(level + 1, row[0])
 
 
+def _whole_sizes(store: TileStore, begin: int) -> Iterator[int]:
+    """The sizes from ``begin`` up to that of the checkpoint that may be whole, the largest first: all full files of
+    entries are there from ``begin`` on. Last that of the checkpoint, however it stands with those.
+    """
+    size = store.size
+    number = begin // WIDTH
+    while number < size // WIDTH and store.has_full(number):
+        number += 1
+    if number == size // WIDTH:
+        yield size
+    for first in range(number * WIDTH, begin - WIDTH, -WIDTH):
+        widths = reversed(store.partial_widths(entry_bundle(first // WIDTH)))
+        yield from (first + width for width in (*widths, 0) if begin <= first + width < size)
+    yield size
+
+
 def _folders(size: int) -> set[str]:
     """The directories of the partial files of a tree of ``size`` leaves."""
     number, width = divmod(size, WIDTH)
@@ -161,7 +202,7 @@ def _pieces(found: Iterable[tuple[int, int]], width: int, path: str) -> list[tup
     pieces, at = [], 0
     while at < width:
         if at not in ends:
-            raise TileError(path, f"the piece that begins with its entry {at} is missing")
+            raise MissingTile(path, f"the piece that begins with its entry {at} is missing")
         pieces.append((at, ends[at]))
         at = ends[at]
     return pieces

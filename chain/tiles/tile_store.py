@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from chain.disk import Disk
 from chain.entry.entry import MAX_BODY_BYTES, MAX_LEAF_BYTES, SALT_BYTES
-from chain.errors import TileError
+from chain.errors import MissingTile, TileError
 from chain.merkle import tree
 from chain.merkle.head import TreeHead, parse_head
 from chain.merkle.merkle import HASH_BYTES, CompactRange, next_level
@@ -47,7 +47,8 @@ T = TypeVar("T")
 class TileStore:
     """The published ledger in ``directory``.
 
-    ``size`` is that of the checkpoint when it was looked at last (:meth:`refresh`), 0 when there is none yet.
+    ``size`` is that of the checkpoint when it was looked at last (:meth:`refresh`), 0 when there is none yet, and less
+    when no more than that is to be looked at (:meth:`cut`).
     """
 
     def __init__(self, directory: Path, disk: Disk | None = None) -> None:
@@ -55,11 +56,18 @@ class TileStore:
         self._disk = disk or Disk()
         self._tiles: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self.head: TreeHead | None = None
+        self._most: int | None = None
         self.refresh()
 
     @property
     def size(self) -> int:
-        return self.head.size if self.head else 0
+        size = self.head.size if self.head else 0
+        return size if self._most is None else min(size, self._most)
+
+    def cut(self, size: int) -> None:
+        """Look at the first ``size`` entries alone."""
+        self._most = size
+        self._tiles.clear()
 
     def refresh(self) -> None:
         """Look at the checkpoint anew; its signatures are not checked here. Raises NoteError, HeadError."""
@@ -129,6 +137,16 @@ class TileStore:
             return None if data is None else _split_bundle(path, data, held)
 
         return self._widest(lambda wide: entry_bundle(number, wide), width, read)[:width]
+
+    def has_full(self, number: int) -> bool:
+        """Whether all files are there that the entries of bundle ``number`` made full."""
+        found = [entry_bundle(number), body_file(number), hash_tile(0, number)]
+        level, end = 1, number + 1
+        while end % WIDTH == 0:
+            end //= WIDTH
+            found.append(hash_tile(level, end - 1))
+            level += 1
+        return all(self._exists(path) for path in found)
 
     def partial_widths(self, path: str) -> list[int]:
         """The widths of the partial files there are of the tile whose full file is ``path``."""
@@ -239,7 +257,7 @@ class TileStore:
                 break
             if (found := read(path(max(wider)), max(wider))) is not None:
                 return found
-        raise TileError(path(width), "is missing")
+        raise MissingTile(path(width), "is missing")
 
     def _exists(self, path: str) -> bool:
         """Whether there is such a file; a directory is none."""

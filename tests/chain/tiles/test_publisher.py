@@ -12,7 +12,7 @@ import pytest
 from chain.disk import Disk
 from chain.entry.frame import segment_group
 from chain.entry.reader import JournalReader
-from chain.errors import DamageError, LedgerUnavailable
+from chain.errors import DamageError, LedgerUnavailable, TileError
 from chain.keys.keys import Keys, create_keys
 from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
 from chain.ledger.opening import NOBODY
@@ -25,6 +25,7 @@ from chain.state.snapshot import Snapshot, read_snapshot, write_snapshot
 from chain.tiles import publisher
 from chain.tiles.publisher import next_batch
 from chain.tiles.tile_store import TileStore
+from chain.verify.verify import verify as verify_data
 from tests.chain.twins.ledgers import Clock, draft, open_ledger
 
 
@@ -307,6 +308,86 @@ async def test_a_ledger_that_was_cut_back_to_what_is_published_does_not_start(
         shutil.rmtree(tmp_path / folder)
     with pytest.raises(DamageError, match="checkpoint in ledger/ covers 30 entries, the journal holds 0"):
         opened(tmp_path, keys)
+
+
+@pytest.mark.parametrize("dropped", [0, 150])
+@pytest.mark.parametrize("behind", [1, 40, 106, 300, 362, 400])
+@in_a_loop
+async def test_a_copy_whose_checkpoint_is_newer_than_its_tiles_starts_and_publishes_what_its_journal_has(
+    tmp_path: Path, keys: Keys, behind: int, dropped: int
+) -> None:
+    """`cp` takes the files of a folder in any order: here those of a size first, then the node publishes more, and then
+    the checkpoint.
+    """
+    ledger = opened(tmp_path, keys)
+    ledger.start(asyncio.get_running_loop())
+    for _ in range(5):
+        await ledger.commit(drafts(30), durable=True).durable()
+    if dropped:
+        group = await ledger.upkeep.roll()
+        await ledger.publish()
+        new = snapshot_of(tmp_path, group, b"")
+        await ledger.upkeep.place_snapshot(group, write_snapshot(tmp_path / "snapshot", Disk(), new, []))
+        await ledger.upkeep.drop_before(group)
+    await ledger.publish()
+    copy = shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy"))
+    await ledger.commit(drafts(behind), durable=True).durable()
+    await ledger.publish()
+    shutil.copy(tmp_path / "ledger" / "checkpoint", copy / "ledger")
+    shutil.copytree(tmp_path / "journal", copy / "journal", dirs_exist_ok=True)
+    await ledger.close()
+    assert any("is missing" in finding.found for finding in verify_data(copy).findings)
+    again = opened(copy, keys)
+    assert (again.size, again.published_size) == (150 + behind, 150)
+    again.start(asyncio.get_running_loop())
+    await again.commit(drafts(1), durable=True).durable()
+    await again.publish()
+    await again.close()
+    assert verify_data(copy).findings == []
+    assert checked(copy / "ledger", keys) == 151 + behind
+
+
+@in_a_loop
+async def test_so_does_one_that_lacks_a_tile_of_a_higher_level_alone(tmp_path: Path, keys: Keys) -> None:
+    ledger = opened(tmp_path, keys)
+    ledger.start(asyncio.get_running_loop())
+    for _ in range(2):
+        ledger.commit(drafts(300))
+        await ledger.publish()
+    await ledger.close()
+    (tmp_path / "ledger" / "tile" / "1" / "000.p" / "2").unlink()
+    again = opened(tmp_path, keys)
+    assert again.published_size < 512
+    again.start(asyncio.get_running_loop())
+    again.commit(drafts(1))
+    await again.publish()
+    await again.close()
+    assert verify_data(tmp_path).findings == []
+    assert checked(tmp_path / "ledger", keys) == 601
+
+
+@in_a_loop
+async def test_a_copy_whose_journal_begins_behind_what_is_missing_is_refused_and_says_what_to_do(
+    tmp_path: Path, keys: Keys
+) -> None:
+    ledger = opened(tmp_path, keys)
+    ledger.start(asyncio.get_running_loop())
+    await ledger.commit(drafts(30), durable=True).durable()
+    await ledger.publish()
+    older = shutil.copytree(tmp_path / "ledger" / "tile", tmp_path / "older")
+    await ledger.commit(drafts(30), durable=True).durable()
+    group = await ledger.upkeep.roll()
+    await ledger.publish()
+    new = snapshot_of(tmp_path, group, b"")
+    await ledger.upkeep.place_snapshot(group, write_snapshot(tmp_path / "snapshot", Disk(), new, []))
+    await ledger.upkeep.drop_before(group)
+    await ledger.close()
+    shutil.rmtree(tmp_path / "ledger" / "tile")
+    older.rename(tmp_path / "ledger" / "tile")
+    before = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "ledger").rglob("*"))
+    with pytest.raises(TileError, match=r"is missing; the journal.* begins with entry 60: .*make it anew"):
+        opened(tmp_path, keys)
+    assert sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "ledger").rglob("*")) == before
 
 
 @in_a_loop

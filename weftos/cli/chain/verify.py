@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 SHOWN = 200
 MAX_NAME_BYTES = 256
 
+_COPIED = (
+    "What is missing may be cut off. Or this is a copy, made while the node wrote, whose checkpoint was copied later "
+    "than other files of the ledger: copy anew, and keep the checkpoint from before (docs/data-directory.md, Backup)."
+)
+
 Progress = Callable[[int, int], None]
 Verify = Callable[[Progress, tuple[str, ...], list[bytes]], "Report"]
 
@@ -272,6 +277,8 @@ def _tell(out: Output, report: Report, keys: tuple[str, ...], known: _Known, *, 
                 for item in report.findings[:SHOWN]
             ),
         )
+        if any(item.kind == "truncated" or item.found.endswith("is missing") for item in report.findings):
+            out.say(_COPIED)
     else:
         out.say(_verdict(report, known))
 
