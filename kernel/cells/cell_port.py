@@ -13,7 +13,9 @@ The rules:
 5. Whoever breaks 2, or has a frame of the wrong shape sent in its name, has crashed: that process alone, and it is to
    blame. Its neighbours go on.
 6. A frame that breaks 1, or is in the name of no process here, is a lie of the cell: :class:`FrameError`, the link is
-   closed and the cell killed. So is one whose process fails 3.
+   closed and the cell killed. So is one whose process fails 3, for which nobody else is to blame.
+7. Who is to confirm something has the time of a neighbour that computes besides, up to ``hang_s`` of it: while that one
+   holds the cell's loop nothing can be heard.
 
 Code in a cell can send frames in the name of its neighbours there: a cell is one domain of trust.
 
@@ -58,7 +60,7 @@ class CellHost(Protocol):
     def send(self, frame: list[Any]) -> None: ...
 
     def kill(self, why: str) -> None:
-        """End the cell; ``CellPort.close`` follows."""
+        """End the cell, with nobody there to blame; ``CellPort.close`` follows."""
 
     def now_s(self) -> float: ...
 
@@ -167,7 +169,7 @@ class CellPort:
         self._close_turn(hosted)
         hosted.ending[hosted.delivered] = turn
         self._host.send(["end", pid, turn, why])
-        self._host.later(self._limits.confirm_s, self._check_ended, hosted, hosted.delivered)
+        self._confirm(self._check_ended, hosted, hosted.delivered)
 
     def stop(self, pid: int, why: str) -> None:
         """Declare a process dead."""
@@ -385,11 +387,27 @@ class CellPort:
         pid = hosted.placement.pid
         if hosted.state != "starting" or self._hosted.get(pid) is not hosted:
             return
-        if self._host.running() not in (0, pid):  # another one holds the cell; it is the one to be judged
+        if self._is_held_from(pid):  # who holds it is the one to be judged
             self._host.later(self._limits.confirm_s, self._check_started, hosted)
             return
         self.stop(pid, "start timeout")
         self._signals.say(CellStartFailed(pid, f"timeout: not constructed within {self._limits.start_s:g} s"))
+
+    def _is_held_from(self, pid: int) -> bool:
+        """Whether another one computes just now, and keeps the cell from running this process."""
+        return self._host.running() not in (0, pid)
+
+    def _confirm(self, check: Callable[..., None], hosted: Hosted, *args: Any) -> None:
+        """Make ``check`` when the process had its time to confirm."""
+        latest_s = self._host.now_s() + self._limits.hang_s
+
+        def due() -> None:
+            if self._is_held_from(hosted.placement.pid) and self._host.now_s() < latest_s:
+                self._host.later(self._limits.confirm_s, due)
+            else:
+                check(hosted, *args)
+
+        self._host.later(self._limits.confirm_s, due)
 
     def _check_ended(self, hosted: Hosted, delivery: int) -> None:
         turn = hosted.ending.get(delivery)
@@ -404,7 +422,7 @@ class CellPort:
         hosted.state = "stopping"
         self._close_turn(hosted)
         self._stopping.add(pid)
-        self._host.later(self._limits.confirm_s, self._check_stopped, hosted)
+        self._confirm(self._check_stopped, hosted)
 
     def _check_stopped(self, hosted: Hosted) -> None:
         pid = hosted.placement.pid

@@ -250,14 +250,14 @@ class Cells:
                 return pid
         return turns[0] if len(turns) == 1 else 0
 
-    def lose(self, cell: StartedCell, why: str, culprit: int = 0, *, died: bool = True) -> None:
+    def lose(self, cell: StartedCell, why: str, culprit: int | None = None, *, died: bool = True) -> None:
         """The cell is dead, or must die: a new place for what waited, then one event for all that lived in it: what is
-        stopped because of it is found where it is. ``culprit`` is to blame, when it is known; else whoever was running,
-        and nobody when it has not ``died`` by itself.
+        stopped because of it is found where it is. ``culprit`` is to blame, 0 for nobody, when it is known; else
+        whoever was running, and nobody when it has not ``died`` by itself.
         """
         if cell.gone or self._closed:
             return
-        running = culprit or (cell.running() if died else 0)
+        running = culprit if culprit is not None else cell.running() if died else 0
         was_spare = self._table[cell.name].domain is None
         lost, waiting = self._end(cell)
         log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)

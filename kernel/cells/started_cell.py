@@ -68,7 +68,7 @@ class StartedCell:
             self.connection.link.send(frame, granted=frame[0] in _BEGUN_HERE)
 
     def kill(self, why: str) -> None:
-        self._cells.lose(self, why)
+        self._cells.lose(self, why, culprit=0)
 
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()

@@ -292,6 +292,19 @@ def test_a_cell_that_the_engine_cannot_start_is_lost_with_the_engines_words() ->
     with_node(body)
 
 
+def test_nobody_is_blamed_for_a_death_that_is_not_confirmed() -> None:
+    async def body(case: Case) -> None:
+        relay = await case.cell()
+        await case.running(1, relay)
+        await case.running(2, relay)
+        (case.cells.slots_dir / "c1").write_bytes((1).to_bytes(8, sys.byteorder))
+        case.cells.stop(2, "stopped")
+        lost = await case.notes.wait("cell_lost")
+        assert lost[2:] == (0, [1], "pid 2 still ran 0.1 s after its death", True)
+
+    with_node(body, confirm_s=0.1, hang_s=0.2)
+
+
 def test_a_cell_that_ends_before_it_dials_is_lost_at_once() -> None:
     async def body(case: Case) -> None:
         await case.token()

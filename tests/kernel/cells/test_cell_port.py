@@ -284,6 +284,36 @@ def test_a_death_that_is_not_confirmed_costs_the_cell() -> None:
     assert case.port.close() == ([2], [])
 
 
+def test_a_neighbour_that_computes_gives_its_time_to_who_is_to_confirm() -> None:
+    case = Case()
+    case.host.slot = 1
+    case.port.stop(2, "stopped")
+    case.host.pass_time(12)
+    assert case.host.killed == []
+    case.host.slot = 0
+    case.port.receive(["stopped", 2])
+    case.host.pass_time(5)
+    assert (case.host.killed, case.notes.all) == ([], [])
+    case.host.slot = 9
+    case.port.end_turn(1, "t1", "cancelled")
+    case.host.pass_time(12)
+    assert case.notes.all == []
+    case.port.receive(["ended", 1, "t1"])
+    case.port.deliver(1, "t2", message("x"), [], [])
+    case.host.pass_time(40)
+    assert case.notes.all == []
+
+
+def test_a_neighbour_that_is_always_there_does_not_hold_up_a_confirmation_for_ever() -> None:
+    case = Case()
+    case.host.slot = 1
+    case.port.stop(2, "stopped")
+    case.host.pass_time(29)
+    assert case.host.killed == []
+    case.host.pass_time(2)
+    assert case.host.killed == ["pid 2 still ran 1 s after its death"]
+
+
 def test_while_a_death_is_not_confirmed_new_processes_wait_and_are_not_lost_with_the_cell() -> None:
     case = Case()
     case.port.receive(["crashed", 1, "t1", "boom"])
