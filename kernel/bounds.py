@@ -52,7 +52,8 @@ class Bounds:
 
     # Turns
     turn_timeout_s: float = 3600.0  # of one delivery; while a person is waited for, it does not end
-    turn_attempts: int = 5
+    turn_attempts: int = 5  # incarnations that crash in it
+    turn_losses: int = 20  # those whose cell dies, in it, and nobody is to blame
     calls_per_round: int = 64
     syscalls_per_turn: int = 1_000
     reply_bytes: int = 256 * KIB

@@ -132,6 +132,7 @@ _TABLE = (
         pid="its PID",
         reason="exit reason",
         detail="one bounded line",
+        turn="the turn that it was in when its cell died, with nobody known to blame; else empty; not in older entries",
     ),
     _kind(
         "process.slot",

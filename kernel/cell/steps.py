@@ -3,7 +3,8 @@
 Every coroutine of a behaviour, its main one and each task it creates, is wrapped in a
 :class:`SteppedCoroutine`: the event loop steps the wrapper, which writes the PID into the cell's slot, steps
 the behaviour, and writes 0. When the cell dies inside a step, the slot tells whose it was. Callbacks
-(``loop.call_later``) and threads are not covered: a cell that dies in one of them blames nobody.
+(``loop.call_later``) and threads are not covered: for a cell that dies in one of them the only process that is in a
+turn there, and waits for nothing from the node, is to blame; of several nobody is.
 
 The tasks of a process are known (:class:`Steps`), so that they can be cancelled together.
 """

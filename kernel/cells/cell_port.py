@@ -228,6 +228,10 @@ class CellPort:
         """The processes that are in a turn."""
         return [pid for pid, hosted in self._hosted.items() if hosted.turn is not None]
 
+    def at_work(self) -> list[int]:
+        """Those of them that wait for nothing from the node."""
+        return [pid for pid in self.open_turns() if not self._hosted[pid].open_calls]
+
     def _receive(self, frame: Any, cost_bytes: int) -> None:
         if isinstance(frame, list) and any(type(part) is bool for part in frame):
             raise FrameError(f"cell {self.cell} sent yes or no in place of a number")

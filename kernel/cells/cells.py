@@ -250,14 +250,21 @@ class Cells:
                 return pid
         return turns[0] if len(turns) == 1 else 0
 
+    def _running(self, cell: StartedCell) -> int:
+        """Whoever runs, else the only one that is at work on its turn: a thread is in no slot."""
+        pid, at_work = cell.running(), cell.port.at_work()
+        if pid in self._table[cell.name].pids:
+            return pid
+        return at_work[0] if len(at_work) == 1 else 0
+
     def lose(self, cell: StartedCell, why: str, culprit: int | None = None, *, died: bool = True) -> None:
         """The cell is dead, or must die: a new place for what waited, then one event for all that lived in it: what is
         stopped because of it is found where it is. ``culprit`` is to blame, 0 for nobody, when it is known; else
-        whoever was running, and nobody when it has not ``died`` by itself.
+        whoever was running, or alone at work on a turn, and nobody when it has not ``died`` by itself.
         """
         if cell.gone or self._closed:
             return
-        running = culprit if culprit is not None else cell.running() if died else 0
+        running = culprit if culprit is not None else self._running(cell) if died else 0
         was_spare = self._table[cell.name].domain is None
         lost, waiting = self._end(cell)
         log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)

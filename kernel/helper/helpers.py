@@ -217,7 +217,7 @@ class Helpers:
         self._recorder.must([Draft("process.started", body, pid, str(pid))])
 
     def _record_exit(self, name: str, pid: int, why: str) -> None:
-        body = {"address": f"{KERNEL}/{name}", "pid": pid, "reason": "crash", "detail": why[:200]}
+        body = {"address": f"{KERNEL}/{name}", "pid": pid, "reason": "crash", "detail": why[:200], "turn": ""}
         self._recorder.must([Draft("process.exited", body, pid, str(pid))])
 
     def _died(self, name: str, pid: int, why: str) -> None:

@@ -21,6 +21,7 @@ class TurnState(StrEnum):
 class TurnEvent(StrEnum):
     START = "start"
     CRASH = "crash"
+    LOSE = "lose"
     DIVERGE = "diverge"
     AGAIN = "again"
     ACCEPT = "accept"
@@ -35,6 +36,7 @@ TURN_TABLE: Table[TurnState, TurnEvent] = {
     TurnState.OPEN: {
         TurnEvent.START: TurnState.OPEN,
         TurnEvent.CRASH: TurnState.OPEN,
+        TurnEvent.LOSE: TurnState.OPEN,
         TurnEvent.DIVERGE: TurnState.PARKED,
         TurnEvent.END: TurnState.ABSENT,
         TurnEvent.FAIL: TurnState.ABSENT,
@@ -68,7 +70,9 @@ TURN_EVENTS: Events[TurnEvent] = {
         },
     ),
     "message.dead": TurnEvent.DEAD_LETTER,
-    "process.exited": By("reason", {"crash": TurnEvent.CRASH, "timeout": TurnEvent.CRASH}),
+    "process.exited": By(
+        "reason", {"crash": TurnEvent.CRASH, "timeout": TurnEvent.CRASH, "cell_lost": TurnEvent.LOSE}
+    ),
 }
 
 TURN_MEANINGS: dict[TurnState | TurnEvent, str] = {
@@ -77,6 +81,7 @@ TURN_MEANINGS: dict[TurnState | TurnEvent, str] = {
     TurnState.PARKED: "it diverged: it waits for a person, and its mailbox behind it",
     TurnEvent.START: "the message is handed out, for the first time or again",
     TurnEvent.CRASH: "the incarnation that ran it died of it",
+    TurnEvent.LOSE: "the cell died under the incarnation that ran it, and nobody is known to blame",
     TurnEvent.DIVERGE: "resumed, it asked something else than before",
     TurnEvent.AGAIN: "a person: hand it out once more",
     TurnEvent.ACCEPT: "a person: the new call stands, what was recorded from there on is forgotten",
@@ -89,4 +94,5 @@ TURN_MEANINGS: dict[TurnState | TurnEvent, str] = {
 TURN_GUARDS: dict[TurnEvent, str] = {
     TurnEvent.START: "its message is in the mailbox of the address",
     TurnEvent.CRASH: "it is the turn of the oldest message of the address that has begun",
+    TurnEvent.LOSE: "the entry names the turn",
 }

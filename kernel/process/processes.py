@@ -342,6 +342,7 @@ class Processes:
             "pid": process.pid,
             "reason": end.reason,
             "detail": end.detail[:500],
+            "turn": process.turn if end.reason == CELL_LOST and end.batch is not None else "",
         }
         turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
         cause = turn.started_seq if turn is not None else -1

@@ -20,7 +20,7 @@ from kernel.slice import Handler, Table, Told
 from kernel.slices.mailboxes import Mail, Mailboxes, turn_id
 from kernel.values import canonical
 
-CRASHES = names(TURN_EVENTS, "process.exited")
+ENDS = names(TURN_EVENTS, "process.exited")
 
 
 @dataclass(slots=True)
@@ -70,7 +70,8 @@ class Call:
 
 @dataclass(slots=True)
 class Turn:
-    """The open handling of one message. ``crashes`` counts the incarnations that died of it.
+    """The open handling of one message. ``crashes`` counts the incarnations that died of it, ``losses`` those whose
+    cell died while they ran it, with nobody to blame.
 
     What the first delivery was told goes for every later one, whatever the configuration says by then: ``config`` (JSON
     of the node's part of the behaviour's configuration; empty: not recorded) and ``result_bytes`` (how much of a tool's
@@ -88,6 +89,7 @@ class Turn:
     config: str = ""
     result_bytes: int = 0
     diverged: str = ""
+    losses: int = 0
 
     @property
     def state(self) -> TurnState:
@@ -95,13 +97,16 @@ class Turn:
 
 
 class Turns(Table[str, Turn]):
-    """By id. Format 1 did not know what a turn was told, nor parked ones; format 2 held the calls in each turn."""
+    """By id. Format 1 did not know what a turn was told, nor parked ones; format 2 held the calls in each turn; format
+    3 did not count losses.
+    """
 
     NAME = "turns"
-    FORMAT = 3
+    FORMAT = 4
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, "", 0, ""] for each in as_rows(rows)],
         2: lambda rows: [[*each[:6], *each[7:]] for each in as_rows(rows)],
+        3: lambda rows: [[*each, 0] for each in as_rows(rows)],
     }
 
     def __init__(self, mail: Mailboxes) -> None:
@@ -166,8 +171,17 @@ class Turns(Table[str, Turn]):
             turn.last_answer_seq = told.seq
 
     def _exited(self, told: Told) -> None:
-        turn = self.at(told.body["address"]) if told.body["reason"].split(":", 1)[0] in CRASHES else None
-        if turn is not None and self.after(turn.id, TurnEvent.CRASH):
+        reason = told.body["reason"].split(":", 1)[0]
+        if reason not in ENDS:
+            return
+        event = event_of(TURN_EVENTS, "process.exited", {"reason": reason})
+        lost = event is TurnEvent.LOSE
+        turn = self._kept.get(told.body.get("turn", "")) if lost else self.at(told.body["address"])
+        if turn is None or self.after(turn.id, event) is None:
+            return
+        if lost:
+            turn.losses += 1
+        else:
             turn.crashes += 1
 
     def at(self, address: str) -> Turn | None:

@@ -109,7 +109,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "state.accepted": {"contradicted": _numbers},
     "process.spawned": {"address": str, "parent": str, "spec": _spec, "made_by": Later(str, "operator")},
     "process.started": {"address": str, "pid": _number},
-    "process.exited": {"address": str, "pid": _number, "reason": str, "detail": str},
+    "process.exited": {"address": str, "pid": _number, "reason": str, "detail": str, "turn": Later(str, "")},
     "process.slot": {"address": str, "state": str, "why": str},
     "message.accepted": _MAIL,
     "message.sent": {**_MAIL, "peer": str, "answers": str, "status": str, "answer_by_us": int},

@@ -339,15 +339,17 @@ class Turns:
         if turn is None:
             return
         self._watchers.emit(turn.mail.id, {"event": "exit", "pid": end.process.pid, "reason": end.reason})
-        if turn.crashes >= self._bounds.turn_attempts:
-            with contextlib.suppress(LedgerUnavailable):  # not now; after its next crash, then
-                self.poison(turn, end.process.pid)
+        with contextlib.suppress(LedgerUnavailable):  # not now; after its next end, then
+            if turn.crashes >= self._bounds.turn_attempts:
+                self.poison(turn, end.process.pid, f"{turn.crashes} incarnations crashed")
+            elif turn.losses >= self._bounds.turn_losses:
+                self.poison(turn, end.process.pid, f"the cells of {turn.losses} incarnations died")
 
-    def poison(self, turn: Turn, pid: int) -> None:
-        """A turn whose process crashed too often: its message becomes a dead letter."""
+    def poison(self, turn: Turn, pid: int, what: str) -> None:
+        """A turn whose process or cell died too often: its message becomes a dead letter."""
         if self.has_ended(turn.id):
             return
-        self._fail(turn, pid, "poison", f"poison: {turn.crashes} incarnations crashed while handling it")
+        self._fail(turn, pid, "poison", f"poison: {what} while handling it")
 
     def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:
         self._parts.dead_letter(

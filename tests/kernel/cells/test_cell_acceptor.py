@@ -292,6 +292,28 @@ def test_a_cell_that_the_engine_cannot_start_is_lost_with_the_engines_words() ->
     with_node(body)
 
 
+@pytest.mark.parametrize(
+    ("in_turns", "asking", "culprit"),
+    [((), (), 0), ((2,), (), 2), ((1, 2), (), 0), ((1, 2), (1,), 2), ((2,), (2,), 0)],
+)
+def test_the_only_one_at_work_on_a_turn_is_to_blame_for_a_cell_that_died_with_nobody_in_its_slot(
+    in_turns: tuple[int, ...], asking: tuple[int, ...], culprit: int
+) -> None:
+    async def body(case: Case) -> None:
+        relay = await case.cell()
+        await case.running(1, relay)
+        await case.running(2, relay)
+        for pid in in_turns:
+            case.cells.deliver(pid, f"t{pid}", message("x"), [], [])
+        for pid in asking:
+            relay.say(["call", pid, f"t{pid}", 0, 0, "tool", {"name": "slow", "arguments": "{}", "id": ""}])
+            await case.notes.wait("syscall", pid)
+        relay.process.kill()
+        assert (await case.notes.wait("cell_lost"))[2:4] == (culprit, [1, 2])
+
+    with_node(body)
+
+
 def test_nobody_is_blamed_for_a_death_that_is_not_confirmed() -> None:
     async def body(case: Case) -> None:
         relay = await case.cell()

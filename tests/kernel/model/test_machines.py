@@ -33,7 +33,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "turn.diverged": {"turn": "t1", "ordinal": "0.0", "recorded": "{}", "asked": "{}"},
     "turn.decided": {"turn": "t1", "ordinal": "0.0"},
     "message.dead": {"id": "m1", "why": "w"},
-    "process.exited": {"address": "/a", "pid": 1, "detail": ""},
+    "process.exited": {"address": "/a", "pid": 1, "detail": "", "turn": "t1"},
     "model.asked": {**CALL, "call_hash": "h"},
     "model.answered": {**CALL, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
     "sys.value": {**CALL, "call_hash": "h", "op": "now", "value": 1},

@@ -283,7 +283,8 @@ def test_the_formats_are_these() -> None:
         "Slot": "address parent spec spawned_seq state why pid restarts last_exit made_by",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
-        "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged",
+        "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged "
+        "losses",
         "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
         "pid on_doubt",
         "DeadLetter": "mail why seq time_us",
@@ -291,7 +292,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 4, "mail": 1, "turns": 3, "calls": 5,
+        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 5,
         "crossings": 2, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
@@ -300,6 +301,24 @@ def test_every_slice_reads_what_it_wrote_and_has_a_migration_from_each_format_be
     for name, one in example().slices.items():
         assert set(range(1, one.FORMAT)) <= set(one.MIGRATIONS), name
     assert view(restored(example())) == view(example())
+
+
+def test_turns_of_an_earlier_format_have_lost_no_cell_and_count_from_then_on() -> None:
+    lost = (
+        "process.exited",
+        {"address": "/a", "pid": 1, "reason": "cell_lost", "detail": "", "turn": "t4"},
+        50,
+        1,
+        b"",
+    )
+    now = apply(example(), [lost])
+    assert restored(now).turns["t4"].losses == 1
+    parts = msgpack.unpackb(encode_state(now))
+    parts["slices"]["turns"] = [3, [each[:-1] for each in parts["slices"]["turns"][1]]]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb(parts))
+    assert old.turns["t4"].losses == 0
+    assert apply(old, [lost]).turns["t4"].losses == 1
 
 
 @pytest.mark.parametrize("format_", [3, 4])

@@ -540,7 +540,7 @@ def test_a_question_is_not_sent_twice_when_its_answer_was_given_up_in_vain(tmp_p
         sending = asyncio.create_task(twin.send("bob"))
         await until(lambda: twin.ledger.read_only is not None)
         with pytest.raises(LedgerUnavailable):
-            twin.kernel.turns.poison(twin.kernel.state.turns[at.turn], at.pid)
+            twin.kernel.turns.poison(twin.kernel.state.turns[at.turn], at.pid, "it crashed")
         twin.crash(at)
         disk.full = False
         await asyncio.gather(sending, return_exceptions=True)

@@ -219,6 +219,23 @@ def test_losing_the_cell_does_not_count_against_the_message(tmp_path: Path) -> N
     on_twin(tmp_path, body, bounds=Bounds(turn_attempts=2))
 
 
+def test_a_message_under_which_cells_die_too_often_is_poison_and_losses_of_the_engine_are_none(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada", "a thread that dies")
+        for died in (True, False, True):
+            at = await twin.delivery()
+            twin.say(CellLost("c1", 0, [at.pid], "end of file", died))
+        end = await twin.end_of(mail)
+        assert "poison: the cells of 2 incarnations died while handling it" in end["reply"]
+        await twin.send("ada", "the next")
+        assert (await twin.delivery()).message.text == "the next"
+
+    on_twin(tmp_path, body, bounds=Bounds(turn_losses=2))
+
+
 def test_a_cancelled_turn_is_acknowledged_as_cancelled(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")

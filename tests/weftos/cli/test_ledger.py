@@ -29,7 +29,7 @@ OUTCOME = {
     "turn": "t1", "ordinal": "0.0", "tool": "file_read", "status": "ok", "result": FORGED, "result_hash": "h",
     "truncated": False, "attempt": 1,
 }  # fmt: skip
-EXITED = {"address": "/user/bob", "pid": 9, "reason": "crash", "detail": ""}
+EXITED = {"address": "/user/bob", "pid": 9, "reason": "crash", "detail": "", "turn": ""}
 
 
 async def write(data: Path) -> None:

@@ -81,7 +81,7 @@ STORY = [
     _tool("tool.outcome", 11, "1.1", status="denied", result="the path leaves the workspace", result_hash="h",
           truncated=False, attempt=0),
     _turn("turn.ended", 3, status="ok", reply="The notes say: buy MILK", reply_hash="h"),  # 13
-    Draft("process.exited", {"address": "/user/ada", "pid": 8, "reason": "crash", "detail": ""}, 8, "8"),
+    Draft("process.exited", {"address": "/user/ada", "pid": 8, "reason": "crash", "detail": "", "turn": ""}, 8, "8"),
     _started(11, "ada"),  # 15
     _started(9, "bob"),
     Draft("message.refused", {"to": "/user/ada", "sender": "/user/bob", "why": "mailbox is full"}, 9),  # 17
