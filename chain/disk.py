@@ -4,8 +4,11 @@ it.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
 
 COPY_BYTES = 2**20
@@ -15,7 +18,22 @@ _READ_BYTES = 2**26
 
 def _open_at_once(path: str | Path, flags: int) -> int:
     """Whoever reads what somebody else has made does not wait for a FIFO in a file's place."""
-    return os.open(path, flags | os.O_NONBLOCK)
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def _open_if_regular(path: str, flags: int) -> int:
+    handle = _open_at_once(path, flags)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return handle
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open for reading what somebody else may have put there. Raises OSError, also for what is no regular file: there
+    is no writer of a FIFO to be waited for, and no end of a device.
+    """
+    return open(path, "rb", opener=_open_if_regular)
 
 
 class Disk:
@@ -34,7 +52,7 @@ class Disk:
 
     def read(self, path: Path) -> bytes:
         """The whole file."""
-        with open(path, "rb", opener=_open_at_once) as file:
+        with open_regular(path) as file:
             return file.read()
 
     def read_at(self, path: Path, offset: int, length: int) -> bytes:

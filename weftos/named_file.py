@@ -1,4 +1,4 @@
-"""The one reader of files that a person names: on the command line, or as the configuration."""
+"""The one reader of files that a person names: on the command line, as the configuration, or by their directory."""
 
 from __future__ import annotations
 

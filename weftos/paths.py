@@ -10,11 +10,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from weftos.errors import Impostor, WeftosError, reason
+from weftos.named_file import read_named
 from weftos.ownership import own_fault, way_fault
 
 FORMAT_LINE = "weftos-data 1\n"
 RUNTIME_LINE = "weftos-runtime 1\n"  # by which file tools know it: sockets and Ray's token lie in it
 TEMPORARY = Path("/tmp")
+_MAX_FORMAT_BYTES, _MAX_BOOT_BYTES = 256, 64 * 1024
 
 
 def default_data(environment: Mapping[str, str] = os.environ) -> Path:
@@ -44,8 +46,7 @@ def absolute(given: str | os.PathLike[str]) -> Path:
 def has_data(data: Path) -> bool:
     """Whether ``data`` is a whole data directory. Raises WeftosError for one of another format."""
     try:
-        with open(data / "format", "rb") as file:
-            found = file.read(2 * len(FORMAT_LINE)).decode(errors="replace")
+        found = read_format(data)
     except (FileNotFoundError, NotADirectoryError):
         return False
     if found != FORMAT_LINE:
@@ -55,6 +56,11 @@ def has_data(data: Path) -> bool:
             "conflict",
         )
     return True
+
+
+def read_format(directory: Path) -> str:
+    """What the file by which ``directory`` shows what it is says, or the begin of that. Raises OSError."""
+    return read_named(directory / "format", _MAX_FORMAT_BYTES).decode(errors="replace")
 
 
 def existing_data(data: Path) -> Path:
@@ -71,14 +77,10 @@ def control_socket(data: Path) -> Path:
     something in its place: a node that has stopped leaves no directory, and its name is anybody's to take.
     """
     try:
-        here = data.stat()
-        boot = json.loads((data / "boot.json").read_text())
-        if (
-            boot["directory"] != f"{here.st_dev}:{here.st_ino}"
-        ):  # as kernel.helper.os_session's directory_mark
-            raise not_running(data)  # a copy: the socket is that of the node on the original
-        place = Path(boot["runtime"])
-        fault = own_fault(data) or own_fault(place) or way_fault(place) or another_nodes(place, data)
+        fault, place = own_fault(data), data
+        if not fault:
+            place = _recorded_runtime(data)
+            fault = own_fault(place) or way_fault(place) or another_nodes(place, data)
     except FileNotFoundError:
         raise not_running(data) from None
     except NotADirectoryError:
@@ -89,7 +91,7 @@ def control_socket(data: Path) -> Path:
             "owner and mode there (ls -ld)",
             "not_running",
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WeftosError(
             f"{data / 'boot.json'} is not readable ({error}): start the node again with weftos up --data {data}",
             "not_running",
@@ -97,6 +99,15 @@ def control_socket(data: Path) -> Path:
     if fault:
         raise Impostor(f"whoever listens there need not be the node on {data}, and is told nothing: {fault}")
     return place / "control.sock"
+
+
+def _recorded_runtime(data: Path) -> Path:
+    """The runtime directory that ``boot.json`` names."""
+    here = data.stat()
+    boot = json.loads(read_named(data / "boot.json", _MAX_BOOT_BYTES))
+    if boot["directory"] != f"{here.st_dev}:{here.st_ino}":  # as kernel.helper.os_session's directory_mark
+        raise not_running(data)  # a copy: the socket is that of the node on the original
+    return Path(boot["runtime"])
 
 
 def runtime_mark(data: Path) -> str:
@@ -107,9 +118,9 @@ def runtime_mark(data: Path) -> str:
 
 def another_nodes(place: Path, data: Path) -> str:
     """Whether ``place`` is the runtime directory of a node on another directory than ``data``, in words; empty when it
-    does not say so. Raises OSError, UnicodeDecodeError."""
+    does not say so. Raises OSError."""
     try:
-        said = (place / "format").read_text()
+        said = read_format(place)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     if said.startswith(RUNTIME_LINE) and said not in (RUNTIME_LINE, runtime_mark(data)):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from chain.disk import open_regular
 from chain.errors import ChainError
 
 MEMORY_LIMIT = "256MB"
@@ -47,9 +48,9 @@ def refuse_when_busy(path: Path, *, read_only: bool = False) -> None:
 
     Raises ArchiveBusy, OSError. Not for a process that has the file open itself: the lock would be gone.
     """
-    mode, lock = ("rb", fcntl.LOCK_SH) if read_only else ("r+b", fcntl.LOCK_EX)
+    lock = fcntl.LOCK_SH if read_only else fcntl.LOCK_EX
     try:
-        with open(path, mode) as file:
+        with open_regular(path) if read_only else open(path, "r+b") as file:
             fcntl.lockf(file, lock | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ArchiveBusy(

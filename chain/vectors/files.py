@@ -18,7 +18,7 @@ import hnswlib
 import numpy as np
 import numpy.typing as npt
 
-from chain.disk import Disk
+from chain.disk import Disk, open_regular
 
 FORMAT = "weftos-vector-index 1"
 LABEL = np.dtype([("number", "<i8"), ("document", "<i8"), ("hash", "V32")])
@@ -154,5 +154,5 @@ class IndexFiles:
 
 
 def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return file_digest(file, "sha256").hexdigest()

@@ -40,6 +40,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from chain.disk import open_regular
 from kernel.errors import LockedError, SessionError
 from kernel.helper.os_processes import (
     SESSION_VARIABLE,
@@ -52,6 +53,7 @@ from kernel.helper.os_processes import (
 )
 
 _BOOT_FILE = "boot.json"
+_MAX_BOOT_BYTES = 64 * 1024
 _LOCK_FILE = "lock"
 _LEADER_FILE = "leader"
 _FLOCK = struct.Struct("@hhqqi0q")  # struct flock of fcntl(2): type, whence, start, length, pid
@@ -227,7 +229,8 @@ def read_boot(data_dir: Path) -> BootRecord | None:
     """The record of the last boot on this very directory, None when there was none."""
     path = data_dir / _BOOT_FILE
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        with open_regular(path) as file:
+            fields = json.loads(file.read(_MAX_BOOT_BYTES))
         record = BootRecord(
             boot=int(fields["boot"], 16),
             session_leader=fields["session_leader"],
@@ -242,7 +245,7 @@ def read_boot(data_dir: Path) -> BootRecord | None:
             raise ValueError("runtime must be a path")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise SessionError(
             f"{path} cannot be read ({type(error).__name__}: {error}), so that processes of the last run "
             "cannot be found: see that no process of this node is left, then delete the file"

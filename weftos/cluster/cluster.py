@@ -17,10 +17,12 @@ from chain.keys.keys import load_keys
 from mesh.identity.peers import ALL_TOOLS, RIGHTS, Peer, PeerStore
 from weftos.errors import WeftosError, reason
 from weftos.lifecycle.initialise import initialise
+from weftos.named_file import read_named
 from weftos.paths import has_data
 
 PLAN_FILE = "cluster.json"
 MAX_NODES = 32
+_MAX_PLAN_BYTES = 64 * 1024
 _HOST = "127.0.0.1"
 _VERSION = 1
 
@@ -145,7 +147,7 @@ def load_plan(directory: Path) -> Plan | None:
     """The plan of ``directory``, None when no cluster was ever there. Raises WeftosError when it is damaged."""
     path = directory / PLAN_FILE
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(read_named(path, _MAX_PLAN_BYTES))
         if document["version"] != _VERSION or document["engine"] not in ("ray", "local"):
             raise ValueError("it is of another version")
         nodes = tuple(PlannedNode(str(row["name"]), int(row["port"])) for row in document["nodes"])
@@ -165,7 +167,7 @@ def load_plan(directory: Path) -> Plan | None:
         raise WeftosError(
             f"{path} cannot be read ({reason(error)}): give the cluster's directory with --data", "not_found"
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WeftosError(
             f"{path} cannot be used ({error}): remove it, the nodes' data stays", "conflict"
         ) from error

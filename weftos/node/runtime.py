@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from weftos.errors import WeftosError
-from weftos.paths import TEMPORARY, another_nodes, runtime_home, runtime_mark, runtime_name
+from weftos.paths import TEMPORARY, another_nodes, read_format, runtime_home, runtime_mark, runtime_name
 
 MAX_SOCKET_PATH = 107  # unix(7): sun_path without its closing zero
 RAY_SUFFIX_BYTES = 62  # what Ray adds to its directory for its longest socket
@@ -49,7 +49,7 @@ def make_runtime(data: Path) -> Path:
 
 def _is_another_nodes(place: Path, data: Path) -> bool:
     """Whether it is that of a node whose data directory was moved, while it ran, from where ours is."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):  # then :func:`remove_runtime` judges it
+    with contextlib.suppress(OSError):  # then :func:`remove_runtime` judges it
         return bool(another_nodes(place, data))
     return False
 
@@ -59,9 +59,9 @@ def remove_recorded(place: Path, data: Path) -> bool:
     so only a directory that bears the mark of a runtime directory of ``data`` is removed, or an empty one.
     """
     try:
-        if any(place.iterdir()) and (place / "format").read_text() != runtime_mark(data):
+        if any(place.iterdir()) and read_format(place) != runtime_mark(data):
             return False
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return not os.path.lexists(place)
     return remove_runtime(place)
 

@@ -28,6 +28,7 @@ from chain.ledger.ledger import Draft
 from chain.state.history import History
 from tests.chain.twins.archives import append, archive_of, meddle
 from tests.chain.twins.rotating_child import boot
+from tests.endless import ENDLESS, put_endless
 from tests.patience import HANG_S
 
 COUNT = 12
@@ -328,3 +329,10 @@ def _has_bytes(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_bytes, value.values()))
     return any(map(_has_bytes, value)) if isinstance(value, list) else isinstance(value, bytes)
+
+
+@ENDLESS
+def test_a_database_that_is_no_file_is_not_waited_for(data: Path, kind: str) -> None:
+    put_endless(data / "archive" / "audit.duckdb", kind)
+    with pytest.raises(OSError, match="not a regular file"):
+        check_database(data / "archive" / "audit.duckdb", load_keys(data / "keys").pairs[0])

@@ -30,6 +30,7 @@ from kernel.helper.os_session import (
     session_members,
     write_boot,
 )
+from tests.endless import ENDLESS, put_endless
 from tests.patience import HANG_S
 from tests.places import ROOT
 
@@ -306,8 +307,18 @@ def test_boot_record_is_read_as_written_and_private(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} - {"leader"} == {"boot.json"}
 
 
+@ENDLESS
+def test_a_boot_record_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    put_endless(tmp_path / "boot.json", kind)
+    with pytest.raises(
+        SessionError, match=r"boot\.json cannot be read .*not a regular file.* delete the file"
+    ):
+        read_boot(tmp_path)
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "\xff", '{"boot": "1", "session_leader": "1", "start_ticks": 1}', "{"]
+    "text",
+    ["", "[]", "{}", "\xff", '{"boot": "1", "session_leader": "1", "start_ticks": 1}', "{", "[" * 50_000],
 )
 def test_a_damaged_boot_record_is_an_error_that_says_what_to_do(text: str, tmp_path: Path) -> None:
     (tmp_path / "boot.json").write_text(text, encoding="latin-1")

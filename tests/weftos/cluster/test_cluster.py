@@ -12,6 +12,7 @@ import pytest
 from kernel.helper.os_session import lock
 from mesh.files import write_private
 from mesh.identity.peers import ALL_TOOLS, RIGHTS, Peer, PeerStore
+from tests.endless import ENDLESS, put_endless
 from tests.weftos.cli.test_cli import Shell
 from weftos import WeftosError
 from weftos.cluster.cluster import PLAN_FILE, introduce, load_plan, make_plan, node_places, save_plan
@@ -49,6 +50,13 @@ def test_only_nodes_of_the_shared_ray_are_told_of_it(tmp_path: Path) -> None:
 def test_a_damaged_plan_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / PLAN_FILE).write_text(text)
     with pytest.raises(WeftosError, match=r"cluster\.json cannot be used"):
+        load_plan(tmp_path)
+
+
+@ENDLESS
+def test_a_plan_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    put_endless(tmp_path / PLAN_FILE, kind)
+    with pytest.raises(WeftosError, match=r"cluster\.json cannot be read \(not a regular file\)"):
         load_plan(tmp_path)
 
 
