@@ -8,6 +8,7 @@ what is to be erased, and ``state.erasing`` says that files still hold it. Takin
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import msgpack
 
@@ -143,14 +144,23 @@ class ErasureControl:
             if self._state.documents.may_read(ident, None):
                 unit.add(Draft("memory.forgotten", {"id": ident, "by": by}, 0, ident, trace, seq))
             unit.add(StateChange(DOCUMENT, ident, None))
+        ended: list[str] = []
         for ident in plan.messages:
             letter = self._state.dead.get(ident)
             if letter is not None and any(first <= letter.mail.seq <= last for first, last in plan.ranges):
                 unit.add(Draft("message.dropped", {"id": ident, "why": "erased"}, 0, ident, trace, seq))
+            question = self._state.in_transit.questions.get(ident)
+            if question is not None:
+                body = {"id": ident, "peer": question.peer, "why": "erased"}
+                unit.add(Draft("message.unanswered", body, 0, ident, trace, seq))
+                ended.append(ident)
         unit.add(*self._repeated(plan))
         with ledger_errors():
             ticket = recorder.commit(unit)
         self._after.do(self._erasures.begun, ticket)  # though nobody waits for the answer any more
+        for ident in ended:
+            end = {"status": "error", "reply": "erased", "turn": ""}
+            self._after.do(partial(self._kernel.watchers.ended, ident, end), ticket)
         for address, session in plan.sessions:
             self._kernel.model_calls.forget(address, session)
         with ledger_errors():
@@ -194,7 +204,7 @@ def check_unused(plan: Plan, state: State) -> None:
         if mail is not None:
             raise Refused(_waits(mail, state))
         question = state.in_transit.questions.get(ident)
-        if question is not None:
+        if question is not None and question.reply_to:
             raise Refused(f"message {ident} to {question.to} waits for its answer: wait until it has one")
 
 

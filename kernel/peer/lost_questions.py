@@ -1,42 +1,71 @@
-"""Asks of nodes that are lost: whoever waits for the answer is told ``noconnection``, some of them at a time."""
+"""Questions to other nodes that get no answer any more: whoever waits is told so, some of them at a time.
+
+An ask ends when its node is lost. A question of a person outlives links and boots: it ends when its node is no peer any
+more, or nobody can wait for it any longer.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice, takewhile
 
 from chain.ledger.ledger import Draft
-from kernel.peer.inboxes import Replied
+from kernel.operations.operation import MAX_WAIT_S
+from kernel.peer.inboxes import Local
 from kernel.peer.outboxes import Outboxes
 from kernel.peer.remote_calls import NOCONNECTION
+from kernel.slices.mailboxes import Mail
+from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
-from kernel.state.unit import Unit
 from mesh.identity.peers import Peer
 
+WAITED_FOR_US = MAX_WAIT_S * 1_000_000
 TOLD_AT_ONCE = 100  # between two rounds of the event loop: a lost node with many askers does not hold it up
 
 
 class LostQuestions:
-    """The questions whose askers are yet to be told, and what. ``replied(unit, question, status, text)`` ends an ask.
+    """The questions whose askers are yet to be told, and what.
 
     Those that are left when the node stops wait on at the next boot.
     """
 
-    def __init__(self, recorder: Recorder, outboxes: Outboxes, replied: Replied) -> None:
+    def __init__(self, recorder: Recorder, outboxes: Outboxes, local: Local, after: AfterDurable) -> None:
         self._recorder = recorder
         self._in_transit = recorder.state.in_transit
         self._outboxes = outboxes
-        self._replied = replied
+        self._local = local
+        self._after = after
         self._lost: dict[str, str] = {}
         self._goes_on = False
         self._closed = False
 
     def lose(self, peer: Peer, why: str) -> None:
-        """``peer`` is lost."""
-        words = f"{NOCONNECTION}: {peer.name} was lost ({why})"
-        for question in self._in_transit.questions.values():
-            if question.peer == peer.origin and question.reply_to:
-                self._lost[question.id] = words
+        """``peer`` is lost, and comes again or not."""
+        asks = (question for question in self._of(peer) if question.reply_to)
+        self._give_up(asks, f"{NOCONNECTION}: {peer.name} was lost ({why})")
+
+    def removed(self, peer: Peer, why: str) -> None:
+        """``peer`` is none any more."""
+        self._give_up(self._of(peer), f"{NOCONNECTION}: {peer.name} was lost ({why})")
+
+    def expire(self) -> None:
+        """Give up what people asked so long ago that nobody waits; not while that cannot be recorded."""
+        if self._recorder.ledger.read_only is None:
+            since_us = self._recorder.ledger.now_us() - WAITED_FOR_US
+            old = takewhile(
+                lambda question: question.time_us <= since_us, self._in_transit.questions.values()
+            )
+            self._give_up(
+                (question for question in old if not question.reply_to), "nobody waits for its answer"
+            )
+
+    def _of(self, peer: Peer) -> Iterable[Mail]:
+        return (question for question in self._in_transit.questions.values() if question.peer == peer.origin)
+
+    def _give_up(self, questions: Iterable[Mail], words: str) -> None:
+        self._lost.update((question.id, words) for question in questions)
         if not self._goes_on:
             self._tell_some()
 
@@ -51,7 +80,8 @@ class LostQuestions:
         self._goes_on = True
         try:
             for ident in list(islice(self._lost, TOLD_AT_ONCE)):
-                self._tell(ident, self._lost.pop(ident))
+                words = self._lost.pop(ident)
+                self._recorder.until_writable(("lost", ident), partial(self._tell, ident, words))
         finally:
             self._goes_on = bool(self._lost)
             if self._goes_on:
@@ -65,7 +95,9 @@ class LostQuestions:
             self._outboxes.withdraw(question, words)
             return
         body = {"id": ident, "peer": question.peer, "why": words}
-        unit = Unit()
+        unit = self._recorder.unit()
         unit.add(Draft("message.unanswered", body, 0, ident, question.trace, question.seq))
-        self._replied(unit, question, "error", words)
-        self._recorder.must(unit)
+        self._local.replied(unit, question, "error", words)
+        ticket = self._recorder.commit(unit)
+        end = {"status": "error", "reply": words, "turn": ""}
+        self._after.do(lambda: self._local.ended(ident, end), ticket)

@@ -84,12 +84,11 @@ class Remote:
             parts.recorder, parts.messaging, parts.bounds, parts.clock, after, mesh, parts.policy
         )
         self.outboxes = Outboxes(delivery)
-        self._inboxes = Inboxes(
-            delivery, Local(parts.effects, parts.replied, self.outboxes.settled, parts.ended)
-        )
+        local = Local(parts.effects, parts.replied, self.outboxes.settled, parts.ended)
+        self._inboxes = Inboxes(delivery, local)
         self.calls = RemoteCalls(mesh, parts.policy, parts.signals, parts.boot)
         self.monitors = Monitors(parts.live, parts.messaging, mesh, parts.policy)
-        self._lost = LostQuestions(parts.recorder, self.outboxes, parts.replied)
+        self._lost = LostQuestions(parts.recorder, self.outboxes, local, after)
         self._records = PeerRecords(parts.recorder, parts.clock)
         self.address = ""
         self._shown_size = ledger.next_seq  # a head of an earlier boot may be behind what peers hold
@@ -168,7 +167,8 @@ class Remote:
         why = line(why)
         self._records.down(peer, why)
         self.outboxes.down(peer.origin)
-        self._lose(peer, why)
+        self._forget(peer, why)
+        self._lost.lose(peer, why)
 
     def on_op(self, peer: Peer, op: dict[str, Any]) -> None:
         if self._closed:
@@ -218,13 +218,9 @@ class Remote:
             if turn is not None and turn.mail.sender.endswith(f"@{peer.origin}"):
                 process.rights = frozenset()
         why = f"{peer.name} is no longer a peer"
-        self._lose(peer, why)
-        self.outboxes.clear(peer.origin, why)
-
-    def _lose(self, peer: Peer, why: str) -> None:
-        """Whoever waits for something of a lost node is told ``noconnection``."""
         self._forget(peer, why)
-        self._lost.lose(peer, why)
+        self._lost.removed(peer, why)
+        self.outboxes.clear(peer.origin, why)
 
     def _forget(self, peer: Peer, why: str) -> None:
         """The link is over, though maybe not the node: what lives as long as a link is told so, and is not repeated."""
@@ -235,6 +231,7 @@ class Remote:
 
     def _tick(self) -> None:
         self.outboxes.expire()
+        self._lost.expire()
         self._publish_head()
         delay_s = TICK_S if self.outboxes.used else ALONE_S
         self._timer = self._parts.clock.later(delay_s, self._tick)

@@ -198,11 +198,12 @@ async def node_twin(
     bounds: Bounds | None = None,
     disk: Disk | None = None,
     gates: Sequence[Gate] = GATES,
+    **options: Any,
 ) -> AsyncIterator[NodeTwin]:
     """One node without peers; a second time on the same directory it has rebooted."""
     directory.mkdir(exist_ok=True)
     mesh = TwinMesh(name, number)
-    async with kernel_twin(directory, bounds, disk, gates=gates, mesh=mesh, name=name) as twin:
+    async with kernel_twin(directory, bounds, disk, gates=gates, mesh=mesh, name=name, **options) as twin:
         await twin.kernel.remote.open(None)
         yield NodeTwin(twin, mesh, control_of(twin))
 
