@@ -237,14 +237,20 @@ class Processes:
                 for one in gone[at : at + self.removed_at_once]:
                     self.slots.forget(one, "removed by an operator")
                 await asyncio.sleep(0)
-            await self.slots.gone(slots)
+            try:
+                await self.slots.gone(slots)
+            finally:  # also what goes later, when the disk takes it, is started no more
+                self._unlist(address)
         finally:
             self.admission.removing.discard(address)
+        return len(gone)
+
+    def _unlist(self, address: str) -> None:
+        """Its supervisor, if one is there and not ending, knows it no more."""
         parent, name = parent_of(address), name_of(address)
         supervisor = self.supervisors.get(parent)
         if supervisor is not None and supervisor.closing is None and name in supervisor.table:
             self._event(parent, Remove(name))
-        return len(gone)
 
     def kill(self, address: str, signal: str) -> None:
         """Send an exit signal to a process and all below it: ``term`` lets open turns end, ``kill`` does not. The

@@ -11,6 +11,7 @@ import pytest
 
 from chain.disk import Disk
 from chain.entry.reader import StateRecord, read_records
+from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellLost, CellRefused, Placement
@@ -31,7 +32,9 @@ from kernel.model.states import CELL_LOST, CRASH, KILLED
 from kernel.process.effects import EFFECTS_AT_ONCE
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.processes import REMOVED_AT_ONCE
+from kernel.process.slot_writer import SlotWriter
 from kernel.slices.mailboxes import Mail
+from kernel.state.recorder import Recorder
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Twin, accept
@@ -345,6 +348,20 @@ def test_the_loss_of_the_engine_ends_no_supervisor_however_many_cells_went_with_
         assert team.pid == supervisor
 
     on_twin(tmp_path, body)
+
+
+def test_what_goes_when_the_disk_takes_it_is_started_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlotWriter, "going", lambda self, going: None)  # it has more to forget
+    tree = Tree()
+    ada = tree.spawn("ada")
+    tree.processes.stop(ada)
+    monkeypatch.setattr(Recorder, "waiting", 1)
+    with pytest.raises(LedgerUnavailable, match="/user/ada goes as soon as the disk takes that"):
+        tree.remove(ada)
+        tree.remove_more()
+    with pytest.raises(SupervisionError, match="there is no child 'ada'"):
+        tree.processes.start(ada)
+    assert ada in tree.state.slots and ada not in tree.running()
 
 
 def test_what_finds_no_cell_when_it_comes_back_waits_and_is_never_parked_for_it() -> None:
