@@ -55,7 +55,7 @@ def check_node(node: LiveNode) -> None:
 def check_cell(loaded: dict[str, Any]) -> None:
     ours = {name for name in loaded["modules"] if name.partition(".")[0] in OURS}
     kernel = {name for name in ours if name.startswith("kernel") and not name.startswith("kernel.cell")}
-    assert kernel == {"kernel", "kernel.abi"}
+    assert kernel == {"kernel", "kernel.abi", "kernel.shapes"}
     assert {name for name in ours if name.startswith(("chain", "mesh"))} <= {"mesh", "mesh.bounded"}
     assert {name for name in ours if name.startswith("weftos")} <= {"weftos", "weftos.decorators"}
     assert "duckdb" not in loaded["modules"]
