@@ -245,8 +245,8 @@ class Placer:
     async def _run(self, cell: str, token: str) -> None:
         """Start an actor, tell of its end."""
         why = "it returned"
-        actor = self._actors[cell] = self._made(cell, 1)
         try:
+            actor = self._actors[cell] = self._made(cell, 1)
             if self._shared:
                 actor = await self._answering(cell, actor)
             if self._is_wanted(cell, actor):

@@ -16,12 +16,32 @@ import pytest
 from kernel.cells.engines import engine_ray
 from kernel.cells.engines.engine import EngineError
 from kernel.cells.engines.engine_ray import RayEngine
+from kernel.cells.engines.placer import Lifeline, Placer
 from kernel.helper.helper import HelperCommand
 from tests.patience import HANG_S
 from tests.places import ROOT
 
 CHILD = str(ROOT / "tests/kernel/twins/helper_child.py")
 Reopen = Callable[[], Awaitable[None]]
+
+
+def test_an_actor_that_ray_refuses_is_a_cell_that_has_ended() -> None:
+    async def run() -> list[tuple[str, object]]:
+        told: list[tuple[str, object]] = []
+        heard = asyncio.Event()
+        placer = Placer(1, Lifeline())  # it has opened no Ray
+
+        def notify(op: str, args: object) -> None:
+            told.append((op, args))
+            heard.set()
+
+        placer.opened(notify)
+        await placer.handle("start", {"cell": "c1", "token": "t"})
+        await asyncio.wait_for(heard.wait(), HANG_S)
+        return told
+
+    [(op, ended)] = asyncio.run(run())
+    assert (op, ended) == ("exit", {"cell": "c1", "why": "AttributeError"})
 
 
 @pytest.fixture
