@@ -62,7 +62,7 @@ class LocalEngine:
                     child.kill()
                     child.wait()
                     raise
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # RuntimeError: no thread for what it prints
             raise EngineError(f"cannot start a cell: {error}") from error
         self._children[cell] = child
         self._watched[cell] = watched

@@ -18,7 +18,10 @@ import pytest
 from kernel.abi import OPEN_CALLS, ToolCall
 from kernel.cell.link.frames import VALUE_BYTES
 from kernel.cells.cell_events import CellCall, Place
+from kernel.cells.engines.engine import EngineError
+from kernel.cells.engines.engine_local import LocalEngine
 from kernel.errors import Invalid, StateError
+from kernel.helper.output_log import OUTPUT_LOGS
 from kernel.shapes import told
 from tests.kernel.twins.cell_node import OUTCOMES, Node, local_node, placement
 from tests.patience import HANG_S
@@ -331,6 +334,17 @@ def test_a_cell_killed_in_the_middle_of_a_step_names_the_running_pid(text: str) 
         await node.start(4, "Echo")
 
     with_node(body)
+
+
+def test_a_cell_for_whose_output_there_is_no_thread_cannot_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(path: Path) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(OUTPUT_LOGS, "pipe_to", no_thread)
+    with pytest.raises(EngineError, match="cannot start a cell: can't start new thread"):
+        asyncio.run(LocalEngine(1, {}, {}, tmp_path, tmp_path / "log").start_cell("c1", "t"))
 
 
 def test_an_idle_cell_killed_from_outside_blames_nobody() -> None:
