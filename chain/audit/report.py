@@ -27,7 +27,7 @@ class Report:
     against the entries; accepted: entries by which a person took over state that they had not; configured: boots at
     which configuration or peers' rights were others than before, and which; erased: bodies that were erased.
     open_calls: seqs of intents that have no outcome yet. note: the newest head with both signatures, empty without
-    one; vkeys: the keys that the ledger has had.
+    one; published_note: the checkpoint; vkeys: the keys that the ledger has had.
     """
 
     origin: str
@@ -47,6 +47,7 @@ class Report:
     rotations: int = 0
     erased: int = 0
     note: bytes = b""
+    published_note: bytes = b""
     vkeys: bytes = b""
     bound: bool | None = None
     snapshot: bool = False
@@ -79,6 +80,7 @@ def report_of(audit: Audit, claims: Claims, more: Sequence[Finding] = (), *, par
         rotations=claims.history.rotations if claims.history else 0,
         erased=audit.meaning.erased,
         note=newest.note if newest else b"",
+        published_note=newest.note if newest and not partial else b"",
         vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
         accepted=audit.meaning.accepted,
         configured=audit.meaning.configured,

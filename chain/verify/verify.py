@@ -168,6 +168,7 @@ class _Verification:
             check.finish()
         heads = [claim for claim in (claims.newest(), logged) if claim is not None]
         newest = max(heads, key=lambda claim: claim.head.size, default=None)
+        checkpoints = [claim for claim in claims.heads if claim.where == "ledger/checkpoint"]
         full_size = max(full_size, logged.head.size if logged else 0)
         return Report(
             origin=origin,
@@ -186,6 +187,7 @@ class _Verification:
             rotations=claims.history.rotations if claims.history else 0,
             erased=audit.meaning.erased,
             note=newest.note if newest else b"",
+            published_note=max(checkpoints, key=lambda claim: claim.head.size).note if checkpoints else b"",
             vkeys=vkeys_text(claims.history.pairs) if claims.history else b"",
             bound=self._bound,
             snapshot=self._signed is not None,

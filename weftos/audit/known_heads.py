@@ -1,7 +1,7 @@
 """What this user has seen of ledgers, as ssh remembers hosts: of each origin the newest full head that was verified,
 and its keys. A copy that was rolled back, or that has another history, is noticed by it.
 
-``heads/ORIGIN.note`` and ``heads/ORIGIN.vkeys`` in the user's configuration directory.
+``heads/ORIGIN.note``, ``heads/ORIGIN.published`` and ``heads/ORIGIN.vkeys`` in the user's configuration directory.
 """
 
 from __future__ import annotations
@@ -37,22 +37,47 @@ class KnownHeads:
         """The newest head of ``origin`` that was remembered."""
         return self._read(origin, "note", MAX_NOTE_BYTES)
 
+    def published(self, origin: str) -> bytes | None:
+        """The newest head of ``origin`` that was remembered as published: behind the newest one by what was signed and
+        not published yet.
+        """
+        return self._read(origin, "published", MAX_NOTE_BYTES)
+
+    def demanded(self, origin: str, published_size: int | None) -> tuple[bytes | None, int]:
+        """The head that a ledger of ``origin`` must continue, a published one by itself of ``published_size``.
+
+        When that is smaller than the newest head, it must continue what was published when that was seen, and how many
+        entries the newest head covers is told too; else that is 0.
+        """
+        note, published = self.note(origin), self.published(origin)
+        if note and published and published_size is not None and published_size < size_of(note):
+            return published, size_of(note)
+        return note, 0
+
     def vkeys(self, origin: str) -> bytes | None:
         """The keys it was verified under, from the first ones on."""
         return self._read(origin, "vkeys", MAX_VKEYS_BYTES)
 
-    def remember(self, origin: str, note: bytes, vkeys: bytes) -> bool:
-        """Keep ``note``, which was verified, if it covers more than what is kept; whether it does."""
+    def remember(self, origin: str, note: bytes, vkeys: bytes, published: bytes = b"") -> bool:
+        """Keep ``note``, which was verified, if it covers more than what is kept; whether it does. So with the head
+        that was ``published`` then.
+        """
         if not _ORIGIN(origin) or not note:
             return False
         known = self.note(origin)
-        if known is not None and size_of(known) >= size_of(note):
+        newer = known is None or size_of(known) < size_of(note)
+        before = self.published(origin) or known  # an older version kept one alone
+        further = bool(published) and (before is None or size_of(before) < size_of(published))
+        if not newer and not further:
             return False
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._write(f"{origin}.vkeys", vkeys)
-        self._write(f"{origin}.note", note)
+        if further:
+            self._write(f"{origin}.published", published)
+        if newer:
+            self._write(f"{origin}.vkeys", vkeys)
+            self._write(f"{origin}.note", note)
         self._sync_names()
-        return True
+        return newer
 
     def _read(self, origin: str, kind: str, limit: int) -> bytes | None:
         if not _ORIGIN(origin):

@@ -86,7 +86,7 @@ def verify(
     keys = given_keys(key or [])
     notes = [_note(path) for path in seen or []]
     ledger = _ledger(data, tiles, bundle, start, deep)
-    known = _Known(remember, ledger.origin, ledger.partial_size)
+    known = _Known(remember, ledger)
     with out.progress("verifying") as progress:
         report = ledger.verify(progress, keys or known.keys, [*notes, *known.notes])
         if tiles is None and bundle is None:
@@ -102,35 +102,40 @@ def verify(
 
 @dataclass(frozen=True)
 class _Ledger:
-    """What is to be verified. ``origin``: whose it claims to be; ``partial_size``: of a partial bundle's head."""
+    """What is to be verified. ``origin``: whose it claims to be; ``partial_size``: of a partial bundle's head;
+    ``published_size``: of the checkpoint of a published ledger alone.
+    """
 
     verify: Verify
     origin: str = ""
     partial_size: int | None = None
+    published_size: int | None = None
 
 
 class _Known:
     """What was verified of this ledger before, and what that can say of it now.
 
-    ``notes``: the head that it must continue; ``keys``: the first ones it had.
+    ``notes``: the head that it must continue; ``keys``: the first ones it had. ``behind``: how many entries a data
+    directory held under both signatures, when a published ledger may hold fewer: it follows about a second later.
     """
 
-    def __init__(self, wanted: bool, origin: str, partial_size: int | None) -> None:
+    def __init__(self, wanted: bool, ledger: _Ledger) -> None:
         from weftos.audit.known_heads import KnownHeads, size_of
 
         self._heads = KnownHeads()
         self._wanted = wanted
-        note = self._heads.note(origin) if wanted else None
+        origin = ledger.origin
+        note, self.behind = self._heads.demanded(origin, ledger.published_size) if wanted else (None, 0)
         vkeys = self._heads.vkeys(origin) if note else None
         self.keys = tuple((vkeys or b"").decode(errors="replace").split()[:2])
-        comparable = note is not None and partial_size in (None, size_of(note))
+        comparable = note is not None and ledger.partial_size in (None, size_of(note))
         self.notes = [note] if note is not None and comparable else []
 
     def keep(self, report: Report) -> bool:
         """Remember the newest head of a ledger that is as it must be; whether it is a newer one."""
         if not self._wanted or report.findings or report.partial:
             return False
-        return self._heads.remember(report.origin, report.note, report.vkeys)
+        return self._heads.remember(report.origin, report.note, report.vkeys, report.published_note)
 
 
 def _ledger(data: Path | None, tiles: Path | None, bundle: Path | None, start: int, deep: bool) -> _Ledger:
@@ -144,7 +149,8 @@ def _ledger(data: Path | None, tiles: Path | None, bundle: Path | None, start: i
         def verify_folder(progress: Progress, keys: tuple[str, ...], notes: list[bytes]) -> Report:
             return verify_tiles(folder, keys, progress, seen=notes, start=start)
 
-        return _Ledger(verify_folder, _name_in(folder / "vkeys"))
+        size = _size_in(folder / "checkpoint")
+        return _Ledger(verify_folder, _name_in(folder / "vkeys"), published_size=size)
     from chain.verify.verify import verify as verify_ledger
 
     place = existing_data(data_directory(data))
@@ -178,6 +184,17 @@ def _name_in(vkeys: Path) -> str:
         return read_named(vkeys, MAX_NAME_BYTES).decode("ascii", "replace").partition("+")[0]
     except OSError:
         return ""
+
+
+def _size_in(checkpoint: Path) -> int:
+    """How many entries a checkpoint covers, -1 when it cannot be read."""
+    from chain.notes.note import MAX_NOTE_BYTES
+    from weftos.audit.known_heads import size_of
+
+    try:
+        return size_of(read_named(checkpoint, MAX_NOTE_BYTES))
+    except OSError:
+        return -1
 
 
 def _with_state(report: Report, data: Path) -> Report:
@@ -316,6 +333,11 @@ def _verdict(report: Report, known: _Known) -> str:
         )
     if not report.pinned:
         return f"{shown}, under a key that the directory brought along itself: whose it is, is not shown"
+    if known.behind > report.entries:
+        return (
+            f"{shown}, and continue what you saw published before; the data directory held {known.behind} by then, "
+            "and a node publishes them about a second after it has signed them"
+        )
     if known.notes:
         return f"{shown}, and continue what you verified before"
     if report.closed:
