@@ -35,7 +35,9 @@ class Lookups:
         self._asked: dict[str, list[Found]] = {}
 
     def find(self, address: str, found: Found) -> None:
-        """Have ``found`` called on this loop, later, with the same address by number; empty when it cannot be had."""
+        """Have ``found`` called on this loop, later, with the same address by number, that of IPv4 when there are both;
+        empty when there is none.
+        """
         if address in self._asked:
             self._asked[address].append(found)
             return
@@ -60,9 +62,10 @@ class Lookups:
 def _look_up(address: str) -> str:
     host, port = _place(address)
     try:
-        [place, *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, ValueError):  # the second: a name that is none
         return ""
+    place = min(places, key=lambda found: found[0] != socket.AF_INET)
     number = str(place[4][0])
     return f"tcp://[{number}]:{port}" if ":" in number else f"tcp://{number}:{port}"
 
