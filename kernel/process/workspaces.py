@@ -100,10 +100,9 @@ class Workspaces:
     def gone(self, said: SlotGone) -> None:
         """Remove what a temporary process leaves empty, with those above it that were made for it alone."""
         slot = said.slot
-        own = Path(slot.spec.workspace)
-        if slot.spec.restart != "temporary" or own.with_name(own.name.partition("~")[0]) != self.own(
-            slot.address
-        ):
+        own, usual = Path(slot.spec.workspace), self.own(slot.address)
+        its_own = own.parent == usual.parent and own.name.partition("~")[0] == usual.name
+        if slot.spec.restart != "temporary" or not its_own:
             return
         if self._slots.works_in(slot.spec.workspace):
             return

@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
+from kernel.process.process_signals import SlotGone
+from kernel.process.workspaces import Workspaces
+from kernel.toolbox.protected import NOTHING_PROTECTED
 from mesh.identity.peers import Peer
 from tests.kernel.control.test_control import control_of
 from tests.kernel.process.test_quotas import peers_spawn
@@ -61,5 +66,22 @@ def test_where_another_process_works_is_no_workspace_for_a_peers_though_it_is_em
         assert given != own and given.is_dir()
         await control(Processes.kill, "bob", signal="kill")
         assert own.is_dir() and not given.exists()  # what was made for a temporary one goes with it
+
+    on_twin(tmp_path, body)
+
+
+def test_the_end_of_a_temporary_process_leaves_a_workspace_that_is_not_its_own_whatever_its_name(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async def body(twin: Twin) -> None:
+        control, slots = control_of(twin), twin.kernel.state.slots
+        workspaces = Workspaces(tmp_path, slots, NOTHING_PROTECTED, lambda path: "")
+        given = tmp_path_factory.mktemp("elsewhere") / "~ws"
+        given.mkdir()
+        await control(Spawning.spawn, "sup", supervisor=True, restart="temporary")
+        await control(Spawning.spawn, "ada", workspace=str(given), restart="temporary")
+        for address in ("/user/sup", "/user/ada"):
+            workspaces.gone(SlotGone(slots[address]))
+        assert given.is_dir()
 
     on_twin(tmp_path, body)
