@@ -70,11 +70,12 @@ def read_process(pid: int) -> ProcessRow | None:
 
 
 def environment_of(pid: int) -> list[bytes]:
-    """What the process was started with; nothing when that is closed to this one. A thread that has ended tells
-    nothing, and only the first one can be such.
+    """What the process was started with; nothing when that is closed to this one, or it has ended. A thread that has
+    ended tells nothing, and only the first one can be such.
     """
     with contextlib.suppress(OSError):
-        for thread in (str(pid), os.listdir(f"/proc/{pid}/task")[-1]):
+        threads = [str(pid), *os.listdir(f"/proc/{pid}/task")[-1:]]  # none when it ends just now
+        for thread in threads:
             with contextlib.suppress(OSError):
                 if told := Path(f"/proc/{pid}/task/{thread}/environ").read_bytes():
                     return told.split(b"\0")

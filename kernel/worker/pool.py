@@ -383,7 +383,7 @@ class WorkerPool:
             try:
                 await in_thread(end_tree, process.row, process.mark)
                 break
-            except (OSError, RuntimeError):  # no descriptor, no thread: its calls are told when there is
+            except Exception:  # no descriptor, no thread, or whatever it is: its calls are told when there is
                 if self._closed:
                     break
                 await asyncio.sleep(END_AGAIN_S)

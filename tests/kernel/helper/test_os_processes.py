@@ -153,6 +153,14 @@ def test_a_process_whose_first_thread_has_ended_lives_and_is_ended_like_any_othe
             child.kill()
 
 
+def test_a_process_that_ends_while_its_threads_are_listed_has_told_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The system says that the listing is over, and not that the process is."""
+    monkeypatch.setattr(os, "listdir", lambda path: [])
+    assert environment_of(2**22 + 1) == []
+
+
 def test_what_is_to_be_killed_is_stopped_first_with_what_it_started_meanwhile() -> None:
     children = [subprocess.Popen(["sleep", "1000"]) for _ in range(3)]
     one, another, spared = (child.pid for child in children)
