@@ -98,13 +98,16 @@ class NodeTools:
             sender=process.address,
             target=to,
             text=args["text"],
-            session=session_name(slot, turn.mail, here, here if peer is None else peer.origin),
+            session=session_name(slot, turn.mail, here, here if peer is None else peer.origin, self._knows),
             trace=turn.mail.trace,
             cause=unit.next_seq - 1,
             rights=process.rights,
             pid=process.pid,
             asker=process.asker(turn),
         )
+
+    def _knows(self, origin: str) -> bool:
+        return self._remote.mesh.peer(origin) is not None
 
     def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
         accepted = self._router.put(unit, self._outgoing(process, turn, args, unit))

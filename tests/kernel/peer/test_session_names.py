@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kernel.message.session_names import MOST_NODES, session_name
+from kernel.message.session_names import MOST_NODES
+from kernel.message.session_names import session_name as name_of
 from kernel.message.wire_message import MAX_SESSION_CHARS
 from kernel.model.address import MAX_DEPTH, MAX_NAME
 from kernel.model.spec import ProcessSpec
@@ -92,6 +93,10 @@ def mail(sender: str, session: str) -> Mail:
     return Mail("m1", 1, sender, "/user/bob", "hi", session, "", False, 0, b"", None, 0)
 
 
+def session_name(of: Slot, handled: Mail, here: str, there: str) -> str:
+    return name_of(of, handled, here, there, NODES.__contains__)
+
+
 def test_agents_of_one_node_hand_on_for_whom_they_act() -> None:
     one, two = NODES[:2]
     assert session_name(slot(), mail("operator", f"x~{one}"), HERE, HERE) == "/user/bob#7"
@@ -105,6 +110,15 @@ def test_agents_of_one_node_hand_on_for_whom_they_act() -> None:
         (f"operator@{two}", f"main~no node~{one}@{two}"),
     ):
         assert session_name(slot(), mail(sender, session), HERE, HERE) == f"/user/bob#7~{one}~{two}"
+
+
+def test_a_peer_makes_up_no_nodes_that_its_messages_came_of() -> None:
+    made_up = f"weftos-{'z' * 26}"
+    for word in (made_up, "*", f"{NODES[0]}~{made_up}"):
+        handled = mail(f"operator@{NODES[1]}", f"main~{word}@{NODES[1]}")
+        assert session_name(slot(), handled, HERE, HERE) == f"/user/bob#7~*~{NODES[1]}"
+    handled = mail("/user/ada", f"/user/ada#3~*~{NODES[1]}")
+    assert session_name(slot(), handled, HERE, HERE) == f"/user/bob#7~*~{NODES[1]}"
 
 
 def test_two_agents_of_two_nodes_that_answer_each_other_stay_in_one_session() -> None:
