@@ -9,13 +9,14 @@ in which nobody can replace what is another's (the sticky bit). The last compone
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
 import stat
 
 DIRECTORY = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_STEPS = 255  # components and links
 _ROOT = 0
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def open_way(path: str) -> int:
@@ -53,7 +54,27 @@ def _link(name: str, directory: int) -> str:
     if not stat.S_ISLNK(found.st_mode):
         return ""
     own = (_ROOT, os.geteuid())
-    shared = around.st_mode & _OTHERS and not around.st_mode & stat.S_ISVTX
+    shared = not around.st_mode & stat.S_ISVTX and is_shared(around, os.geteuid())
     if found.st_uid not in own or around.st_uid not in own or shared:
         raise OSError(errno.ELOOP, "leads through a symbolic link that others may have put there")
     return os.readlink(name, dir_fd=directory)
+
+
+def is_shared(found: os.stat_result, own: int) -> bool:
+    """Whether others than the user ``own`` and root can write it. A group of the user's own is nobody else."""
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return (
+        bool(found.st_mode & stat.S_IWGRP)
+        and found.st_gid != _ROOT
+        and not _is_private_group(found.st_gid, own)
+    )
+
+
+def _is_private_group(gid: int, own: int) -> bool:
+    """A group of the user's own, as many systems give to each: it has the user's name, and no other member."""
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(own)
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
