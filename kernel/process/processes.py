@@ -337,8 +337,10 @@ class Processes:
         self._recorder.must([self._taken_out(end)])
         self._signals.say(end)
 
-    def _taken_out(self, end: ProcessExited) -> Draft:
-        """The record of an exit, of a process that is live no more."""
+    def _taken_out(self, end: ProcessExited, *, unexplained: bool = False) -> Draft:
+        """The record of an exit, of a process that is live no more. ``unexplained``: its cell died, and nobody is to
+        blame; so that may lie in its turn, unless that waits for the node.
+        """
         process = end.process
         process.on(ProcessEvent.EXIT)
         self._live.remove(process.pid)
@@ -348,7 +350,7 @@ class Processes:
             "pid": process.pid,
             "reason": end.reason,
             "detail": end.detail[:500],
-            "turn": process.turn if end.reason == CELL_LOST and end.batch is not None else "",
+            "turn": process.turn if unexplained and not process.asked else "",
         }
         turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
         cause = turn.started_seq if turn is not None else -1
@@ -565,7 +567,8 @@ class Processes:
             _exit_of(process, CRASH if process.pid == running_pid else CELL_LOST, why, cell)
             for process in lost
         ]
-        drafts = [self._taken_out(end) for end in ends]
+        unexplained = cell is not None and all(end.reason == CELL_LOST for end in ends)
+        drafts = [self._taken_out(end, unexplained=unexplained) for end in ends]
         for at in range(0, len(drafts), EXITS_IN_A_UNIT):
             self._recorder.must(drafts[at : at + EXITS_IN_A_UNIT])
         self.effects.carry_out("", ends)

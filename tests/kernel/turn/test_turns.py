@@ -219,6 +219,29 @@ def test_losing_the_cell_does_not_count_against_the_message(tmp_path: Path) -> N
     on_twin(tmp_path, body, bounds=Bounds(turn_attempts=2))
 
 
+def test_a_cell_that_somebody_is_to_blame_for_counts_against_no_other_turn(tmp_path: Path) -> None:
+    """Nor does one whose death nobody explains against a turn that waits for the node."""
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.spawn("bob")
+        mail = await twin.send("ada", "a long job")
+        ada = await twin.delivery()
+        await twin.send("bob", "bad")
+        bob = await twin.delivery()
+        twin.say(CellLost("c1", bob.pid, [ada.pid, bob.pid], "end of file"))
+        again = [await twin.delivery(), await twin.delivery()]
+        ada = next(each for each in again if each.message.id == mail.id)
+        twin.finish(next(each for each in again if each is not ada))
+        twin.ask_tool(ada, "ask", {"to": "bob", "text": "what now"})
+        await twin.delivery()
+        twin.say(CellLost("c1", 0, [ada.pid], "end of file"))
+        ada = await twin.delivery()
+        assert (ada.message.id, twin.kernel.state.turns[ada.turn].losses) == (mail.id, 0)
+
+    on_twin(tmp_path, body, bounds=Bounds(turn_losses=1))
+
+
 def test_a_message_under_which_cells_die_too_often_is_poison_and_losses_of_the_engine_are_none(
     tmp_path: Path,
 ) -> None:
