@@ -16,6 +16,7 @@ from collections.abc import Callable
 from mesh.errors import TransportError
 
 Found = Callable[[str], None]
+RECENT_S = 30.0
 
 
 def numeric(address: str) -> bool:
@@ -29,20 +30,27 @@ def numeric(address: str) -> bool:
 
 
 class Lookups:
-    """One at a time of each address: who asks for it meanwhile is told with the first."""
+    """One at a time of each address: who asks for it meanwhile is told with the first. What was found too late for who
+    asked is there for the next one who asks.
+    """
 
     def __init__(self) -> None:
         self._asked: dict[str, list[Found]] = {}
+        self._recent: dict[str, tuple[str, float]] = {}
 
     def find(self, address: str, found: Found) -> None:
         """Have ``found`` called on this loop, later, with the same address by number, that of IPv4 when there are both;
         empty when there is none.
         """
+        loop = asyncio.get_running_loop()
+        numbers, until_s = self._recent.get(address, ("", 0.0))
+        if loop.time() < until_s:
+            loop.call_soon(found, numbers)
+            return
         if address in self._asked:
             self._asked[address].append(found)
             return
         self._asked[address] = [found]
-        loop = asyncio.get_running_loop()
 
         def look() -> None:
             numbers = _look_up(address)
@@ -55,6 +63,8 @@ class Lookups:
             loop.call_soon(self._told, address, "")
 
     def _told(self, address: str, numbers: str) -> None:
+        if numbers:
+            self._recent[address] = (numbers, asyncio.get_running_loop().time() + RECENT_S)
         for found in self._asked.pop(address):
             found(numbers)
 

@@ -20,6 +20,7 @@ from mesh.bounds import MeshBounds
 from mesh.errors import TransportError
 from mesh.links.frames import WHOLE
 from mesh.links.transport import Dial
+from mesh.wire.lookups import Lookups
 from mesh.wire.tcp import Meter
 from tests.mesh.links.test_transport import run
 from tests.mesh.twins.core_nodes import ALICE, BOB, identity
@@ -239,6 +240,25 @@ def test_a_name_that_nobody_answers_for_keeps_no_other_link(monkeypatch: pytest.
             assert await bob.message() == b"hello"
             answered.set()
             assert await alice.event("refused") == "its host's name cannot be looked up"
+
+    run(main)
+
+
+def test_what_is_found_too_late_for_a_call_is_there_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, asked = socket.getaddrinfo, list[str]()
+
+    def look_up(host: str, *rest: object, **more: object) -> object:
+        asked.append(host)
+        return real("127.0.0.1", *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    async def main() -> None:
+        lookups, found = Lookups(), asyncio.Queue[str]()
+        for _ in range(2):
+            lookups.find("tcp://slow.example:7400", found.put_nowait)
+            assert await found.get() == "tcp://127.0.0.1:7400"
+        assert asked == ["slow.example"]
 
     run(main)
 
