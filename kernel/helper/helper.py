@@ -308,8 +308,9 @@ class Helper:
         self._link.close()
         try:
             await asyncio.wait_for(self._over.wait(), timeout_s)
-        except TimeoutError:
+        except TimeoutError as error:
             self.kill()
+            self._link.abort(error)  # what it forked may hold the other end, and read nothing
             await self._over.wait()
 
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -328,3 +329,27 @@ def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
         await helper.stop()
 
     asyncio.run(run())
+
+
+def test_a_stop_has_an_end_though_what_the_child_forked_holds_its_link_and_reads_nothing() -> None:
+    class Forking:
+        name = "forking"
+
+        async def start(self, link_fd: int, boot: int) -> subprocess.Popen[bytes]:
+            argv = [sys.executable, "-c", "import os, time; os.fork(); time.sleep(300)"]
+            self.child = subprocess.Popen(argv, pass_fds=(link_fd,), start_new_session=True)
+            return self.child
+
+    async def main() -> None:
+        command, ends = Forking(), asyncio.Queue[int | None]()
+        helper = Helper(command, BOOT, lambda op, args: None, ends.put_nowait)
+        await helper.start()
+        try:
+            for _ in range(8):
+                helper.notify("op", {"more": "x" * 900_000})
+            await asyncio.wait_for(helper.stop(0.1), HANG_S)
+            assert ends.get_nowait() == -signal.SIGKILL
+        finally:
+            os.killpg(command.child.pid, signal.SIGKILL)
+
+    asyncio.run(main())
