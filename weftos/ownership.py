@@ -8,13 +8,13 @@ and one that a group may write whose only member is the user, or which is root's
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel.toolbox.way import is_shared
 from weftos.errors import WeftosError
 
 ROOT = 0
@@ -30,7 +30,7 @@ def way_fault(path: Path, uid: int | None = None) -> str:
     for place, found in _way(path):
         if found.st_uid not in (ROOT, own):
             return f"{place} on the way to it belongs to {name_of(found.st_uid)}"
-        if stat.S_ISDIR(found.st_mode) and not found.st_mode & stat.S_ISVTX and is_shared(found, own):
+        if stat.S_ISDIR(found.st_mode) and not found.st_mode & stat.S_ISVTX and _is_shared(found, own):
             return f"{place} on the way to it can be written by others (mode {_mode(found)})"
     return ""
 
@@ -61,7 +61,7 @@ def others_fault(path: Path) -> str:
         return f"{path} cannot be looked at: {error.strerror or error}"
     if found.st_uid not in (ROOT, own):
         return _owner_fault(there, found, own)
-    return f"{there} can be written by others (mode {_mode(found)})" if is_shared(found, own) else ""
+    return f"{there} can be written by others (mode {_mode(found)})" if _is_shared(found, own) else ""
 
 
 def _owner_fault(path: Path, found: os.stat_result, own: int) -> str:
@@ -128,7 +128,7 @@ def _shared_entry(data: Path) -> str:
             continue  # removed meanwhile, or a link that leads nowhere
         if found.st_uid != own:
             return f"{entry} belongs to {name_of(found.st_uid)}"
-        if is_shared(found, own):
+        if _is_shared(found, own):
             return f"{entry} can be written by others (mode {_mode(found)}): chmod go-w {entry}"
         if entry.is_symlink() and (fault := way_fault(entry)):
             return fault
@@ -163,6 +163,22 @@ def _way(path: Path) -> Iterator[tuple[str, os.stat_result]]:
         yield place, found
         here = place
     raise OSError(f"{path} leads through more than {_MAX_STEPS} directories and links")
+
+
+def _is_shared(found: os.stat_result, own: int) -> bool:
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and found.st_gid != ROOT and found.st_gid not in own_groups(own)
+
+
+def own_groups(uid: int | None = None) -> tuple[int, ...]:
+    """The group of the user's own, as many systems give one to each: it has the user's name, and no other member."""
+    try:
+        user = pwd.getpwuid(os.geteuid() if uid is None else uid)
+        group = grp.getgrnam(user.pw_name)
+    except KeyError:
+        return ()
+    return (group.gr_gid,) if set(group.gr_mem) <= {user.pw_name} else ()
 
 
 def _mode(found: os.stat_result) -> str:

@@ -307,7 +307,7 @@ def _open_directory(
     workspace: str, components: list[str], protected: ProtectedPaths, *, create: bool = False
 ) -> Iterator[int]:
     """A descriptor (O_PATH) of the directory below ``workspace``, opened one component at a time."""
-    handle = _open_workspace(workspace)
+    handle = _open_workspace(workspace, protected)
     try:
         if lies_in_ours(handle, protected):
             raise FileError(
@@ -342,11 +342,11 @@ def _open_parent(
         yield directory
 
 
-def _open_workspace(workspace: str) -> int:
+def _open_workspace(workspace: str, protected: ProtectedPaths) -> int:
     if not os.path.isabs(workspace):
         raise FileError("this process has no workspace; spawn it with one")
     try:
-        return open_way(workspace)
+        return open_way(workspace, protected.own_groups)
     except (OSError, ValueError) as error:
         reason = "is a symbolic link" if os.path.islink(workspace.rstrip("/")) else _reason(error)
         raise FileError(f"the workspace {reason}; it must be an existing directory") from None

@@ -17,10 +17,13 @@ Key = str | Identity
 
 
 class ProtectedPaths:
-    """Absolute paths of files and directories, those that links lead to among them."""
+    """Absolute paths of files and directories, those that links lead to among them. ``own_groups``: the groups of which
+    nobody is but the node's user: what they may write is written by nobody else.
+    """
 
-    def __init__(self, paths: Iterable[str] = ()) -> None:
+    def __init__(self, paths: Iterable[str] = (), own_groups: Iterable[int] = ()) -> None:
         self.paths = tuple(dict.fromkeys(paths))
+        self.own_groups = tuple(own_groups)
 
     def identities(self) -> frozenset[Identity]:
         """Device and inode of each that is there now."""

@@ -9,19 +9,18 @@ in which nobody can replace what is another's (the sticky bit). The last compone
 from __future__ import annotations
 
 import errno
-import grp
 import os
-import pwd
 import stat
+from collections.abc import Collection
 
 DIRECTORY = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_STEPS = 255  # components and links
 _ROOT = 0
 
 
-def open_way(path: str) -> int:
+def open_way(path: str, own_groups: Collection[int] = ()) -> int:
     """A descriptor (O_PATH) of the directory at an absolute ``path``. Raises OSError, ELOOP for a link that is not
-    followed.
+    followed. ``own_groups``: those of which nobody is but this user.
     """
     here, todo = os.open("/", DIRECTORY), _steps(path)
     try:
@@ -29,7 +28,7 @@ def open_way(path: str) -> int:
             if not todo:
                 return here
             name = todo.pop()
-            target = _link(name, here) if todo else ""
+            target = _link(name, here, own_groups) if todo else ""
             todo += _steps(target)
             if not target or target.startswith("/"):
                 following = os.open("/" if target else name, DIRECTORY, dir_fd=here)
@@ -46,7 +45,7 @@ def _steps(path: str) -> list[str]:
     return [step for step in reversed(path.split("/")) if step not in ("", ".")]
 
 
-def _link(name: str, directory: int) -> str:
+def _link(name: str, directory: int, own_groups: Collection[int]) -> str:
     """Where the link of this name leads; empty when it is none. Raises OSError (ELOOP) for one that others may have put
     there. When it is swapped after this, what is opened is no link.
     """
@@ -54,27 +53,8 @@ def _link(name: str, directory: int) -> str:
     if not stat.S_ISLNK(found.st_mode):
         return ""
     own = (_ROOT, os.geteuid())
-    shared = not around.st_mode & stat.S_ISVTX and is_shared(around, os.geteuid())
+    by_group = around.st_mode & stat.S_IWGRP and around.st_gid not in (_ROOT, *own_groups)
+    shared = (by_group or around.st_mode & stat.S_IWOTH) and not around.st_mode & stat.S_ISVTX
     if found.st_uid not in own or around.st_uid not in own or shared:
         raise OSError(errno.ELOOP, "leads through a symbolic link that others may have put there")
     return os.readlink(name, dir_fd=directory)
-
-
-def is_shared(found: os.stat_result, own: int) -> bool:
-    """Whether others than the user ``own`` and root can write it. A group of the user's own is nobody else."""
-    if found.st_mode & stat.S_IWOTH:
-        return True
-    return (
-        bool(found.st_mode & stat.S_IWGRP)
-        and found.st_gid != _ROOT
-        and not _is_private_group(found.st_gid, own)
-    )
-
-
-def _is_private_group(gid: int, own: int) -> bool:
-    """A group of the user's own, as many systems give to each: it has the user's name, and no other member."""
-    try:
-        group, user = grp.getgrgid(gid), pwd.getpwuid(own)
-    except KeyError:
-        return False
-    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

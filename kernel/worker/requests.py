@@ -18,13 +18,14 @@ class ToolImport:
 @dataclass(frozen=True, slots=True)
 class Configure:
     """``configure``, the first request. ``keys``: verifier keys under which receipts are the node's; ``protected``:
-    paths that the file tools show nobody.
+    paths that the file tools show nobody; ``own_groups``: groups of which nobody is but the node's user.
     """
 
     keys: tuple[str, ...]
     builtin: bool
     tools: tuple[ToolImport, ...]
     protected: tuple[str, ...]
+    own_groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

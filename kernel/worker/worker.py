@@ -118,7 +118,7 @@ class Worker:
 
     def _configure(self, asked: Configure) -> Configured:
         self._builtin = asked.builtin
-        self._protected = ProtectedPaths(asked.protected)
+        self._protected = ProtectedPaths(asked.protected, asked.own_groups)
         for tool in asked.tools:
             try:
                 self._third_party[tool.name] = load_tool(tool.name, tool.import_string, tool.python_path)

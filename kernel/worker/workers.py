@@ -100,7 +100,8 @@ class Workers:
         for package, members in grouped.items():
             name = f"worker-{package}"
             tools = [ToolImport(source.name, source.import_string, source.python_path) for source in members]
-            setup = Configure((key,), package == BUILTIN_PACKAGE, tuple(tools), protected.paths)
+            builtin = package == BUILTIN_PACKAGE
+            setup = Configure((key,), builtin, tuple(tools), protected.paths, protected.own_groups)
             self._pools[package] = WorkerPool(
                 partial(command, name), boot, setup, limits or WorkerLimits(), partial(on_process, name)
             )

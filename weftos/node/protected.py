@@ -19,7 +19,7 @@ from kernel.toolbox.data_mark import OPEN_FOLDER
 from kernel.toolbox.protected import ProtectedPaths
 from weftos.audit.known_heads import config_directory
 from weftos.config.config import Config
-from weftos.ownership import others_fault
+from weftos.ownership import others_fault, own_groups
 
 _OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
 
@@ -30,12 +30,13 @@ def protected_paths(
     """Those of a node with this data directory, configuration, join token and environment, with what links lead to."""
     named = (*_configured(config, token), *_certificates(environment))
     elsewhere = (*_installed(config), *_linked(data), *_of_environment(environment), *_interpreter())
-    return ProtectedPaths(
+    paths = (
         each
         for path in (*(path for _, path in named), *elsewhere)
         if path
         for each in (os.path.abspath(path), os.path.realpath(path))
     )
+    return ProtectedPaths(paths, own_groups())
 
 
 def others_faults(config: Config, token: Path | None, environment: Mapping[str, str]) -> tuple[str, ...]:

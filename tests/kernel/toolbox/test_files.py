@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from kernel.toolbox import way
 from kernel.toolbox.absence import ABSENT, read_absence
 from kernel.toolbox.files import (
     MAX_LISTED,
@@ -406,16 +405,16 @@ def test_a_link_of_another_user_on_the_way_to_a_workspace_leads_nowhere(
 @pytest.mark.parametrize("mode", [0o755, 0o1777, 0o775])
 @pytest.mark.parametrize("leads", ["{}/private", "../private", "./round/../../private/."])
 def test_a_link_of_ones_own_on_the_way_to_a_workspace_is_followed(
-    tmp_path: Path, mode: int, leads: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, mode: int, leads: str
 ) -> None:
-    monkeypatch.setattr(way, "_is_private_group", lambda gid, own: True)
     shared, private = tmp_path / "shared", tmp_path / "private"
     for directory in (shared / "round", private / "docs"):
         directory.mkdir(parents=True)
     (private / "docs" / "notes.txt").write_text("mine")
     os.symlink(leads.format(tmp_path), shared / "project")
     shared.chmod(mode)
-    assert read(shared / "project" / "docs", "notes.txt") == "mine"
+    protected = ProtectedPaths(own_groups=[tmp_path.stat().st_gid])
+    assert read_file(str(shared / "project" / "docs"), "notes.txt", protected=protected) == "mine"
 
 
 def test_links_on_the_way_to_a_workspace_that_lead_in_a_circle_are_given_up(tmp_path: Path) -> None:
