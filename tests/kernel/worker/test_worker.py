@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from kernel.helper.helper import Helper, HelperRefused
+from kernel.shapes import told
 from kernel.toolbox.arguments import canonical_json
+from kernel.worker.requests import Configure
 from kernel.worker.worker import MAX_RESULT_BYTES, answer_of, render
 from kernel.worker.workers import WorkerLimits, worker_command
 from tests.patience import HANG_S
@@ -48,7 +50,7 @@ def with_worker(home: Path, mint: Any, scene: Callable[[Helper, Ask], Coroutine[
 
 
 async def configure(helper: Helper, mint: Any) -> None:
-    setup = {"keys": [mint.keys.ed25519.text], "builtin": True, "tools": [], "protected": []}
+    setup = told(Configure((mint.keys.ed25519.text,), True, (), ()))
     assert await helper.request("configure", setup) == {"declarations": [], "faults": {}}
 
 
