@@ -133,6 +133,7 @@ class Record:
         self.acknowledged: set[str] = set()  # by it
         self.replies: dict[str, list[tuple[str, str]]] = {}  # of it
         self.unanswered: list[str] = []
+        self.given_up: dict[str, str] = {}  # those of them, and why
         self.replays: set[str] = set()  # messages that dead letters were sent again as
         self.ended: dict[str, list[dict[str, Any]]] = {}
         self.dead: dict[str, str] = {}
@@ -155,6 +156,7 @@ class Record:
                     self.replies.setdefault(body["id"], []).append((body["status"], body["reply"]))
                 case "message.unanswered":
                     self.unanswered.append(body["id"])
+                    self.given_up[body["id"]] = body["why"]
                 case "model.asked" if not body["truncated"]:
                     try:
                         questions.read(EntryRecord(entry, b"", b"", b"", encode_body(body), 0, "", 0))
@@ -195,6 +197,8 @@ class Record:
             return "dead", self.dead[message]
         if message in self.replies:
             return self.replies[message][0]
+        if message in self.given_up:
+            return "error", self.given_up[message]
         if message in self.acknowledged:
             return "acknowledged", ""
         ends = self.ended.get(turn_id(message))
