@@ -251,9 +251,11 @@ class Cells:
         return turns[0] if len(turns) == 1 else 0
 
     def _running(self, cell: StartedCell) -> int:
-        """Whoever runs, else the only one that is at work on its turn: a thread is in no slot."""
+        """Whoever runs, else the only one that is at work on its turn: a thread is in no slot. Not of a cell that may
+        be on another machine: that may be gone.
+        """
         pid, at_work = cell.running(), cell.port.at_work()
-        if pid in self._table[cell.name].pids:
+        if pid in self._table[cell.name].pids or self.remote:
             return pid
         return at_work[0] if len(at_work) == 1 else 0
 
