@@ -10,15 +10,13 @@ from kernel.cells.started_cell import StartedCell
 
 
 class CellWatch:
-    """``cells()`` are those there are now; ``lose(cell, why)`` hears of one that is not heard any more, and
-    of who is to blame when that is known.
-    """
+    """``cells()`` are those there are now; ``lose(cell, why)`` hears of one that is not heard any more."""
 
     def __init__(
         self,
         cells: Callable[[], Iterable[StartedCell]],
         limits: CellLimits,
-        lose: Callable[..., None],
+        lose: Callable[[StartedCell, str], None],
     ) -> None:
         self._cells = cells
         self._limits = limits
@@ -58,9 +56,6 @@ class CellWatch:
             if cell.lease is None:
                 continue
             if cell.lease.is_over(now_s):
-                why = f"nothing heard of it for {self._limits.lease_s:g} s"
-                self._lose(
-                    cell, why, cell.running()
-                )  # nobody else is to blame: it may be the machine that is gone
+                self._lose(cell, f"nothing heard of it for {self._limits.lease_s:g} s")
             else:
                 cell.send(["lease", cell.lease.heard])

@@ -63,10 +63,11 @@ class Lookups:
             loop.call_soon(self._told, address, "")
 
     def _told(self, address: str, numbers: str) -> None:
+        loop = asyncio.get_running_loop()
         if numbers:
-            self._recent[address] = (numbers, asyncio.get_running_loop().time() + RECENT_S)
+            self._recent[address] = (numbers, loop.time() + RECENT_S)
         for found in self._asked.pop(address):
-            found(numbers)
+            loop.call_soon(found, numbers)
 
 
 def _look_up(address: str) -> str:
