@@ -69,9 +69,8 @@ class History:
                     yield record
                 return
             except (DamageError, FileNotFoundError):
-                if self._snapshot() == before:
+                if not self._overtaken(before):
                     raise
-                self.tiles.refresh()
 
     def settled(self, read: Callable[[], T]) -> T:
         """What ``read`` makes of the journal; made anew when a running node has dropped some of it meanwhile."""
@@ -80,9 +79,15 @@ class History:
             try:
                 return read()
             except (DamageError, FileNotFoundError):
-                if self._snapshot() == before:
+                if not self._overtaken(before):
                     raise
-                self.tiles.refresh()
+
+    def _overtaken(self, before: bytes) -> bool:
+        """Whether the snapshot is another one by now; what it covers is published then, and can be read."""
+        if self._snapshot() == before:
+            return False
+        self.tiles.refresh()
+        return True
 
     def _snapshot(self) -> bytes:
         return snapshot_digest(self._data / "snapshot", self._disk)
