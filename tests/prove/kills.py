@@ -98,16 +98,21 @@ def _plan(kills: int, chance: random.Random) -> list[str]:
     return kinds
 
 
+def spawn_load(node: Client, labourers: list[str], planners: list[str]) -> None:
+    """The agents, below a supervisor that gives none of them up."""
+    node.spawn("load", supervisor=True, intensity=(1000, 1.0))
+    for name in labourers:
+        node.spawn(name, under="/user/load", behaviour="labourer", tools=TOOLS)
+    for name in planners:
+        node.spawn(name, under="/user/load", tools=TOOLS)
+
+
 def _run(console: Console, campaign: Campaign, chance: random.Random, plan: list[str], seed: str) -> None:
     house = campaign.house
     house.prepare()
     house.up()
     with house.client() as node:
-        node.spawn("load", supervisor=True, intensity=(1000, 1.0))
-        for name in LABOURERS:
-            node.spawn(name, under="/user/load", behaviour="labourer", tools=TOOLS)
-        for name in PLANNERS:
-            node.spawn(name, under="/user/load", tools=TOOLS)
+        spawn_load(node, LABOURERS, PLANNERS)
     choice = Choice(house, LABOURERS + PLANNERS, chance)
     with (
         under_load(campaign, seed, LABOURERS, PLANNERS) as load,

@@ -25,11 +25,11 @@ from tests.prove.effects import effect_server
 from tests.prove.house import House, ProofError, proven
 from tests.prove.kills import (
     DELAY_S,
-    TOOLS,
     Campaign,
     Incident,
     drain,
     recovered,
+    spawn_load,
     under_load,
 )
 from tests.prove.processes import OsProcess, below, living
@@ -40,10 +40,7 @@ from tests.prove.victims import Victim
 from weftos import Client, WeftosError
 
 ROUNDS, QUICK_ROUNDS = 8, 3
-LABOURERS, PLANNERS = (
-    ["labourer0", "labourer1"],
-    ["planner0"],
-)  # few: the archive is to be built anew beside them
+LABOURERS, PLANNERS = ["labourer0", "labourer1"], ["planner0"]  # few: the archive is built anew beside them
 SHORTEST_S, LONGEST_S = 0.5, 3.0
 A_LITTLE = 2**20  # of memory: no stack of another thread
 REMEMBERED = "the heron number {} nests at noon"
@@ -120,11 +117,7 @@ def _run(console: Console, campaign: Campaign, chance: random.Random, seed: str,
     house.prepare()
     house.up("--engine", "local")
     with house.client() as node:
-        node.spawn("load", supervisor=True, intensity=(1000, 1.0))
-        for name in LABOURERS:
-            node.spawn(name, under="/user/load", behaviour="labourer", tools=TOOLS)
-        for name in PLANNERS:
-            node.spawn(name, under="/user/load", tools=TOOLS)
+        spawn_load(node, LABOURERS, PLANNERS)
         node.spawn("told")
     done: Counter[str] = Counter()
     with (
