@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kernel.helper.os_session import read_boot, session_members
+from tests.integration.live_node import until
 from tests.patience import HANG_S
 
 
@@ -88,9 +89,9 @@ def test_a_node_in_the_foreground_stops_with_its_terminal_and_comes_back_with_it
     assert first.wait(HANG_S) == 0
     assert terminal.living() == []
     terminal.json("up", "--engine", "local", "--detach")
+    until(lambda: terminal.json("inspect", "ada")["state"] == "running", "ada runs again")
     after = terminal.json("inspect", "ada")
-    assert (after["address"], after["state"]) == (before["address"], "running")
-    assert after["pid"] > before["pid"]
+    assert (after["address"], after["pid"] > before["pid"]) == (before["address"], True)
 
 
 def test_a_follower_sees_what_happens_and_ends_with_the_node(terminal: Terminal) -> None:
