@@ -1,9 +1,13 @@
-"""The object graph is built once: nothing is given to an object after it was made, but for what is said here."""
+"""The object graph is built once: nothing is given to an object after it was made, but for what is said here. A class
+that is large has its reason.
+"""
 
 from __future__ import annotations
 
+import re
+
 from tests.places import ROOT
-from tools.house import late_names, sources, wires
+from tools.house import large_classes, late_names, sources, wires
 
 NOT_WIRES = {
     "kernel.cell.link.frames error.__cause__": "an exception without its frames: they hold a peer's bytes",
@@ -31,3 +35,8 @@ def test_nothing_is_assigned_to_an_object_from_outside() -> None:
 
 def test_no_lambda_reads_a_name_that_is_bound_later() -> None:
     assert without_lines(late_names(sources(None, ROOT))) == set(IN_ONE_BREATH)
+
+
+def test_a_large_class_has_its_reason_and_no_other_class_has_one() -> None:
+    page = (ROOT / "docs" / "house.md").read_text()
+    assert set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)) == large_classes(sources(None, ROOT))

@@ -103,17 +103,27 @@ def _of_functions(functions: list[Function]) -> Rows:
     }
 
 
+def large_classes(modules: list[Source]) -> set[str]:
+    """Those with very many attributes or methods, by module and name."""
+    return {
+        f"{one.module}.{node.name}"
+        for one in modules
+        for node in ast.walk(one.tree)
+        if isinstance(node, ast.ClassDef)
+        and (len(_attributes(node)) > MANY_ATTRIBUTES or _methods(node) > MANY_METHODS)
+    }
+
+
 def _of_classes(classes: list[ast.ClassDef]) -> Rows:
     attributes = {node: len(_attributes(node)) for node in classes}
-    methods = {node: sum(isinstance(item, Function) for item in node.body) for node in classes}
+    methods = {node: _methods(node) for node in classes}
     crowded = [node.name for node in classes if attributes[node] > MANY_ATTRIBUTES]
+    busy = [node.name for node in classes if methods[node] > MANY_METHODS]
     return {
         "attributes a class, p90 / max": _spread(list(attributes.values())).partition(" / ")[2],
         f"classes over {MANY_ATTRIBUTES} attributes": _named(len(crowded), crowded),
         "methods of the biggest classes": _biggest({node.name: methods[node] for node in classes}),
-        f"classes over {MANY_METHODS} methods": _named(
-            *_over({node.name: methods[node] for node in classes}, MANY_METHODS)
-        ),
+        f"classes over {MANY_METHODS} methods": _named(len(busy), busy),
     }
 
 
@@ -134,6 +144,10 @@ def _is_wide(node: Function) -> bool:
     signature = [node.args, node.returns] if node.returns else [node.args]
     names = [item for part in signature for item in ast.walk(part) if isinstance(item, ast.Name)]
     return any(name.id in WIDE for name in names)
+
+
+def _methods(node: ast.ClassDef) -> int:
+    return sum(isinstance(item, Function) for item in node.body)
 
 
 def _attributes(node: ast.ClassDef) -> set[str]:
@@ -226,22 +240,20 @@ def _late_in(function: Function) -> Iterator[tuple[int, str]]:
 
 
 def _depths(modules: list[Source]) -> str:
-    imports = {one.module: _imports(one, {other.module for other in modules}) for one in modules}
+    graph = {one.module: imports(one, {other.module for other in modules}) for one in modules}
     inside = {
-        package: _longest(
-            {one: {to for to in tos if _package(to) == package} for one, tos in imports.items()}
-        )
+        package: _longest({one: {to for to in tos if _package(to) == package} for one, tos in graph.items()})
         for package in PACKAGES
     }
-    return f"{_longest(imports)} ({', '.join(f'{name} {depth}' for name, depth in inside.items())})"
+    return f"{_longest(graph)} ({', '.join(f'{name} {depth}' for name, depth in inside.items())})"
 
 
 def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _imports(one: Source, known: set[str]) -> set[str]:
-    """What a module imports of ours when it is loaded; inside functions too."""
+def imports(one: Source, known: set[str]) -> set[str]:
+    """What a module imports of the modules ``known`` when it is loaded; inside functions too."""
     for_types = {
         id(inner)
         for node in ast.walk(one.tree)
