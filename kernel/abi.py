@@ -26,6 +26,8 @@ Effects = Literal["none", "local", "external"]
 OnDoubt = Literal["ask", "retry", "lost"]
 Sandbox = Literal["node", "archive", "builtin", "thirdparty"]
 OutcomeStatus = Literal["ok", "error", "timeout", "killed", "denied", "lost", "in_doubt"]
+ValueName = Literal["now", "random"]
+"""What :meth:`Syscalls.value` gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,10 @@ class TurnEnded(Exception):
 
 
 class Syscalls(Protocol):
-    """Everything a behaviour can ask of the node during one turn. Order matters: calls are numbered as made."""
+    """Everything a behaviour can ask of the node during one turn. Order matters: calls are numbered as made.
+
+    What gives a value is asked through :meth:`value`, by its name: whoever implements that has all of them.
+    """
 
     async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
         """Ask for one tool call. A dict is encoded as canonical JSON."""
@@ -136,11 +141,16 @@ class Syscalls(Protocol):
     async def tools(self) -> list[str]:
         """Names of the tools this process may propose, sorted, as they stood when the turn began."""
 
+    async def value(self, name: ValueName) -> float | int:
+        """A value of the node, recorded: the same when the turn is resumed."""
+
     async def now(self) -> float:
-        """Seconds since the epoch, recorded: the same value when the turn is resumed."""
+        """Seconds since the epoch."""
+        return float(await self.value("now"))
 
     async def random(self) -> int:
-        """63 random bits, recorded: the same value when the turn is resumed."""
+        """63 random bits."""
+        return int(await self.value("random"))
 
     def log(self, text: str) -> None:
         """One line for ``weftos logs PID``. Not recorded in the ledger, may repeat when a turn is resumed."""

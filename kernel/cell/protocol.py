@@ -8,9 +8,9 @@ The message of a turn is a :class:`kernel.abi.Message`, its result a :class:`ker
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from kernel.abi import ToolCall
+from kernel.abi import ToolCall, ValueName
 from kernel.shapes import ShapeError, read
 
 
@@ -58,10 +58,9 @@ Arguments = ToolCall | ModelQuestion | Nothing
 ARGUMENTS: dict[str, type[Arguments]] = {
     "tool": ToolCall,
     "model": ModelQuestion,
-    "now": Nothing,
-    "random": Nothing,
+    **dict.fromkeys(get_args(ValueName), Nothing),
 }
-"""Each syscall, and what it takes."""
+"""Each syscall, and what it takes; a value is one by its name."""
 
 
 def read_arguments(op: str, args: dict[str, Any]) -> Arguments:

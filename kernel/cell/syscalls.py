@@ -19,7 +19,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernel.abi import OPEN_CALLS, ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
+from kernel.abi import (
+    OPEN_CALLS,
+    ModelAnswer,
+    ModelRequest,
+    Syscalls,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    ValueName,
+)
 from kernel.cell.conversation import Conversation, as_json, canonical_json
 from kernel.cell.link.frames import FrameError
 from kernel.cell.protocol import Arguments, ModelQuestion, Nothing
@@ -37,7 +46,7 @@ def _check_text(what: str, **fields: Any) -> None:
             raise TypeError(f"{what}.{name} is {type(value).__name__}, expected str")
 
 
-class CellSyscalls:
+class CellSyscalls(Syscalls):
     """One turn of one process. After :meth:`end` every call raises :class:`TurnEnded`, pending ones included."""
 
     def __init__(
@@ -109,11 +118,9 @@ class CellSyscalls:
     async def tools(self) -> list[str]:
         return list(self._tools)
 
-    async def now(self) -> float:
-        return float((await self._call(self._next_round(), 0, "now", Nothing()))["value"])
-
-    async def random(self) -> int:
-        return int((await self._call(self._next_round(), 0, "random", Nothing()))["value"])
+    async def value(self, name: ValueName) -> float | int:
+        value: float | int = (await self._call(self._next_round(), 0, name, Nothing()))["value"]
+        return value
 
     def log(self, text: str) -> None:
         self._logs += 1

@@ -21,14 +21,16 @@ from kernel.abi import (
     ModelAnswer,
     ModelRequest,
     ProcessInfo,
+    Syscalls,
     ToolCall,
     ToolResult,
     TurnEnded,
     TurnResult,
+    ValueName,
 )
 
 
-class Node:
+class Node(Syscalls):
     """Syscalls as the node would answer them: scripted model answers, tools from a dict of functions."""
 
     def __init__(self, answers: Sequence[ModelAnswer], tools: dict[str, Any] | None = None) -> None:
@@ -64,10 +66,7 @@ class Node:
     async def tools(self) -> list[str]:
         return sorted(self.tool_functions)
 
-    async def now(self) -> float:
-        return 0.0
-
-    async def random(self) -> int:
+    async def value(self, name: ValueName) -> float | int:
         return 4
 
     def log(self, text: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import msgpack
 import pytest
 
+from kernel.abi import ValueName
 from kernel.cell.link.frames import VALUE_BYTES, FrameError
 from kernel.cell.protocol import ModelQuestion, Nothing, read_arguments
 from kernel.cells.cell_events import CellCall
@@ -199,8 +200,8 @@ def test_a_start_timer_of_a_cell_that_is_gone_does_nothing() -> None:
     assert (case.notes.all, case.host.killed) == ([], [])
 
 
-@pytest.mark.parametrize("op", ["now", "random"])
-def test_time_and_random_bits_are_asked_for_without_arguments(op: str) -> None:
+@pytest.mark.parametrize("op", get_args(ValueName))
+def test_values_are_asked_for_without_arguments(op: str) -> None:
     case = Case()
     case.port.receive(["call", 1, "t1", 0, 0, op, {}])
     assert [event[0] for event in case.notes.all] == ["syscall"]

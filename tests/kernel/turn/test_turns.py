@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 
-from kernel.abi import TurnResult
+from kernel.abi import TurnResult, ValueName
 from kernel.bounds import Bounds
 from kernel.cell.protocol import Nothing
 from kernel.cells.cell_events import CellAsked, CellCall, CellLost, TurnDone
@@ -403,14 +403,14 @@ def test_a_dead_pid_is_refused_and_its_successor_named(tmp_path: Path) -> None:
     on_twin(tmp_path, body)
 
 
-def test_time_and_randomness_are_the_same_when_a_turn_resumes(tmp_path: Path) -> None:
+def test_every_value_is_the_same_when_a_turn_resumes(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         await twin.spawn("ada")
         await twin.send("ada")
 
         async def both(at: Any) -> list[Any]:
             found = []
-            for round_, op in enumerate(("now", "random")):
+            for round_, op in enumerate(get_args(ValueName)):
                 twin.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, op, Nothing())))
                 found.append((await twin.result())["value"])
             return found
