@@ -67,9 +67,7 @@ class Recorder:
         that something else was written before; then nothing was written or applied.
         """
         if self._backlog:
-            raise LedgerUnavailable(
-                f"{len(self._backlog)} units of records wait for the disk before this one"
-            )
+            raise self._behind_others()
         if not isinstance(records, Unit):
             return self._commit(records, durable)
         if records.first_seq not in (None, self.ledger.next_seq):
@@ -121,7 +119,13 @@ class Recorder:
         """Wait until everything that has happened so far is on the disk. Raises LedgerUnavailable."""
         await self.ledger.barrier()
         if self._backlog:
-            raise LedgerUnavailable(f"{len(self._backlog)} units of records wait for the disk")
+            raise self._behind_others()
+
+    def _behind_others(self) -> LedgerUnavailable:
+        why = self.ledger.refusal
+        return LedgerUnavailable(
+            f"{len(self._backlog)} units of records wait for the disk{f': {why}' if why else ''}"
+        )
 
     def until_writable(self, key: Hashable, call: Callable[[], None]) -> None:
         """Make ``call`` now, or again each time the ledger takes records, as long as that raises LedgerUnavailable; in

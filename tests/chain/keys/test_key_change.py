@@ -236,7 +236,7 @@ def test_the_ledger_hands_over_only_to_the_keys_that_its_entry_names(tmp_path: P
 
 
 def kill_everywhere(tmp_path: Path, side: str, step: int = 1) -> tuple[int, int, set[frozenset[str]]]:
-    """How often the old and the new keys were in force afterwards, and what was left to find."""
+    """How often the old and the new keys were in force afterwards, once without a kill, and what was left to find."""
     kept, changed, seen = 0, 0, set()
     for dies_at in range(0, 200, step):
         data = tmp_path / str(dies_at)
@@ -244,9 +244,7 @@ def kill_everywhere(tmp_path: Path, side: str, step: int = 1) -> tuple[int, int,
         first = create_keys(data / "keys")
         command = [sys.executable, "-m", "tests.chain.twins.rotating_child", str(data), side, str(dies_at)]
         child = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=HANG_S, check=False)
-        if child.returncode == 0:
-            break
-        assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+        assert child.returncode in (0, -signal.SIGKILL), child.stderr.decode()
         seen.add(frozenset(names(data)))
         after = asyncio.run(rotate(data))  # boots, and can change them again
         assert names(data) == {"keys"}
@@ -256,6 +254,8 @@ def kill_everywhere(tmp_path: Path, side: str, step: int = 1) -> tuple[int, int,
             assert not child.stdout
         else:
             changed += 1
+        if child.returncode == 0:
+            break
     return kept, changed, seen
 
 

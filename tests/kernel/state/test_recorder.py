@@ -137,8 +137,10 @@ def test_nothing_is_written_before_what_waits(monkeypatch: pytest.MonkeyPatch) -
     async def body(ledger: RefusingLedger, recorder: Recorder) -> None:
         ledger.why = "no"
         recorder.must([draft("exited")])
+        with pytest.raises(LedgerUnavailable, match="1 units of records wait for the disk: no"):
+            recorder.commit([draft("started")])
         ledger.why = None
-        with pytest.raises(LedgerUnavailable, match="1 units of records wait"):
+        with pytest.raises(LedgerUnavailable, match="1 units of records wait for the disk$"):
             recorder.commit([draft("started")])
         await recorder.writable()
         recorder.commit([draft("started")])
