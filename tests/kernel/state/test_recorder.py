@@ -140,7 +140,7 @@ def test_nothing_is_written_before_what_waits(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(LedgerUnavailable, match="1 units of records wait for the disk: no"):
             recorder.commit([draft("started")])
         ledger.why = None
-        with pytest.raises(LedgerUnavailable, match="1 units of records wait for the disk$"):
+        with pytest.raises(LedgerUnavailable, match=r"1 units of records wait for the disk$"):
             recorder.commit([draft("started")])
         await recorder.writable()
         recorder.commit([draft("started")])
