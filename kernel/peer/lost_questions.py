@@ -43,12 +43,11 @@ class LostQuestions:
 
     def lose(self, peer: Peer, why: str) -> None:
         """``peer`` is lost, and comes again or not."""
-        asks = (question for question in self._of(peer) if question.reply_to)
-        self._give_up(asks, f"{NOCONNECTION}: {peer.name} was lost ({why})")
+        self._give_up((question for question in self._of(peer) if question.reply_to), _lost(peer, why))
 
     def removed(self, peer: Peer, why: str) -> None:
         """``peer`` is none any more."""
-        self._give_up(self._of(peer), f"{NOCONNECTION}: {peer.name} was lost ({why})")
+        self._give_up(self._of(peer), _lost(peer, why))
 
     def expire(self) -> None:
         """Give up what people asked so long ago that nobody waits; not while that cannot be recorded."""
@@ -101,3 +100,7 @@ class LostQuestions:
         ticket = self._recorder.commit(unit)
         end = {"status": "error", "reply": words, "turn": ""}
         self._after.do(lambda: self._local.ended(ident, end), ticket)
+
+
+def _lost(peer: Peer, why: str) -> str:
+    return f"{NOCONNECTION}: {peer.name} was lost ({why})"
