@@ -144,8 +144,8 @@ def _leave_witness(workspace: str, parents: list[str], protected: ProtectedPaths
             contextlib.suppress(FileNotFoundError),
             _open_directory(workspace, parents[:depth], protected) as directory,
         ):
-            for missing in parents[depth : depth + 1]:
-                _refuse_protected("/".join(parents[: depth + 1]), missing, directory, protected)
+            if depth < len(parents):
+                _refuse_protected("/".join(parents[: depth + 1]), parents[depth], directory, protected)
             absence = new_absence(depth)
             os.close(os.open(absence.witness, _CREATE, 0o666, dir_fd=directory))
             return absence.version
