@@ -35,7 +35,7 @@ from chain.journal.ticket import Ticket
 from chain.journal.writer import Writer
 from chain.keys.keys import Keys
 from chain.keys.rotation import KIND, follow, vkeys_text
-from chain.ledger.opening import NOBODY, USUAL, Opened, Reader, Tuning, recovered
+from chain.ledger.opening import USUAL, Opened, Tuning, recovered
 from chain.ledger.unwritten import Unwritten
 from chain.ledger.upkeep import Upkeep, UpkeepParts
 from chain.ledger.waking import Waking
@@ -43,6 +43,7 @@ from chain.merkle.head import parse_head
 from chain.merkle.tree import consistency_path
 from chain.notes.note import parse
 from chain.state.kept_snapshot import KeptSnapshot
+from chain.state.recovery import NOBODY, Reader
 from chain.tiles.tile_store import TileStore
 
 __all__ = ["PREVIOUS", "Draft", "Group", "Ledger", "Reader", "StateChange", "Ticket", "Tuning", "Written"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,9 +19,8 @@ from chain.ledger.loop_calls import LoopCalls
 from chain.ledger.publication import Publication
 from chain.ledger.unpublished import publish_covered
 from chain.notes.slots import HeadSlots
-from chain.state.binding import Unbound
 from chain.state.history import journal_items
-from chain.state.recovery import Recovery, recover, remove_segments
+from chain.state.recovery import Reader, Recovery, recover, remove_segments
 from chain.state.snapshot import covered_entries, discard_snapshot
 from chain.tiles.publisher import PUBLISH_S, Publisher
 
@@ -38,22 +37,6 @@ class Tuning:
     reserve_bytes: int = RESERVE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Who hears what is found: ``restore`` the state of the newest snapshot, ``replay`` then every record of the
-    journal behind it, in order.
-
-    ``accept``: take over state that the keys have not signed. ``agree`` is asked when all has been read, with what was
-    taken over so: when it raises, journal, snapshot and what is published stay as they are.
-    """
-
-    replay: Callable[[Record], None] = lambda record: None
-    restore: Callable[[bytes], None] = lambda state: None
-    accept: bool = False
-    agree: Callable[[tuple[Unbound, ...]], None] = lambda unbound: None
-
-
-NOBODY = Reader()
 USUAL = Tuning()
 
 
@@ -100,10 +83,7 @@ def recovered(
             publisher.take((record.leaf, record.leaf_hash, record.salt, record.body_bytes))
         reader.replay(record)
 
-    recovery = recover(
-        data, slots, keys, disk, replay, reader.restore, accept=reader.accept, whole=publisher.size
-    )
-    reader.agree(recovery.unbound)
+    recovery = recover(data, slots, keys, disk, replace(reader, replay=replay), publisher.size)
     if recovery.snapshot is not None:
         disk.sync_directory(data / "snapshot")  # whoever placed it may have been killed before
         remove_segments(data / "journal", recovery.snapshot[0], disk)

@@ -30,6 +30,24 @@ from chain.tiles.tile_store import TileStore
 
 
 @dataclass(frozen=True, slots=True)
+class Reader:
+    """Who hears what is found: ``restore`` the state of the newest snapshot, ``replay`` then every record of the
+    journal behind it, in order.
+
+    ``accept``: take over state that the keys have not signed. ``agree`` is asked when all has been read, with what was
+    taken over so: when it raises, journal, snapshot and what is published stay as they are.
+    """
+
+    replay: Callable[[Record], None] = lambda record: None
+    restore: Callable[[bytes], None] = lambda state: None
+    accept: bool = False
+    agree: Callable[[tuple[Unbound, ...]], None] = lambda unbound: None
+
+
+NOBODY = Reader()
+
+
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """What was found. ``keys`` are those in force; ``note`` is the newest head in the journal (empty when there is
     none), ``full`` the newest in the slots; ``closed`` whether the last run had stopped cleanly, or there was none;
@@ -58,19 +76,16 @@ def recover(
     slots: HeadSlots,
     found: Sequence[Keys],
     disk: Disk,
-    replay: Callable[[Record], None],
-    restore: Callable[[bytes], None],
-    *,
-    accept: bool = False,
+    reader: Reader,
     whole: int,
 ) -> Recovery:
     """Take over the snapshot, read the journal behind it, and hold both against the heads and what is published.
 
     Changes nothing on the disk. ``found`` are the keys of this node that may be the ones in force: the journal says
-    which. What these have not signed is refused before any of it is handed out, unless a person said to ``accept`` it.
+    which. What these have not signed is refused before any of it is handed out, unless ``reader`` is to accept it.
     ``whole``: so many entries are published with all their files; the others must be in the journal.
     Raises UnboundState, DamageError, ForeignDataError (the data is another node's), ReplayError (``replay`` raised
-    something), KeyFileError, OSError, and what ``restore`` raises.
+    something), KeyFileError, OSError, and what ``restore`` and ``agree`` raise.
     """
     keys = found[0]
     full = slots.load(*(pair.both for candidate in found for pair in candidate.pairs))
@@ -80,7 +95,7 @@ def recover(
     known = _known(found, snapshot)
     bound = _Bound(data_dir / "journal", disk, signed, KeyHistory(*known))
     unsigned = bound.check(found)
-    if unsigned and not accept:
+    if unsigned and not reader.accept:
         raise UnboundState("; ".join(map(str, unsigned)))
     sequencer = Sequencer(keys.origin)
     history = KeyHistory(*known)
@@ -91,8 +106,8 @@ def recover(
             keys.origin, snapshot.tree(), snapshot.last_hash, snapshot.time_us, dict(snapshot.counts)
         )
         note = snapshot.note
-        restore(snapshot.state)
-    reader = JournalReader(data_dir / "journal", disk, start_of(snapshot))
+        reader.restore(snapshot.state)
+    journal = JournalReader(data_dir / "journal", disk, start_of(snapshot))
     claims = [(full.head, "the full head in heads/")] if full else []
     if published.head is not None:
         claims.append((published.head, "the checkpoint in ledger/"))
@@ -102,21 +117,21 @@ def recover(
         if snapshot is not None and head.size <= snapshot.seq and head.root != published.root(head.size):
             raise DamageError("ledger/", 0, head.size, f"{which} says another root than the tiles")
     groups = 0
-    for group in reader.groups():
-        if reader.position.origin != keys.origin:
+    for group in journal.groups():
+        if journal.position.origin != keys.origin:
             break
-        for record in replay_group(group, replay):
+        for record in replay_group(group, reader.replay):
             if isinstance(record, EntryRecord):
                 sequencer.follow(record.entry, record.leaf_hash)
                 for head, which in claims:
                     if record.entry.seq + 1 == head.size:
-                        _same_root(head, sequencer, reader.position, which)
+                        _same_root(head, sequencer, journal.position, which)
                 if record.entry.kind == KIND:
                     _follow(history, record)
         if group.note is not None:
-            note, note_at = group.note, reader.position
+            note, note_at = group.note, journal.position
         groups += 1
-    position = reader.position
+    position = journal.position
     if position.origin and position.origin != keys.origin:
         raise ForeignDataError(
             f"the journal belongs to {position.origin}, the keys to {keys.origin}: nothing was touched"
@@ -131,16 +146,19 @@ def recover(
     if size:
         _check_note(note, note_at, history, sequencer)
     keys = _choose(found, history)
-    if reader.last != bound.last:
+    if journal.last != bound.last:
         raise DamageError(position.file, position.offset, size, "the journal was changed while it was read")
     unsigned = unsigned or bound.check([keys])
-    if unsigned and not accept:
+    if unsigned and not reader.accept:
         raise UnboundState("; ".join(map(str, unsigned)))
     if full is not None and (snapshot is None or full.head.size >= snapshot.seq):
         _check_full(full, history)
     closed = position.closed or (groups == 0 and snapshot is None)
     kept = (signed.snapshot.group, signed.digest) if signed else None
-    return Recovery(keys, sequencer, position, note, full, reader.tail, groups, closed, tuple(unsigned), kept)
+    reader.agree(tuple(unsigned))
+    return Recovery(
+        keys, sequencer, position, note, full, journal.tail, groups, closed, tuple(unsigned), kept
+    )
 
 
 def _known(found: Sequence[Keys], snapshot: Snapshot | None) -> tuple[KeyPair, tuple[KeyPair, ...], int]:

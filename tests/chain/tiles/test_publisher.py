@@ -15,12 +15,11 @@ from chain.entry.reader import JournalReader
 from chain.errors import DamageError, LedgerUnavailable, TileError
 from chain.keys.keys import Keys, create_keys
 from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
-from chain.ledger.opening import NOBODY
 from chain.merkle.head import parse_head
 from chain.merkle.merkle import leaf_hash, root
 from chain.notes.note import verify
 from chain.state.history import PUBLISHED, History
-from chain.state.recovery import start_of
+from chain.state.recovery import NOBODY, start_of
 from chain.state.snapshot import Snapshot, read_snapshot, write_snapshot
 from chain.tiles import publisher
 from chain.tiles.publisher import next_batch
