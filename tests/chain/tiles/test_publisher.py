@@ -93,6 +93,13 @@ def opened(data: Path, keys: Keys, reader: Reader = NOBODY, **tuning: Any) -> Le
     return Ledger.open(data, keys, now_us=Clock(), reader=reader, tuning=made)
 
 
+def started(data: Path, keys: Keys, **tuning: Any) -> Ledger:
+    """One that writes."""
+    ledger = opened(data, keys, **tuning)
+    ledger.start(asyncio.get_running_loop())
+    return ledger
+
+
 def drafts(count: int) -> list[Draft | StateChange]:
     return [
         Draft("process.started", {"address": f"/{number}", "pid": 1, "cell": "x" * 50}, 1)
@@ -139,8 +146,7 @@ def checked(folder: Path, keys: Keys) -> int:
 async def test_what_is_published_in_steps_is_what_is_published_at_once(
     tmp_path: Path, keys: Keys, sizes: list[int]
 ) -> None:
-    ledger = opened(tmp_path, keys, publish_s=60.0)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys, publish_s=60.0)
     for size in sizes:
         for first in range(0, size, 500):
             ledger.commit(drafts(min(500, size - first)))
@@ -151,8 +157,7 @@ async def test_what_is_published_in_steps_is_what_is_published_at_once(
     assert entries == list(TileStore(tmp_path / "ledger").leaves(0, sum(sizes)))
     steps = {path: path.read_bytes() for path in (tmp_path / "ledger").rglob("*") if path.is_file()}
     shutil.rmtree(tmp_path / "ledger")
-    ledger = opened(tmp_path, keys)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys)
     await ledger.close()
     assert checked(tmp_path / "ledger", keys) == sum(sizes)
     for path in (tmp_path / "ledger").rglob("*"):
@@ -163,8 +168,7 @@ async def test_what_is_published_in_steps_is_what_is_published_at_once(
 @in_a_loop
 async def test_a_copy_taken_at_any_moment_is_whole(tmp_path: Path, keys: Keys) -> None:
     """Checkpoint first, as the format page says; files go away under the copier, and a wider one has come."""
-    ledger = opened(tmp_path, keys, publish_s=0.0)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys, publish_s=0.0)
     seen = set()
     for _ in range(60):
         ledger.commit(drafts(23), durable=True)
@@ -184,8 +188,7 @@ async def test_a_publication_broken_anywhere_is_made_good(
         data = tmp_path / str(fail_at)
         data.mkdir()
         keys = create_keys(data / "keys")
-        ledger = opened(data, keys, publish_s=0.0)
-        ledger.start(asyncio.get_running_loop())
+        ledger = started(data, keys, publish_s=0.0)
         ledger.commit(drafts(200))
         await ledger.publish()
         disk = broken_disk(fail_at)
@@ -201,8 +204,7 @@ async def test_a_publication_broken_anywhere_is_made_good(
         ledger._publisher._disk = Disk()
         await ledger.close()
         assert checked(data / "ledger", keys) == 300
-        again = opened(data, keys)
-        again.start(asyncio.get_running_loop())
+        again = started(data, keys)
         await again.close()
         assert checked(data / "ledger", keys) == 300
         assert not list((data / "ledger").rglob("*.new"))
@@ -218,8 +220,7 @@ async def test_more_than_memory_may_hold_is_read_from_the_journal(
     tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chain.tiles.publisher.BACKLOG_BYTES", 20_000)
-    ledger = opened(tmp_path, keys, publish_s=60.0)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys, publish_s=60.0)
     for count in (10, 400, 5, 300, 1):
         ledger.commit(drafts(count))
         await ledger.barrier()
@@ -252,6 +253,15 @@ def snapshot_of(data: Path, group: int, state: bytes) -> Snapshot:
     return Snapshot(
         at.origin, group, at.checksum, at.seq, at.last_hash, time_us, counts, nodes, note, 0, state
     )
+
+
+async def compacted(ledger: Ledger, data: Path) -> None:
+    """All that it has is published, and in a snapshot; the segments are gone."""
+    group = await ledger.upkeep.roll()
+    await ledger.publish()
+    digest = write_snapshot(data / "snapshot", Disk(), snapshot_of(data, group, b""), [])
+    await ledger.upkeep.place_snapshot(group, digest)
+    await ledger.upkeep.drop_before(group)
 
 
 @in_a_loop
@@ -299,8 +309,7 @@ async def test_segments_go_and_the_ledger_goes_on(tmp_path: Path, keys: Keys) ->
 async def test_a_ledger_that_was_cut_back_to_what_is_published_does_not_start(
     tmp_path: Path, keys: Keys
 ) -> None:
-    ledger = opened(tmp_path, keys)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys)
     await ledger.commit(drafts(30), durable=True).durable()
     await ledger.close()
     for folder in ("journal", "heads"):
@@ -318,16 +327,11 @@ async def test_a_copy_whose_checkpoint_is_newer_than_its_tiles_starts_and_publis
     """`cp` takes the files of a folder in any order: here those of a size first, then the node publishes more, and then
     the checkpoint.
     """
-    ledger = opened(tmp_path, keys)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys)
     for _ in range(5):
         await ledger.commit(drafts(30), durable=True).durable()
     if dropped:
-        group = await ledger.upkeep.roll()
-        await ledger.publish()
-        new = snapshot_of(tmp_path, group, b"")
-        await ledger.upkeep.place_snapshot(group, write_snapshot(tmp_path / "snapshot", Disk(), new, []))
-        await ledger.upkeep.drop_before(group)
+        await compacted(ledger, tmp_path)
     await ledger.publish()
     copy = shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy"))
     await ledger.commit(drafts(behind), durable=True).durable()
@@ -348,8 +352,7 @@ async def test_a_copy_whose_checkpoint_is_newer_than_its_tiles_starts_and_publis
 
 @in_a_loop
 async def test_so_does_one_that_lacks_a_tile_of_a_higher_level_alone(tmp_path: Path, keys: Keys) -> None:
-    ledger = opened(tmp_path, keys)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys)
     for _ in range(2):
         ledger.commit(drafts(300))
         await ledger.publish()
@@ -369,17 +372,12 @@ async def test_so_does_one_that_lacks_a_tile_of_a_higher_level_alone(tmp_path: P
 async def test_a_copy_whose_journal_begins_behind_what_is_missing_is_refused_and_says_what_to_do(
     tmp_path: Path, keys: Keys
 ) -> None:
-    ledger = opened(tmp_path, keys)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys)
     await ledger.commit(drafts(30), durable=True).durable()
     await ledger.publish()
     older = shutil.copytree(tmp_path / "ledger" / "tile", tmp_path / "older")
     await ledger.commit(drafts(30), durable=True).durable()
-    group = await ledger.upkeep.roll()
-    await ledger.publish()
-    new = snapshot_of(tmp_path, group, b"")
-    await ledger.upkeep.place_snapshot(group, write_snapshot(tmp_path / "snapshot", Disk(), new, []))
-    await ledger.upkeep.drop_before(group)
+    await compacted(ledger, tmp_path)
     await ledger.close()
     shutil.rmtree(tmp_path / "ledger" / "tile")
     older.rename(tmp_path / "ledger" / "tile")
@@ -391,15 +389,10 @@ async def test_a_copy_whose_journal_begins_behind_what_is_missing_is_refused_and
 
 @in_a_loop
 async def test_a_ledger_whose_published_part_is_gone_does_not_start(tmp_path: Path, keys: Keys) -> None:
-    ledger = opened(tmp_path, keys, segment_bytes=5_000)
-    ledger.start(asyncio.get_running_loop())
+    ledger = started(tmp_path, keys, segment_bytes=5_000)
     for _ in range(5):
         await ledger.commit(drafts(30), durable=True).durable()
-    group = await ledger.upkeep.roll()
-    await ledger.publish()
-    digest = write_snapshot(tmp_path / "snapshot", Disk(), snapshot_of(tmp_path, group, b""), [])
-    await ledger.upkeep.place_snapshot(group, digest)
-    await ledger.upkeep.drop_before(group)
+    await compacted(ledger, tmp_path)
     await ledger.close()
     shutil.rmtree(tmp_path / "ledger")
     with pytest.raises(DamageError, match="0 entries are published, the snapshot covers 150"):

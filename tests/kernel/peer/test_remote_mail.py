@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,23 @@ async def send_from_ada(a: NodeTwin, to: str, text: str = "hi", round_: int = 0,
         await a.twin.send("ada")
         at = await a.twin.delivery()
     return at, await a.twin.call_tool(at, "send_message", {"to": to, "text": text}, round_)
+
+
+def beside_bob(tmp_path: Path, body: Callable[[NodeTwin], Awaitable[None]]) -> None:
+    """Runs ``body`` with a node b, on which bob is; the nodes that come and go beside it are its own."""
+
+    async def run() -> None:
+        async with node_twin(tmp_path / "b", "b", 2) as b:
+            await b.twin.spawn("bob")
+            await body(b)
+
+    asyncio.run(run())
+
+
+def meet_again(a: NodeTwin, b: NodeTwin) -> None:
+    """A new life of a, or a copy of it, knows b as b knows it, and has a link."""
+    a.mesh.add_peer(Peer("b", b.origin))
+    link(a.mesh, b.mesh)
 
 
 def test_a_message_crosses_and_is_counted_once_on_each_side(tmp_path: Path) -> None:
@@ -188,146 +206,124 @@ def test_a_receiver_that_reboots_before_its_answer_arrives_accepts_once(tmp_path
 
 
 def test_a_sender_that_reboots_sends_again_and_the_receiver_knows_it(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with AsyncExitStack() as stack:
-            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
-            async with node_twin(tmp_path / "a", "a", 1) as a:
-                befriend(a, b)
-                await b.twin.spawn("bob")
-                b.mesh.lose = lambda op: op["op"] == "ack"
-                await a.control(Messages.send, "bob@b", "once")
-                await b.twin.delivery()
-                unlink(a.mesh, b.mesh)
-            b.mesh.lose = lambda op: False
-            async with node_twin(tmp_path / "a", "a", 1) as a:
-                assert balance(a) == (1, 0, 0, 0, 1)
-                a.mesh.add_peer(Peer("b", b.origin))
-                link(a.mesh, b.mesh)
-                await until(lambda: balance(a) == (1, 1, 0, 0, 0))
-                await a.control(Messages.send, "bob@b", "twice")
-                await until(lambda: balance(a) == (2, 2, 0, 0, 0))
-            assert balance(b)[0] == 2
+    async def body(b: NodeTwin) -> None:
+        async with node_twin(tmp_path / "a", "a", 1) as a:
+            befriend(a, b)
+            b.mesh.lose = lambda op: op["op"] == "ack"
+            await a.control(Messages.send, "bob@b", "once")
+            await b.twin.delivery()
+            unlink(a.mesh, b.mesh)
+        b.mesh.lose = lambda op: False
+        async with node_twin(tmp_path / "a", "a", 1) as a:
+            assert balance(a) == (1, 0, 0, 0, 1)
+            meet_again(a, b)
+            await until(lambda: balance(a) == (1, 1, 0, 0, 0))
+            await a.control(Messages.send, "bob@b", "twice")
+            await until(lambda: balance(a) == (2, 2, 0, 0, 0))
+        assert balance(b)[0] == 2
 
-    asyncio.run(run())
+    beside_bob(tmp_path, body)
 
 
 def test_a_sender_of_an_older_copy_is_told_that_its_new_message_was_not_taken(tmp_path: Path) -> None:
     """It has the number, and in its own node the id, of one that was taken and that the copy does not know of."""
 
-    async def run() -> None:
-        async with AsyncExitStack() as stack:
-            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
-            await b.twin.spawn("bob")
-            async with node_twin(tmp_path / "a", "a", 1):
-                pass
-            shutil.copytree(tmp_path / "a", tmp_path / "copy")
-            async with node_twin(tmp_path / "a", "a", 1) as a:
-                befriend(a, b)
-                first = await a.control(Messages.send, "bob@b", "pay the first bill")
-                await until(lambda: balance(a) == (1, 1, 0, 0, 0))
-                unlink(a.mesh, b.mesh)
-            async with node_twin(tmp_path / "copy", "a", 1) as a:
-                a.mesh.add_peer(Peer("b", b.origin))
-                link(a.mesh, b.mesh)
-                second = await a.control(Messages.send, "bob@b", "pay the second bill")
-                assert second["message"] == first["message"]
-                await until(lambda: balance(a)[2] == 1)
-                [letter] = await a.twin.entries("message.dead")
-                assert letter.body["why"].endswith("the sender's data is older than what it sent")
-            assert balance(b)[0] == 1
+    async def body(b: NodeTwin) -> None:
+        async with node_twin(tmp_path / "a", "a", 1):
+            pass
+        shutil.copytree(tmp_path / "a", tmp_path / "copy")
+        async with node_twin(tmp_path / "a", "a", 1) as a:
+            befriend(a, b)
+            first = await a.control(Messages.send, "bob@b", "pay the first bill")
+            await until(lambda: balance(a) == (1, 1, 0, 0, 0))
+            unlink(a.mesh, b.mesh)
+        async with node_twin(tmp_path / "copy", "a", 1) as a:
+            meet_again(a, b)
+            second = await a.control(Messages.send, "bob@b", "pay the second bill")
+            assert second["message"] == first["message"]
+            await until(lambda: balance(a)[2] == 1)
+            [letter] = await a.twin.entries("message.dead")
+            assert letter.body["why"].endswith("the sender's data is older than what it sent")
+        assert balance(b)[0] == 1
 
-    asyncio.run(run())
+    beside_bob(tmp_path, body)
 
 
 def test_a_sender_of_an_older_copy_goes_on_above_what_it_had_sent_also_after_a_reboot(tmp_path: Path) -> None:
     """Only what had its number before that was learnt is refused: the answers of its agents get through too."""
 
-    async def run() -> None:
-        async with AsyncExitStack() as stack:
-            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
-            await b.twin.spawn("bob")
-            async with node_twin(tmp_path / "a", "a", 1) as a:
-                await a.twin.spawn("ada")
-            shutil.copytree(tmp_path / "a", tmp_path / "copy")
-            async with node_twin(tmp_path / "a", "a", 1) as a:
-                befriend(a, b)
-                for _ in range(40):
-                    await a.control(Messages.send, "bob@b", "hi")
-                await until(lambda: balance(a) == (40, 40, 0, 0, 0))
-                unlink(a.mesh, b.mesh)
-            async with node_twin(tmp_path / "copy", "a", 1) as a:
-                a.mesh.add_peer(Peer("b", b.origin))
-                for _ in range(3):
-                    await a.control(Messages.send, "bob@b", "it waits for the link")
-                link(a.mesh, b.mesh)
-                await until(lambda: balance(a) == (3, 0, 3, 0, 0))
-                await a.control(Messages.send, "bob@b", "it goes out above")
-                await until(lambda: balance(a) == (4, 1, 3, 0, 0))
-                b.mesh.lose = lambda op: op["op"] == "ack"
-                await a.control(Messages.send, "bob@b", "its answer is lost")
-                await until(lambda: balance(b)[0] == 42)
-                unlink(a.mesh, b.mesh)
-            b.mesh.lose = lambda op: False
-            async with node_twin(tmp_path / "copy", "a", 1) as a:
-                a.mesh.add_peer(Peer("b", b.origin))
-                link(a.mesh, b.mesh)
-                await until(lambda: balance(a) == (5, 2, 3, 0, 0))
-                waiting = asyncio.ensure_future(
-                    b.control(Messages.send, "ada@a", "are you well", wait_s=LIMIT_S)
-                )
-                a.twin.finish(await a.twin.delivery(), "I am")
-                assert (await waiting)["reply"] == "I am"
-            assert balance(b)[0] == 43
+    async def body(b: NodeTwin) -> None:
+        async with node_twin(tmp_path / "a", "a", 1) as a:
+            await a.twin.spawn("ada")
+        shutil.copytree(tmp_path / "a", tmp_path / "copy")
+        async with node_twin(tmp_path / "a", "a", 1) as a:
+            befriend(a, b)
+            for _ in range(40):
+                await a.control(Messages.send, "bob@b", "hi")
+            await until(lambda: balance(a) == (40, 40, 0, 0, 0))
+            unlink(a.mesh, b.mesh)
+        async with node_twin(tmp_path / "copy", "a", 1) as a:
+            a.mesh.add_peer(Peer("b", b.origin))
+            for _ in range(3):
+                await a.control(Messages.send, "bob@b", "it waits for the link")
+            link(a.mesh, b.mesh)
+            await until(lambda: balance(a) == (3, 0, 3, 0, 0))
+            await a.control(Messages.send, "bob@b", "it goes out above")
+            await until(lambda: balance(a) == (4, 1, 3, 0, 0))
+            b.mesh.lose = lambda op: op["op"] == "ack"
+            await a.control(Messages.send, "bob@b", "its answer is lost")
+            await until(lambda: balance(b)[0] == 42)
+            unlink(a.mesh, b.mesh)
+        b.mesh.lose = lambda op: False
+        async with node_twin(tmp_path / "copy", "a", 1) as a:
+            meet_again(a, b)
+            await until(lambda: balance(a) == (5, 2, 3, 0, 0))
+            waiting = asyncio.ensure_future(b.control(Messages.send, "ada@a", "are you well", wait_s=LIMIT_S))
+            a.twin.finish(await a.twin.delivery(), "I am")
+            assert (await waiting)["reply"] == "I am"
+        assert balance(b)[0] == 43
 
-    asyncio.run(run())
+    beside_bob(tmp_path, body)
 
 
 def test_a_question_whose_answer_overtakes_its_acknowledgement_has_left_the_outbox_under_its_number(
     tmp_path: Path,
 ) -> None:
-    async def run() -> None:
-        async with AsyncExitStack() as stack:
-            a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1))
-            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
-            befriend(a, b)
-            await b.twin.spawn("bob")
-            a.twin.kernel.recorder.commit([numbering_record(b.origin, 1000)])
-            b.mesh.lose = lambda op: op["op"] == "ack"
-            waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=LIMIT_S))
-            b.twin.finish(await b.twin.delivery(), "it is this")
-            assert (await waiting)["reply"] == "it is this"
-            await a.control(Messages.send, "bob@b", "and more")
-            await until(lambda: sum(op["op"] == "message" for op in a.mesh.said) == 2)
-            first, second = (op for op in a.mesh.said if op["op"] == "message")
-            assert first["n"] > 1000 and second["settled"] == second["n"] - 1
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        a.twin.kernel.recorder.commit([numbering_record(b.origin, 1000)])
+        b.mesh.lose = lambda op: op["op"] == "ack"
+        waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=LIMIT_S))
+        b.twin.finish(await b.twin.delivery(), "it is this")
+        assert (await waiting)["reply"] == "it is this"
+        await a.control(Messages.send, "bob@b", "and more")
+        await until(lambda: sum(op["op"] == "message" for op in a.mesh.said) == 2)
+        first, second = (op for op in a.mesh.said if op["op"] == "message")
+        assert first["n"] > 1000 and second["settled"] == second["n"] - 1
 
-    asyncio.run(run())
+    on_pair(tmp_path, body)
 
 
 def test_a_sender_of_an_older_copy_is_told_that_what_waits_in_it_was_maybe_delivered(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with AsyncExitStack() as stack:
-            b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2))
-            await b.twin.spawn("bob")
-            async with node_twin(tmp_path / "a", "a", 1) as a:
-                a.mesh.add_peer(Peer("b", b.origin))
-                await a.control(Messages.send, "bob@b", "pay the bill")
-            shutil.copytree(tmp_path / "a", tmp_path / "copy")
-            async with node_twin(tmp_path / "a", "a", 1) as a:
-                befriend(a, b)
-                await until(lambda: balance(a) == (1, 1, 0, 0, 0))
-                await a.control(Messages.send, "bob@b", "was it paid?")
-                await until(lambda: balance(a) == (2, 2, 0, 0, 0))
-                unlink(a.mesh, b.mesh)
-            async with node_twin(tmp_path / "copy", "a", 1) as a:
-                a.mesh.add_peer(Peer("b", b.origin))
-                link(a.mesh, b.mesh)
-                await until(lambda: balance(a) == (1, 0, 1, 0, 0))
-                [letter] = await a.twin.entries("message.dead")
-                assert letter.body["why"].endswith("older than what it sent (maybe delivered)")
-            assert balance(b)[0] == 2
+    async def body(b: NodeTwin) -> None:
+        async with node_twin(tmp_path / "a", "a", 1) as a:
+            a.mesh.add_peer(Peer("b", b.origin))
+            await a.control(Messages.send, "bob@b", "pay the bill")
+        shutil.copytree(tmp_path / "a", tmp_path / "copy")
+        async with node_twin(tmp_path / "a", "a", 1) as a:
+            befriend(a, b)
+            await until(lambda: balance(a) == (1, 1, 0, 0, 0))
+            await a.control(Messages.send, "bob@b", "was it paid?")
+            await until(lambda: balance(a) == (2, 2, 0, 0, 0))
+            unlink(a.mesh, b.mesh)
+        async with node_twin(tmp_path / "copy", "a", 1) as a:
+            meet_again(a, b)
+            await until(lambda: balance(a) == (1, 0, 1, 0, 0))
+            [letter] = await a.twin.entries("message.dead")
+            assert letter.body["why"].endswith("older than what it sent (maybe delivered)")
+        assert balance(b)[0] == 2
 
-    asyncio.run(run())
+    beside_bob(tmp_path, body)
 
 
 @pytest.mark.parametrize("went_out", [False, True])

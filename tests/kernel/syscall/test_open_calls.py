@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from tests.kernel.twins.disks import FullDisk, SlowDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin
 from tests.patience import HANG_S
 
+PAY = {"amount": 5}
 WRITE = {"path": "a", "content": "b"}
 
 
@@ -32,6 +34,33 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(HANG_S):
         while not condition():
             await asyncio.sleep(0.001)
+
+
+async def held_back(twin: Twin, **fields: Any) -> Delivery:
+    """Ada pays in a turn, and no worker is free for it."""
+    at = await turn_of_ada(twin, **fields)
+    twin.workers.free.clear()
+    twin.ask_tool(at, "pay", PAY)
+    await until(lambda: twin.workers.waiting)
+    return at
+
+
+async def under_way(twin: Twin, tool: str = "pay", arguments: Mapping[str, object] = PAY) -> Delivery:
+    """Ada makes a call in a turn, and a worker is at it until the test lets it go on."""
+    at = await turn_of_ada(twin)
+    twin.workers.hold.clear()
+    twin.ask_tool(at, tool, arguments)
+    await until(lambda: twin.workers.calls)
+    return at
+
+
+async def filled(twin: Twin, disk: FullDisk, to: str = "ada") -> asyncio.Task[Any]:
+    """The disk is full from now on, and the ledger knows it by the message that is being sent."""
+    await twin.ledger.barrier()
+    disk.full = True
+    sending = asyncio.create_task(twin.send(to))
+    await until(lambda: twin.ledger.read_only is not None)
+    return sending
 
 
 def cut(twin: Twin, at: Delivery) -> None:
@@ -78,10 +107,7 @@ def test_what_was_not_handed_over_is_withdrawn_when_its_turn_ends(
     tmp_path: Path, end: Callable[[Twin, Delivery], None]
 ) -> None:
     async def body(twin: Twin) -> None:
-        at = await turn_of_ada(twin, restart="temporary")
-        twin.workers.free.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.waiting)
+        at = await held_back(twin, restart="temporary")
         end(twin, at)
         await settled(twin)
         assert [call.tool for call in twin.workers.calls] == ["ping"]
@@ -94,7 +120,7 @@ def test_what_was_not_handed_over_is_withdrawn_when_its_turn_ends(
 def test_a_call_whose_intent_is_not_on_the_disk_yet_is_withdrawn_too(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         at = await turn_of_ada(twin)
-        twin.ask_tool(at, "pay", {"amount": 5})
+        twin.ask_tool(at, "pay", PAY)
         cut(twin, at)
         await settled(twin)
         assert await outcomes(twin) == [("pay", "killed"), ("ping", "ok")]
@@ -106,14 +132,11 @@ def test_who_is_killed_finds_that_nothing_was_done(tmp_path: Path) -> None:
     """The turn goes on in the next incarnation, which is told so and may decide anew."""
 
     async def body(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.free.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.waiting)
+        at = await held_back(twin)
         twin.kernel.processes.kill("/user/ada", "kill")
         again = await twin.delivery()
         assert again.turn == at.turn
-        twin.ask_tool(again, "pay", {"amount": 5})
+        twin.ask_tool(again, "pay", PAY)
         told = await twin.result()
         assert (told["status"], "nothing was done" in told["text"]) == ("killed", True)
         await settled(twin)
@@ -126,13 +149,10 @@ def test_a_crash_withdraws_nothing(tmp_path: Path) -> None:
     """It is an accident: the turn goes on, and so does what it asked for."""
 
     async def body(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.free.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.waiting)
+        at = await held_back(twin)
         twin.crash(at)
         again = await twin.delivery()
-        twin.ask_tool(again, "pay", {"amount": 5})
+        twin.ask_tool(again, "pay", PAY)
         twin.workers.free.set()
         assert (await twin.result())["status"] == "ok"
         assert len(twin.workers.calls) == 1
@@ -146,16 +166,13 @@ def test_who_is_killed_before_it_takes_up_the_turn_of_its_predecessor_has_its_ca
     """The turn is that of the address, and nobody runs it just then: its call waits all the same."""
 
     async def body(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.free.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.waiting)
+        at = await held_back(twin)
         twin.crash(at)
         starting = twin.kernel.live.at("/user/ada")
         assert starting is not None and (starting.pid != at.pid, starting.turn) == (True, "")
         twin.kernel.processes.kill("/user/ada", "kill")
         again = await twin.delivery()
-        twin.ask_tool(again, "pay", {"amount": 5})
+        twin.ask_tool(again, "pay", PAY)
         told = await twin.result()
         assert (told["status"], "nothing was done" in told["text"]) == ("killed", True)
         await settled(twin)
@@ -170,7 +187,7 @@ def test_a_call_is_withdrawn_in_the_very_round_in_which_it_was_asked(tmp_path: P
 
     async def body(twin: Twin) -> None:
         at = await turn_of_ada(twin)
-        arguments = WRITE if tool == "file_write" else {"amount": 5}
+        arguments = WRITE if tool == "file_write" else PAY
         twin.ask_tool(at, tool, arguments)
         twin.kernel.processes.kill("/user/ada", "kill")
         again = await twin.delivery()
@@ -186,14 +203,8 @@ def test_a_withdrawal_is_recorded_once_when_the_disk_refuses_it_at_first(tmp_pat
     disk = FullDisk()
 
     async def body(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.free.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.waiting)
-        await twin.ledger.barrier()
-        disk.full = True
-        sending = asyncio.create_task(twin.send("ada"))
-        await until(lambda: twin.ledger.read_only is not None)
+        at = await held_back(twin)
+        sending = await filled(twin, disk)
         cut(twin, at)
         await until(lambda: not twin.workers.waiting)
         assert twin.kernel.state.turns
@@ -215,10 +226,7 @@ def test_a_call_that_was_held_back_is_not_made_when_its_turn_has_ended_meanwhile
 
     async def body(twin: Twin) -> None:
         at = await turn_of_ada(twin)
-        await twin.ledger.barrier()
-        disk.full = True
-        sending = asyncio.create_task(twin.send("ada"))
-        await until(lambda: twin.ledger.read_only is not None)
+        sending = await filled(twin, disk)
         twin.ask_tool(at, "send_message", {"to": "ada", "text": "too late"})
         how(twin, at)
         disk.full = False
@@ -247,12 +255,9 @@ def test_what_is_known_of_a_call_is_recorded_though_its_turn_ends_before_the_dis
             raise WorkerUnavailable("it does not start")
 
         twin.workers.run = run  # type: ignore[method-assign]  # a worker that does not start, when the test says so
-        twin.ask_tool(at, "pay", {"amount": 5})
+        twin.ask_tool(at, "pay", PAY)
         await asked.wait()
-        await twin.ledger.barrier()
-        disk.full = True
-        sending = asyncio.create_task(twin.send("ada"))
-        await until(lambda: twin.ledger.read_only is not None)
+        sending = await filled(twin, disk)
         twin.workers.hold.set()
         await until(lambda: twin.kernel.recorder.waiting)
         if killed:
@@ -269,15 +274,12 @@ def test_what_is_known_of_a_call_is_recorded_though_its_turn_ends_before_the_dis
 
 def test_a_call_that_had_not_begun_when_the_node_stopped_is_made_at_the_next_boot(tmp_path: Path) -> None:
     async def before(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.free.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.waiting)
+        await held_back(twin)
 
     async def after(twin: Twin) -> None:
         assert not twin.kernel.state.doubts()
         at = await twin.delivery()
-        assert (await twin.call_tool(at, "pay", {"amount": 5}))["status"] == "ok"
+        assert (await twin.call_tool(at, "pay", PAY))["status"] == "ok"
         assert len(twin.workers.calls) == 1
 
     on_twin(tmp_path, before)
@@ -288,7 +290,7 @@ def test_a_call_that_had_not_begun_when_the_node_stopped_is_made_at_the_next_boo
 def test_a_call_of_a_process_that_was_killed_just_before_the_node_stopped_is_not_made_at_the_next_boot(
     tmp_path: Path, tool: str
 ) -> None:
-    arguments = {"amount": 5} if tool == "pay" else WRITE
+    arguments = PAY if tool == "pay" else WRITE
 
     async def before(twin: Twin) -> None:
         at = await turn_of_ada(twin)
@@ -311,10 +313,7 @@ def test_a_call_of_a_process_that_was_killed_just_before_the_node_stopped_is_not
 
 
 async def pay_and_cancel(twin: Twin) -> Delivery:
-    at = await turn_of_ada(twin)
-    twin.workers.hold.clear()
-    twin.ask_tool(at, "pay", {"amount": 5})
-    await until(lambda: twin.workers.calls)
+    at = await under_way(twin)
     cut(twin, at)
     await until(lambda: at.turn not in twin.kernel.state.turns)
     return at
@@ -328,7 +327,7 @@ async def pay_and_cancel_lost(twin: Twin) -> None:
     at, before = await twin.delivery(), len(twin.kernel.state.doubts())
     twin.workers.answer = lost
     twin.workers.hold.clear()
-    twin.ask_tool(at, "pay", {"amount": 5})
+    twin.ask_tool(at, "pay", PAY)
     await until(lambda: len(twin.workers.calls) > before)
     cut(twin, at)
     twin.workers.hold.set()
@@ -378,7 +377,7 @@ def test_what_comes_of_a_call_after_its_turn_is_recorded(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "status"),
-    [("pay", {"amount": 5}, "in_doubt"), ("file_write", WRITE, "in_doubt"), ("ping", {}, "lost")],
+    [("pay", PAY, "in_doubt"), ("file_write", WRITE, "in_doubt"), ("ping", {}, "lost")],
 )
 def test_a_worker_lost_after_the_turn_leaves_what_the_tool_says(
     tmp_path: Path, tool: str, arguments: dict[str, object], status: str
@@ -386,10 +385,7 @@ def test_a_worker_lost_after_the_turn_leaves_what_the_tool_says(
     """Nothing is done again for a turn that is over."""
 
     async def body(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.hold.clear()
-        twin.ask_tool(at, tool, arguments)
-        await until(lambda: twin.workers.calls)
+        at = await under_way(twin, tool, arguments)
         cut(twin, at)
         twin.workers.answer = lost
         twin.workers.hold.set()
@@ -411,10 +407,7 @@ async def _another_ada(twin: Twin) -> int:
 
 def test_what_comes_of_a_call_is_said_of_who_made_it_though_another_has_its_address(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.hold.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.calls)
+        at = await under_way(twin)
         cut(twin, at)
         assert await _another_ada(twin) > at.pid
         twin.workers.answer = lost
@@ -435,15 +428,12 @@ def test_who_made_a_call_is_known_over_a_boot_and_whoever_made_the_next_attempt_
     first: list[Delivery] = []
 
     async def before(twin: Twin) -> None:
-        first.append(await turn_of_ada(twin))
-        twin.workers.hold.clear()
-        twin.ask_tool(first[0], "pay", {"amount": 5})
-        await until(lambda: twin.workers.calls)
+        first.append(await under_way(twin))
 
     async def after(twin: Twin) -> None:
         again = await twin.delivery()
         [doubt] = twin.kernel.state.doubts()
-        twin.ask_tool(again, "pay", {"amount": 5})
+        twin.ask_tool(again, "pay", PAY)
         await twin.kernel.tool_calls.resolve(doubt.id, "retry", "operator:0")
         assert (await twin.result())["status"] == "ok"
         found = await twin.entries("tool.intent", "tool.outcome", "tool.resolved")
@@ -463,7 +453,7 @@ def test_a_doubt_outlives_the_cancelling_of_its_turn(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         at = await turn_of_ada(twin)
         twin.workers.answer = lost
-        twin.ask_tool(at, "pay", {"amount": 5})
+        twin.ask_tool(at, "pay", PAY)
         await until(twin.kernel.state.doubts)
         cut(twin, at)
         [doubt] = twin.kernel.state.doubts()
@@ -478,10 +468,7 @@ def test_a_doubt_outlives_the_cancelling_of_its_turn(tmp_path: Path) -> None:
 
 def test_a_retry_that_nobody_asked_for_again_is_in_doubt_when_its_turn_ends(tmp_path: Path) -> None:
     async def before(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.hold.clear()
-        twin.ask_tool(at, "file_write", WRITE)
-        await until(lambda: twin.workers.calls)
+        await under_way(twin, "file_write", WRITE)
 
     async def after(twin: Twin) -> None:
         cut(twin, await twin.delivery())
@@ -494,10 +481,7 @@ def test_a_retry_that_nobody_asked_for_again_is_in_doubt_when_its_turn_ends(tmp_
 @pytest.mark.parametrize("how", ["unavailable", "refused", "withdrawn", "denied"])
 def test_that_a_second_attempt_was_not_made_says_nothing_of_the_first(tmp_path: Path, how: str) -> None:
     async def before(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.hold.clear()
-        twin.ask_tool(at, "file_write", WRITE)
-        await until(lambda: twin.workers.calls)
+        await under_way(twin, "file_write", WRITE)
 
     def refuse(call: WorkerCall) -> WorkerResult:
         if how == "refused":
@@ -535,10 +519,7 @@ def test_a_question_is_not_sent_twice_when_its_answer_was_given_up_in_vain(tmp_p
         await twin.spawn("bob")
         twin.ask_tool(at, "ask", {"to": "bob", "text": "?"})
         asked = await twin.delivery()
-        await twin.ledger.barrier()
-        disk.full = True
-        sending = asyncio.create_task(twin.send("bob"))
-        await until(lambda: twin.ledger.read_only is not None)
+        sending = await filled(twin, disk, "bob")
         with pytest.raises(LedgerUnavailable):
             twin.kernel.turns.poison(twin.kernel.state.turns[at.turn], at.pid, "it crashed")
         twin.crash(at)
@@ -559,10 +540,7 @@ def test_a_word_that_comes_before_its_doubt_is_on_the_disk_is_heard(tmp_path: Pa
     disk = SlowDisk()
 
     async def body(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.hold.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.calls)
+        at = await under_way(twin)
         disk.ready.clear()
         twin.workers.answer = lost
         twin.workers.hold.set()
@@ -585,7 +563,7 @@ def test_a_word_that_the_disk_takes_late_is_heard_when_it_does(tmp_path: Path) -
     async def body(twin: Twin) -> None:
         at = await turn_of_ada(twin)
         twin.workers.answer = lost
-        twin.ask_tool(at, "pay", {"amount": 5})
+        twin.ask_tool(at, "pay", PAY)
         process = twin.kernel.live.get(at.pid)
         assert process is not None
         await until(lambda: process.state == "suspended")
@@ -606,15 +584,12 @@ def test_a_tool_that_had_effects_when_it_was_called_is_in_doubt_though_it_has_no
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effects: Effects
 ) -> None:
     async def call(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.hold.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.calls)
+        await under_way(twin)
 
     async def boot(twin: Twin) -> None:
         at = await twin.delivery()
         assert [doubt.call.name for doubt in twin.kernel.state.doubts()] == ["pay"]
-        twin.ask_tool(at, "pay", {"amount": 5})
+        twin.ask_tool(at, "pay", PAY)
         await settled(twin)
         assert [call.tool for call in twin.workers.calls] == ["ping"]
 
@@ -640,15 +615,12 @@ def test_a_doubt_is_decided_without_a_person_when_its_tool_said_so_then_and_says
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: OnDoubt, now: OnDoubt, told: str
 ) -> None:
     async def call(twin: Twin) -> None:
-        at = await turn_of_ada(twin)
-        twin.workers.hold.clear()
-        twin.ask_tool(at, "pay", {"amount": 5})
-        await until(lambda: twin.workers.calls)
+        await under_way(twin)
 
     async def boot(twin: Twin) -> None:
         at = await twin.delivery()
         assert await outcomes(twin) == ([("pay", told)] if told else [])
-        twin.ask_tool(at, "pay", {"amount": 5})
+        twin.ask_tool(at, "pay", PAY)
         if told != "in_doubt":
             assert (await twin.result())["status"] == (told or "ok")
         await settled(twin)
@@ -699,11 +671,8 @@ def test_while_too_many_calls_are_in_doubt_no_other_is_made(tmp_path: Path, boun
 
 
 async def write_and_die(twin: Twin) -> None:
-    at = await turn_of_ada(twin)
     twin.workers.version = "before"
-    twin.workers.hold.clear()
-    twin.ask_tool(at, "file_write", WRITE)
-    await until(lambda: twin.workers.calls)
+    await under_way(twin, "file_write", WRITE)
 
 
 def test_each_attempt_at_a_write_bears_what_was_there_before_the_first(tmp_path: Path) -> None:
