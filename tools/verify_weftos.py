@@ -40,7 +40,7 @@ from nacl.signing import VerifyKey
 
 WIDTH, MAX_LEAF, MAX_BODY, MAX_RECORD, MAX_HEADER = 256, 1024, 2**20, 2**20 + 2**16, 4096
 MAX_NOTE, MAX_VKEYS, MAX_ROTATIONS, MAX_ASKED, MAX_DEPTH, MAX_NUMBER = 2**18, 2**20, 100, 10**4, 32, 2**63 - 1
-MAX_TOLD = 2**16  # of the digests of one request; a node takes half of that
+MAX_TOLD, MAX_RESULTS = 2**16, 2**9  # digests of one request, in bytes: twice a node's; results that are kept
 # msgpack: what a first byte begins; the width of the number behind it and the least that needs it, or 0 and the number.
 FORMS: dict[int, tuple[str, int, Any]] = {
          0xC0: ("nil", 0, None), 0xC2: ("false", 0, False), 0xC3: ("true", 0, True), 0xCB: ("float", 8, 0),
@@ -243,6 +243,7 @@ class Audit:
         self.counts: dict[int, tuple[int, int]] = {}  # pid: its next count, how many entries were absent then
         self.asked: dict[int, bytes] = {}  # requests none is told in terms of yet: digests of their messages
         self.requests, self.rebuilt, self.others = 0, 0, list[int]()
+        self.results: dict[int, str] = {}  # the newest that tools gave: requests name them
         self.erased: list[int] = []  # entries whose bodies are gone, and no later entry has said so yet
 
     def root(self) -> bytes:
@@ -281,11 +282,14 @@ class Audit:
         if e.kind == "key.rotated":
             self.pairs.append(rotate(self.pairs[-1], len(self.pairs), body))
             self.rotated.append(e.seq)
+        if e.kind == "tool.outcome":
+            self.results[e.seq] = body.get("result")
+            self.results.pop(next(iter(self.results)) if len(self.results) > MAX_RESULTS else -1, None)
         if e.kind == "model.asked" and "messages_hash" in body:
             self.requests += 1
             try:
                 self.request(e.seq, body)
-            except (KeyError, TypeError, ValueError, RecursionError):
+            except (LookupError, TypeError, ValueError, RecursionError):
                 self.others.append(e.seq)
         if e.kind == "erase":
             demand(type(body.get("ranges")) is list, "an erasure that does not say what it erased")
@@ -296,13 +300,14 @@ class Audit:
     def request(self, seq: int, body: dict[str, Any]) -> None:
         """Put a request together: pieces are messages of an earlier one, [first, behind], or that many new ones."""
         known = self.asked.pop(body["prefix_of"], None) if body["prefix_count"] else b""
-        if known is None or body["truncated"]:
+        named = json.loads(body.get("results", "[]"))
+        if known is None or body["truncated"] or any(result not in self.results for _, result, _ in named):
             return  # something is missing: not put together, and not said to be
-        new, at, digests = (
-            [sha256(canonical(message)).digest() for message in json.loads(body["new"])],
-            0,
-            b"",
-        )
+        said, at, digests = json.loads(body["new"]), 0, b""
+        demand(len({result for _, result, _ in named}) == len(named), "a result that is named twice")
+        for place, result, count in named:
+            said[place]["content"] = self.results[result][:count]
+        new = [sha256(canonical(message)).digest() for message in said]
         for piece in json.loads(body["pieces"]):
             new_ones = type(piece) is int
             demand(new_ones or shape(piece) == [int, int], "pieces that are none")

@@ -273,6 +273,8 @@ _TABLE = (
         pieces="JSON of how the messages are put together: [first, behind] are those of prefix_of, a number that many "
         "of new (in entries of older builds absent: the first prefix_count, then all of new)",
         new="JSON of the messages that are new",
+        results="JSON of what tools gave, which new lacks: [which of new, seq of the tool.outcome, how many characters "
+        "of its result are the content] (in entries of older builds absent: none)",
         truncated="whether new was cut at the limit",
     ),
     _kind(

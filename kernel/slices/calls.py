@@ -91,17 +91,18 @@ class Calls(Slice):
     """``kept``: by open turn, the bytes that its calls hold.
 
     Format 1 knew no intent without its turn, and of a call not what its effects were nor what it replaces; format
-    2 held its state in four fields; format 3 did not know whose intent it was, and format 4 not what its tool had said
-    of a doubt.
+    2 held its state in four fields; format 3 did not know whose intent it was, format 4 not what its tool had said of
+    a doubt, and format 5 not which entry has its outcome.
     """
 
     NAME = "calls"
-    FORMAT = 5
+    FORMAT = 6
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: _changed(rows, _since_1),
         2: lambda rows: _changed(rows, _since_2),
         3: lambda rows: _changed(rows, lambda call: [*call, 0]),
         4: lambda rows: _changed(rows, lambda call: [*call, ""]),
+        5: lambda rows: _changed(rows, lambda call: [*call, -1]),
     }
 
     def __init__(self, turns: Turns) -> None:
@@ -239,6 +240,7 @@ class Calls(Slice):
             )  # no more is ever handed over; 0: not recorded
             result, cut = cut_bytes(body["result"], most) if most else (body["result"], False)
             call.outcome = {"status": body["status"], "result": result, "truncated": cut or body["truncated"]}
+            call.outcome_seq = told.seq
             self._keep(body["turn"], call.bytes - before)
         self._look(body, call)
 

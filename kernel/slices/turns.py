@@ -29,7 +29,8 @@ class Call:
     attempt, -1 when there is none or another one is due. ``unsettled``: an earlier attempt than that may have been
     carried out. ``replaces``: which version of its file there was before it. ``effects`` and ``on_doubt``: what the
     tool declared when that intent was recorded, or such an earlier one when that is more cautious; empty: not recorded.
-    ``pid``: the incarnation whose intent that is; 0: not recorded.
+    ``pid``: the incarnation whose intent that is; 0: not recorded. ``outcome_seq``: the entry of a tool's outcome, -1
+    while there is none or when it was not kept.
     """
 
     ordinal: str
@@ -47,6 +48,7 @@ class Call:
     effects: str = ""
     pid: int = 0
     on_doubt: str = ""
+    outcome_seq: int = -1
 
     @property
     def doubt(self) -> bool:

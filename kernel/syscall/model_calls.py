@@ -7,7 +7,8 @@ call once more, whole, and the cell that waits for the outcome has it.
 
 What is recorded is the hash of the whole request and what is new in it: ``prefix_of`` names the entry of an earlier
 question in the same session, ``pieces`` how this one is put together of the messages of that and of ``new``. So a
-turn's share of the ledger grows with what is said, not its square.
+turn's share of the ledger grows with what is said, not its square. What a tool gave stands in its outcome; ``results``
+says where, and ``new`` lacks it.
 """
 
 from __future__ import annotations
@@ -255,7 +256,8 @@ class ModelCalls:
         """``pieces``: how it is told in terms of the newest question of its session."""
         key = (turn.address, turn.mail.session)
         last, places = self.conversations.last(key), list(new_places(pieces))
-        new, cut = question.new_text(places, self._bounds.body_bytes // 2)
+        results = question.results(places, turn.calls.values())
+        new, cut = question.new_text(places, results, self._bounds.body_bytes // 2)
         count = len(question.messages) - len(places)
         draft = self._asked_draft(process, turn, ordinal, question, resolved)
         draft.body |= {
@@ -263,6 +265,9 @@ class ModelCalls:
             "prefix_count": count,
             "pieces": canonical(pieces),
             "new": new,
+            "results": canonical(
+                [[at, *results[place]] for at, place in enumerate(places) if place in results]
+            ),
             "truncated": cut,
         }
         seq = self._recorder.commit([draft]).entries[0].entry.seq
@@ -284,6 +289,7 @@ class ModelCalls:
             "prefix_of": -1,
             "prefix_count": 0,
             "pieces": "[]",
+            "results": "[]",
         }
         return Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Container, Generator, Iterable, Mapping
+from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,17 @@ from kernel.cell.protocol import ModelQuestion, Terms
 from kernel.errors import Invalid
 from kernel.slices.calls import resolved_name
 from kernel.slices.sessions import Session
+from kernel.slices.turns import Call
 from kernel.syscall.conversations import NO_MESSAGES, Messages, ReadMessages
 from kernel.turn.divergence import shown_question
 from kernel.values import call_hash, canonical, clean, cut_bytes, sha256_hex
 
 PROVIDER_CHARS = 64
 MODEL_CHARS = 128
+NAMED_CHARS = 256
+"""A shorter result is said again: where it stands takes as much to say."""
+MOST_COMPARED = 256
+"""So many results at most are compared for one question: somebody may have made them alike."""
 Said = Mapping[int, dict[str, Any]]
 """Messages by their place."""
 
@@ -74,21 +79,54 @@ class Question:
         """What it costs whoever works on it, in whatever terms it was told."""
         return self.bytes + VALUE_BYTES * len(self.messages)
 
-    def new_text(self, places: Iterable[int], most_bytes: int) -> tuple[str, bool]:
-        """The JSON of some that are here, cut to ``most_bytes``, and whether it was. No more of it is made than that
-        takes.
+    def new_text(self, places: Iterable[int], without: Container[int], most_bytes: int) -> tuple[str, bool]:
+        """The JSON of some that are here, those of ``without`` with no content, cut to ``most_bytes``, and whether it
+        was. No more of it is made than that takes.
         """
         texts, size = [], 0
         for place in places:
-            texts.append(self.text(place))
-            size += self.messages.sizes[place]
+            text = canonical({**self.said[place], "content": ""}) if place in without else self.text(place)
+            texts.append(text)
+            size += len(text) if place in without else self.messages.sizes[place]
             if size > most_bytes:
                 break
         return cut_bytes("[" + ",".join(texts) + "]", most_bytes)
 
+    def results(self, places: Sequence[int], calls: Iterable[Call]) -> dict[int, tuple[int, int]]:
+        """Which of some that are here bring the result of one of ``calls`` to the model: by place, the entry that has
+        it, and how many characters of it. The newest first, for they come in the order of the calls; not all are
+        compared when there are many, and what is not found is merely said again.
+        """
+        ended = [
+            (call.outcome_seq, call.outcome["result"])
+            for call in calls
+            if call.outcome is not None and call.outcome_seq >= 0
+        ]
+        found: dict[int, tuple[int, int]] = {}
+        left = MOST_COMPARED
+        for place in reversed(places):
+            content = _long_result(self.said[place])
+            for at in range(len(ended) - 1, -1, -1) if content else ():
+                left -= 1
+                if left < 0:
+                    return found
+                seq, result = ended[at]
+                if result.startswith(content):
+                    found[place] = seq, len(content)
+                    del ended[at:]
+                    break
+        return found
+
     def text(self, place: int) -> str:
         """The canonical JSON of a message that is here."""
         return self.texts.get(place) or canonical(self.said[place])
+
+
+def _long_result(message: Mapping[str, Any]) -> str:
+    """What a tool gave, as a message says it; empty for all others, and when it is short."""
+    content = message.get("content")
+    long = message.get("role") == "tool" and type(content) is str and len(content) >= NAMED_CHARS
+    return str(content) if long else ""
 
 
 Reading = Generator[None, None, "Question | None"]

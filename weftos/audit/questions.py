@@ -1,8 +1,8 @@
 """The requests that models were asked, put together again from the ledger and held to the hashes that it has of them.
 
-An entry tells a request in terms of an earlier one (``prefix_of``, ``pieces``) and says what is new. So each message is
-found by following the entries back; the hash of all of them, and that of the request, show that nothing is missing and
-nothing is other than it was asked.
+An entry tells a request in terms of an earlier one (``prefix_of``, ``pieces``) and says what is new, but for what tools
+gave: that is in their outcomes, and named (``results``). So each message is found by following the entries back; the
+hash of all of them, and that of the request, show that nothing is missing and nothing is other than it was asked.
 """
 
 from __future__ import annotations
@@ -41,6 +41,27 @@ class Questions:
                 self._told[each.entry.seq] = self._put_together(each)
         return [message for _, _, message in self._told[record.entry.seq]]
 
+    def new(self, record: EntryRecord) -> list[Any]:
+        """The messages that are new in a ``model.asked``. Raises :class:`Unreadable`."""
+        seq, body, left = record.entry.seq, _body(record), MOST_CHARACTERS
+        try:
+            messages: list[Any] = json.loads(body["new"])
+            for place, at, count in json.loads(body.get("results", "[]")):
+                messages[place]["content"] = content = self._result(at, seq)[:count]
+                left -= len(content)
+                if left < 0:
+                    raise Unreadable(f"entry {seq}: the results are more than any node takes")
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise Unreadable(f"entry {seq} does not say what was asked: {error}") from error
+        return messages
+
+    def _result(self, at: int, seq: int) -> str:
+        """What the tool gave whose outcome is entry ``at``, as ``seq`` says."""
+        if self._entry is None or not 0 <= at < seq:
+            raise Unreadable(f"entry {at}, of whose result entry {seq} tells, is not here")
+        result: str = _body(self._entry(at), "tool.outcome", "no outcome of a tool")["result"]
+        return result
+
     def _path(self, record: EntryRecord) -> list[EntryRecord]:
         """It and those in terms of which it is told, as far back as is not known."""
         path = [record]
@@ -57,7 +78,7 @@ class Questions:
         if body["truncated"]:
             raise Unreadable(f"entry {seq} does not hold all that it says: it was cut, or refused")
         try:
-            new = [_read(message) for message in json.loads(body["new"])]
+            new = [_read(message) for message in self.new(record)]
             known = self._told[body["prefix_of"]] if body["prefix_of"] >= 0 else []
             pieces = _pieces(body, len(new))
             if (count := count_of(pieces, len(known), len(new))) > MOST_MESSAGES:
@@ -76,11 +97,13 @@ def _read(message: Any) -> tuple[bytes, int, Any]:
     return digest_of(text), len(text), message
 
 
-def _body(record: EntryRecord) -> dict[str, Any]:
+def _body(
+    record: EntryRecord, kind: str = "model.asked", other: str = "no question to a model"
+) -> dict[str, Any]:
     if record.erased:
         raise Unreadable(f"entry {record.entry.seq} is erased")
-    if record.entry.kind != "model.asked":
-        raise Unreadable(f"entry {record.entry.seq} is no question to a model")
+    if record.entry.kind != kind:
+        raise Unreadable(f"entry {record.entry.seq} is {other}")
     return record.body
 
 

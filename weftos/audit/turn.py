@@ -51,15 +51,16 @@ def turn_story(auditor: Auditor, ident: str) -> Json:
         if record.entry.trace == first.entry.trace:
             _tell(story, steps, ident, record)
             if record.entry.kind == "model.asked" and not record.erased and record.body["turn"] == ident:
-                steps[record.body["ordinal"]]["request"] = _request(questions, record)
+                steps[record.body["ordinal"]] |= _request(questions, record)
     return story
 
 
 def _request(questions: Questions, record: EntryRecord) -> Json:
     try:
-        return {"messages": len(questions.read(record)), "fault": ""}
+        count = len(questions.read(record))
+        return {"request": {"messages": count, "fault": ""}, "new_messages": questions.new(record)}
     except Unreadable as error:
-        return {"messages": None, "fault": str(error)}
+        return {"request": {"messages": None, "fault": str(error)}}
 
 
 def _begins(record: EntryRecord, ident: str) -> bool:

@@ -178,6 +178,37 @@ def test_a_request_whose_pieces_are_none_is_named_in_a_ledger_that_is_sound(
     assert "put together: 0 of 1; not as they were hashed: [0]" in sceptic.ask(folder, FIRST.vkeys).output
 
 
+@pytest.mark.parametrize(
+    ("results", "found"),
+    [
+        ("[[0,0,3]]", "1 of 1"),
+        ("[[0,1,3]]", "0 of 1"),  # that entry is not here
+        ("[[0,0,2]]", "0 of 1; not as they were hashed: [1]"),
+        ("[[1,0,3]]", "0 of 1; not as they were hashed: [1]"),
+        ("[[0,0,3],[0,0,3]]", "0 of 1; not as they were hashed: [1]"),
+        ("[[0,[],3]]", "0 of 1; not as they were hashed: [1]"),
+        ("[[0,0]]", "0 of 1; not as they were hashed: [1]"),
+        ("[" * 100_000, "0 of 1; not as they were hashed: [1]"),
+    ],
+)
+def test_a_request_is_put_together_of_what_tools_gave_too(
+    verified: Verified, sceptic: Sceptic, tmp_path: Path, results: str, found: str
+) -> None:
+    made, digest = published.Published([FIRST]), sha256(b'{"content":"yes"}').digest()
+    made.add("tool.outcome", {"result": "yes, and more"})
+    told = {
+        "prefix_of": -1,
+        "prefix_count": 0,
+        "new": '[{"content":""}]',
+        "truncated": False,
+        "pieces": "[1]",
+    }
+    made.add("model.asked", {**told, "results": results, "messages_hash": sha256(digest).hexdigest()})
+    folder = made.write_tiles(tmp_path / "ledger")
+    assert verified(folder, FIRST.vkeys)
+    assert f"put together: {found}\n" in sceptic.ask(folder, FIRST.vkeys).output
+
+
 def test_a_request_of_more_messages_than_any_node_takes_is_not_put_together(
     verified: Verified, sceptic: Sceptic, tmp_path: Path
 ) -> None:

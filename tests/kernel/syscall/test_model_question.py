@@ -108,7 +108,7 @@ def test_what_the_ledger_takes_is_cut_as_if_all_of_it_had_been_made(messages: li
     question = Question(
         ModelQuestion(()), "", "", messages=known_of(messages), said=dict(enumerate(messages))
     )
-    assert question.new_text(range(len(messages)), most) == cut_bytes(canonical(messages), most)
+    assert question.new_text(range(len(messages)), (), most) == cut_bytes(canonical(messages), most)
 
 
 def test_no_more_text_is_made_than_the_ledger_takes() -> None:
@@ -122,7 +122,7 @@ def test_no_more_text_is_made_than_the_ledger_takes() -> None:
     question = Question(
         ModelQuestion(()), "", "", messages=known_of(messages), said=Seen(enumerate(messages))
     )
-    assert question.new_text(range(1000), 300)[1]
+    assert question.new_text(range(1000), (), 300)[1]
     assert seen == [0, 1, 2]
 
 

@@ -13,6 +13,7 @@ from kernel.cell.conversation import digest_of, list_hash
 from kernel.values import canonical, sha256_hex
 from weftos.audit import questions
 from weftos.audit.questions import Questions, Unreadable
+from weftos.audit.turn import turn_story
 
 ASKED = {"provider": "", "model": "m", "tools": ["pay"]}
 ONE, TWO, THREE = ({"role": "user", "content": text} for text in ("one", "two", "three"))
@@ -59,6 +60,89 @@ def test_a_request_is_found_by_following_its_entries_back() -> None:
     assert Questions(ledger.__getitem__).read(ledger[9]) == [TWO, THREE, ONE]
     reader = Questions()
     assert [reader.read(one) for one in ledger.values()] == [[ONE], [ONE, TWO], [TWO, THREE, ONE]]
+
+
+GAVE = {"role": "tool", "content": "what a tool ga"}
+
+
+def gave(told: list[Any], seq: int = 4, **more: Any) -> dict[str, Any]:
+    """A question that names the result of entry ``seq``."""
+    return asked([GAVE], [{**GAVE, "content": ""}], results=json.dumps(told), **more)
+
+
+def test_what_a_tool_gave_is_found_in_its_outcome() -> None:
+    outcome = record(4, {"result": "what a tool gave, and more"}, "tool.outcome")
+    one = record(9, gave([[0, 4, 14]]))
+    reader = Questions({4: outcome}.__getitem__)
+    assert (reader.new(one), reader.read(one)) == ([GAVE], [GAVE])
+
+
+class Ledger:
+    """As much of an auditor as a turn's story reads."""
+
+    def __init__(self, *bodies: tuple[str, dict[str, Any]]) -> None:
+        self._records = [record(seq, body, kind) for seq, (kind, body) in enumerate(bodies)]
+
+    def records(self, start: int = 0) -> list[EntryRecord]:
+        return self._records[start:]
+
+    def entry(self, seq: int) -> EntryRecord:
+        return self._records[seq]
+
+    def causes(self, seq: int) -> list[int]:
+        return [seq]
+
+    def entries(self, seqs: list[int]) -> list[EntryRecord]:
+        return [self._records[seq] for seq in seqs]
+
+
+def test_a_turn_tells_what_its_model_heard_of_tools() -> None:
+    of = {"turn": "t1", "ordinal": "0.0"}
+    outcome = {
+        **of,
+        "status": "ok",
+        "result": "what a tool gave",
+        "result_hash": "",
+        "truncated": False,
+        "attempt": 1,
+    }
+    question = {**gave([[0, 1, 14]]), **of, "ordinal": "1.0", "provider": "", "model": "m"}
+    lost = {**gave([[0, 0, 14]]), **of, "ordinal": "2.0", "provider": "", "model": "m"}
+    ledger: Any = Ledger(
+        ("turn.started", {"turn": "t1"}),
+        ("tool.outcome", outcome),
+        ("model.asked", question),
+        ("model.asked", lost),
+    )
+    _, heard, not_found = turn_story(ledger, "t1")["steps"]
+    assert (heard["new_messages"], heard["request"]) == ([GAVE], {"messages": 1, "fault": ""})
+    assert not_found["new_messages"] == [{**GAVE, "content": ""}]
+    assert not_found["request"] == {"messages": None, "fault": "entry 0 is no outcome of a tool"}
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome", "words"),
+    [
+        ([[0, 4, 14]], None, "entry 4 is erased"),
+        ([[0, 9, 14]], {"result": "what a tool gave"}, "entry 9, of whose result entry 9 tells, is not here"),
+        ([[0, -1, 14]], {"result": "what a tool gave"}, "entry -1, of whose result entry 9 tells, is not here"),
+        ([[0, 4, 14]], {"result": "another"}, "its messages are not those that were hashed"),
+        ([[0, 4, 13]], {"result": "what a tool gave"}, "its messages are not those that were hashed"),
+        ([[1, 4, 14]], {"result": "what a tool gave"}, "does not say what was asked"),
+        ([[0, 4]], {"result": "what a tool gave"}, "does not say what was asked"),
+        ([[0, "4", 14]], {"result": "what a tool gave"}, "does not say what was asked"),
+        ([[0, 4, "14"]], {"result": "what a tool gave"}, "does not say what was asked"),
+        ([[0, 4, 10**6]] * 68, {"result": "x" * 10**6}, "the results are more than any node takes"),
+    ],
+)  # fmt: skip
+def test_a_result_that_cannot_be_shown_is_said_with_its_reason(told: Any, outcome: Any, words: str) -> None:
+    with pytest.raises(Unreadable, match=words):
+        Questions(lambda seq: record(seq, outcome, "tool.outcome")).read(record(9, gave(told)))
+
+
+def test_a_result_of_what_is_no_tool_is_none() -> None:
+    with pytest.raises(Unreadable, match="entry 4 is no outcome of a tool"):
+        Questions(lambda seq: record(seq, {"result": GAVE["content"]})).read(record(9, gave([[0, 4, 14]])))
 
 
 @pytest.mark.parametrize(
