@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 Identity = tuple[int, int]
@@ -24,6 +24,8 @@ class ProtectedPaths:
     def __init__(self, paths: Iterable[str] = (), own_groups: Iterable[int] = ()) -> None:
         self.paths = tuple(dict.fromkeys(paths))
         self.own_groups = tuple(own_groups)
+        self._exactly = {path: path for path in reversed(self.paths)}
+        self._around = {step: path for path in reversed(self.paths) for step in _upwards(path)}
 
     def identities(self) -> frozenset[Identity]:
         """Device and inode of each that is there now."""
@@ -44,13 +46,11 @@ class ProtectedPaths:
 
         What lies around ``own``, where the node makes the workspaces of its agents, does not count for those in there.
         """
-        around = {step: path for path in reversed(self.paths) for step in _upwards(path)}
-        within = {key: path for step, path in around.items() for key in _keys(step)}
-        exactly = {key: path for path in reversed(self.paths) for key in _keys(path)}
+        within, exactly = _Known(self._around), _Known(self._exactly)
         end = frozenset(_keys(str(own)))
         found = {}
         for workspace in workspaces:
-            path = _first(within, [workspace]) or _first(exactly, _below(workspace, end))
+            path = within.first([workspace]) or exactly.first(_below(workspace, end))
             if path:
                 found[workspace] = path
         return found
@@ -83,5 +83,20 @@ def _below(path: str, end: frozenset[Key]) -> Iterator[str]:
             return
 
 
-def _first(known: dict[Key, str], steps: Iterable[str]) -> str:
-    return next((known[key] for step in steps for key in _keys(step) if key in known), "")
+class _Known:
+    """Paths by their names, and by what is there now: that is looked at once, when something is there to compare."""
+
+    def __init__(self, named: Mapping[str, str]) -> None:
+        self._named = named
+        self._there: dict[Key, str] | None = None
+
+    def first(self, steps: Iterable[str]) -> str:
+        """What the first of ``steps`` that is one of them stands for; empty when none is."""
+        return next((path for step in steps for key in _keys(step) if (path := self._get(key))), "")
+
+    def _get(self, key: Key) -> str:
+        if isinstance(key, str):
+            return self._named.get(key, "")
+        if self._there is None:
+            self._there = {key: path for step, path in self._named.items() for key in _keys(step)}
+        return self._there.get(key, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,22 @@ def test_what_lies_around_a_nodes_own_workspaces_closes_none_of_them(place: Path
     for protected in (own, own / "ada", own / "ada" / "code"):
         assert shown(protected, own / "ada", own)
     assert not shown(own / "ada" / "code", own / "bob", own)
+
+
+def test_for_a_workspace_that_is_yet_to_be_made_each_path_is_looked_at_once_and_not_all_that_lies_around(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every spawn asks."""
+    own, deep = place / "data" / "workspaces", place.joinpath("project", *"abcdefgh")
+    deep.mkdir(parents=True)
+    paths = [str(deep / name) for name in ("one", "two", "three")]
+    protected, looked, stat = ProtectedPaths(paths), [], os.stat
+
+    def look(path: str) -> os.stat_result:
+        looked.append(path)
+        return stat(path)
+
+    monkeypatch.setattr(os, "stat", look)
+    assert not protected.shown_by([str(own / "eve")], own)
+    assert sorted(path for path in looked if path.startswith(str(place / "project"))) == sorted(paths)
+    assert len(looked) < 12
