@@ -23,6 +23,7 @@ from chain.ledger.ledger import Draft, Ledger, StateChange
 from chain.vectors.document import Document, encode_document
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from tests.chain.twins.hostile_sql import UNSTOPPABLE
+from tests.integration.live_node import until
 from tests.patience import HANG_S
 from weftos.archive.__main__ import SQL_ASKED, STUCK_STATUS, ArchiveService
 from weftos.archive.embedder import Embedder
@@ -335,4 +336,5 @@ def test_without_a_place_for_its_file_it_exits_and_says_why(tmp_path: Path) -> N
             await helper.request("status", {})
 
     assert node_with_archive(tmp_path, scenario) == 1
-    assert "archive: [Errno 17] File exists" in (tmp_path / "archive.log").read_text()
+    log = tmp_path / "archive.log"
+    until(lambda: "archive: [Errno 17] File exists" in log.read_text(), "its log says why")

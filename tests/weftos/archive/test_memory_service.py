@@ -17,6 +17,7 @@ import pytest
 
 from chain.vectors.document import MAX_TEXT_BYTES
 from kernel.helper.helper import HelperLost, HelperRefused
+from tests.integration.live_node import until
 from tests.servers.embeddings import EmbeddingServer, embedding_server
 from tests.weftos.twins.memory_node import MemoryNode, helper, memory_node
 
@@ -539,4 +540,5 @@ def test_an_embedder_without_a_model_is_refused_at_the_start(tmp_path: Path) -> 
             await node.archive.request("stats", {})
 
     run(tmp_path, scenario, "--embedder", "mine")
-    assert "the embedder mine needs the name of an embedding model" in (tmp_path / "archive.log").read_text()
+    words, log = "the embedder mine needs the name of an embedding model", tmp_path / "archive.log"
+    until(lambda: words in log.read_text(), "its log says why")

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from kernel.helper.helper import Helper, HelperCommand, HelperRefused
+from tests.integration.live_node import until
 from tests.patience import HANG_S
 from tests.places import ROOT
 from tests.servers.certificates import certificates
@@ -234,9 +235,9 @@ def test_no_error_and_no_log_shows_the_key(tmp_path: Path) -> None:
             async with gateway(tmp_path, config(server)) as node:
                 texts = [(await node.ask())["text"] for _ in range(5)]
             assert len(server.requests()) == len(answers)
+        until(lambda: "answered 500: bad key [key]" in node.log.read_text(), "it is in the log")
         for text in [*texts, node.log.read_text()]:
             assert KEY not in text and KEY[:12] not in text
-        assert "answered 500: bad key [key]" in node.log.read_text()
 
     asyncio.run(run())
 
