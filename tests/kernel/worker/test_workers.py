@@ -777,7 +777,7 @@ def test_closing_answers_everybody_and_leaves_no_process(scene: Any, hostile: li
     async def play(workers: Workers) -> None:
         running = scene.mint.call("block", {"started": str(scene.home / "started")})
         tasks.append(asyncio.create_task(workers.run(running)))
-        await until((scene.home / "started").exists)
+        await until(lambda: (scene.home / "started").exists() and bool((scene.home / "started").read_text()))
         tasks.append(asyncio.create_task(workers.run(scene.mint.call("own_pid", {}))))
         await asyncio.sleep(0)
         await workers.close()
@@ -825,9 +825,9 @@ def test_what_a_tool_prints_is_kept_in_files_of_bounded_size(scene: Any, hostile
         await workers.run(scene.mint.call("chatty", {"count": 600_000}))
         log = scene.home / f"worker-{hostile[0].package}.log"
         await until(log.with_name(f"{log.name}.1").exists)
+        await until(lambda: log.exists() and b"to stdout" in log.read_bytes())  # the next one has begun
         assert log.stat().st_size <= MAX_FILE_BYTES
         assert log.with_name(f"{log.name}.1").stat().st_size <= MAX_FILE_BYTES
-        assert b"to stdout" in log.read_bytes()
 
     scene.run(play, hostile)
 
