@@ -316,6 +316,7 @@ def test_the_only_one_at_work_on_a_turn_is_to_blame_for_a_cell_that_died_with_no
 
 def test_nobody_is_blamed_for_a_death_that_is_not_confirmed() -> None:
     async def body(case: Case) -> None:
+        case.cells._watch.stop()  # the relay answers no ping, and would be lost for that first on a slow machine
         relay = await case.cell()
         await case.running(1, relay)
         await case.running(2, relay)
