@@ -11,6 +11,7 @@ import pytest
 import chain.journal.pace
 import chain.ledger.ledger
 from chain.ledger.ledger import WRITE_NOW_BYTES, Draft, Ledger
+from chain.ledger.waking import LAZY_S, MARGIN_S
 from tests.chain.ledger.test_ledger import AT, until, with_ledger
 from tests.chain.twins.ledgers import draft, whys
 from tests.chain.twins.memory_disk import MemoryDisk
@@ -143,14 +144,19 @@ def test_commits_that_nobody_waits_for_wait_for_the_next_one_that_somebody_does(
     disk = SeenDisk()
 
     async def work(ledger: Ledger) -> None:
+        loop = asyncio.get_running_loop()
         for number in range(4):
+            written, since_s = len(disk.writers), loop.time()
             ledger.commit([draft(2 * number)])
             await asyncio.sleep(0.012)
+            old = len(disk.writers) - written  # the timer found it old, as on a machine that stood still
+            assert not old or loop.time() - since_s >= LAZY_S - MARGIN_S
             await ledger.commit([draft(2 * number + 1)], durable=True).durable()
-        assert len(disk.writers) == 4  # the timer found nothing that was old
+            assert len(disk.writers) == written + old + 1
+        written = len(disk.writers)
         lazy = ledger.commit([draft(9)])
         await until(lambda: lazy.group is not None)
-        assert len(disk.writers) == 5
+        assert len(disk.writers) == written + 1
 
     with_ledger(work, disk=disk)
 
