@@ -294,7 +294,7 @@ def test_a_process_for_which_there_is_no_thread_is_not_left_running(monkeypatch:
 
     before = children()
     asyncio.run(run())
-    assert children() == before
+    assert children() <= before
 
 
 def test_a_process_that_cannot_be_looked_at_is_not_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +305,7 @@ def test_a_process_that_cannot_be_looked_at_is_not_left_running(monkeypatch: pyt
     monkeypatch.setattr(Offspring, "_register", no_descriptor)
     with pytest.raises(CompactionError, match="Too many open files"):
         asyncio.run(run_child(SLEEPS))
-    assert children() == before
+    assert children() <= before
 
 
 SLEEPS = Child((sys.executable, "-P", "-c", "import time; time.sleep(600)"), {}, Path("/"))
