@@ -10,6 +10,8 @@ import socketserver
 import threading
 from collections import Counter
 
+from tests.patience import HANG_S
+
 
 class Effects:
     """A server on loopback. Each line is ``{"count": effect}``, the answer ``{"counted": n}``."""
@@ -52,7 +54,7 @@ class Effects:
             self._held.discard(effect)
             self._changed.notify_all()
 
-    def await_count(self, effect: str, number: int = 1, wait_s: float = 40.0) -> None:
+    def await_count(self, effect: str, number: int = 1, wait_s: float = HANG_S) -> None:
         """Wait until an effect was made ``number`` times."""
         with self._changed:
             there = self._changed.wait_for(lambda: self._counts[effect] >= number, wait_s)

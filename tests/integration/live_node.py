@@ -41,13 +41,18 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 
-def until(look: Callable[[], T], what: str, wait_s: float = WAIT_S) -> T:
+def until(look: Callable[[], T], what: str) -> T:
     """The first true thing that ``look`` gives."""
-    deadline = time.monotonic() + wait_s
+    deadline = time.monotonic() + WAIT_S
     while not (found := look()):
-        assert time.monotonic() < deadline, f"still not so after {wait_s:g} s: {what}"
+        assert time.monotonic() < deadline, f"still not so after {WAIT_S:g} s: {what}"
         time.sleep(0.02)
     return found
+
+
+def whole_lines(file: Path) -> list[str]:
+    """The lines of a file that is being written: of the last one a part may be there."""
+    return file.read_text().rpartition("\n")[0].splitlines()
 
 
 def alive(pid: int) -> bool:
@@ -164,7 +169,7 @@ class LiveNode:
         self.api.shutdown()
         self.api.close()
         assert self._process.wait(WAIT_S) == 0
-        until(lambda: not self.left(), f"nothing is left of the run: {self.left()}", 10.0)
+        until(lambda: not self.left(), "nothing is left of the run")
         assert not list(self.place.glob("weftos-*/")), "the runtime directory is left"
         report = self.verify()
         assert report.closed
@@ -239,6 +244,11 @@ class LiveNode:
         """The line of ``ps --all`` with that name."""
         return next(row for row in self.api.ps(all=True) if row["name"] == name)
 
+    def helper(self, name: str) -> ProcessRow:
+        """The line of a helper, once it runs: a node is up before its helpers are."""
+        until(lambda: (row := self.row(name))["state"] == "running" and row["os_pid"], f"{name} runs")
+        return self.row(name)
+
     def nursery(self) -> int:
         """The process that bears the gateway."""
         [pid] = [
@@ -259,7 +269,7 @@ class LiveNode:
 
     def log_lines(self) -> list[Json]:
         files = (self.data / "logs" / name for name in ("node.jsonl", "processes.jsonl"))
-        return [json.loads(line) for file in files if file.exists() for line in file.read_text().splitlines()]
+        return [json.loads(line) for file in files if file.exists() for line in whole_lines(file)]
 
     def imported(self) -> set[str]:
         """Every module that any run of the node process has ever imported."""

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.integration.live_node import WAIT_S, LiveNode, until
+from tests.integration.live_node import WAIT_S, LiveNode, until, whole_lines
 
 
 def document(node: LiveNode, *words: str) -> Any:
@@ -34,7 +34,7 @@ def test_what_happens_is_followed_explained_and_proved_while_the_node_runs(
         assert (done["text"], gone["status"]) == ("391", "error")
 
         def rows() -> list[dict[str, Any]]:
-            return [json.loads(line) for line in seen.read_text().splitlines()]
+            return [json.loads(line) for line in whole_lines(seen)]
 
         until(lambda: sum(row["kind"] == "tool.outcome" for row in rows()) == 2, "both outcomes are followed")
         following.send_signal(signal.SIGINT)

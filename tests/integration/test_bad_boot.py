@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import time
@@ -168,7 +169,7 @@ def test_a_copy_of_a_running_nodes_directory_leaves_that_node_alone(
     node: LiveNode, new_node: NodeMaker
 ) -> None:
     copy = new_node()
-    shutil.copytree(node.data, copy.data)
+    copied(node.data, copy.data)
     with pytest.raises(WeftosError, match="no node runs on"):
         Client(copy.data)
     assert "no node was running" in copy.cli("down").stdout
@@ -177,6 +178,22 @@ def test_a_copy_of_a_running_nodes_directory_leaves_that_node_alone(
     copy.down()
     assert node.api.status()["os_pid"] == node.os_pid
     assert node.talk("undisturbed", "memory")["status"] == "ok"
+
+
+def copied(source: Path, target: Path) -> None:
+    """All files as they were at one moment: made again when something was written meanwhile."""
+    while True:
+        with contextlib.suppress(shutil.Error, FileNotFoundError):
+            before = written(source)
+            shutil.copytree(source, target)
+            if written(source) == before:
+                return
+        shutil.rmtree(target, ignore_errors=True)
+
+
+def written(place: Path) -> dict[Path, tuple[int, int]]:
+    """Of each file, its size and when it was written."""
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in place.rglob("*")}
 
 
 def test_a_damaged_journal_is_named_and_left_as_it_is(reborn: LiveNode) -> None:

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from tests.integration.conftest import NodeMaker
-from tests.integration.live_node import LiveNode, alive, until
+from tests.integration.live_node import WAIT_S, LiveNode, alive, until
 
 
 def cut_loose(node: LiveNode, name: str = "once") -> list[int]:
@@ -17,15 +17,13 @@ def cut_loose(node: LiveNode, name: str = "once") -> list[int]:
     node.api.spawn(planner, behaviour="planner", tools=["daemonises"])
     [result] = node.plan(planner, ("daemonises", {}))
     node.api.spawn(daemoniser, behaviour="daemoniser")
-    pids = [int(result["text"]), int(node.api.send(daemoniser, "go", wait_s=60)["reply"])]
+    pids = [int(result["text"]), int(node.api.send(daemoniser, "go", wait_s=WAIT_S)["reply"])]
     assert all(alive(pid) for pid in pids)
     assert all(os.getsid(pid) != node.os_pid for pid in pids)
     return pids
 
 
-@pytest.mark.parametrize(
-    "engine", ["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.timeout(120)])]
-)
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.ray)])
 def test_what_was_cut_loose_goes_with_the_node(new_node: NodeMaker, engine: str) -> None:
     node = new_node(engine)
     node.up()

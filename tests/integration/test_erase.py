@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -38,6 +39,7 @@ def small(new_node: NodeMaker) -> Iterator[LiveNode]:
     """A node with tiny segments, started."""
     node = new_node(extra=SMALL)
     node.up()
+    node.helper("archive")  # a question waits for it but three seconds
     yield node
     if node.running:
         assert node.api.status()["read_only"] is None
@@ -45,13 +47,18 @@ def small(new_node: NodeMaker) -> Iterator[LiveNode]:
 
 
 def holding(node: LiveNode, text: str) -> list[str]:
-    """Files of the data directory, logs and all, that hold a text, or have it in their name."""
-    found = []
-    for path in sorted(node.data.rglob("*")):
-        name = str(path.relative_to(node.data))
-        if text in name or (path.is_file() and text.encode() in path.read_bytes()):
-            found.append(name)
-    return found
+    """Files of the data directory, logs and all, that hold a text, or have it in their name.
+
+    Looked through again when one was removed or renamed meanwhile: what it held may be where was looked before.
+    """
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return [
+                str(path.relative_to(node.data))
+                for path in sorted(node.data.rglob("*"))
+                if text in str(path.relative_to(node.data))
+                or (path.is_file() and text.encode() in path.read_bytes())
+            ]
 
 
 def say(node: LiveNode, text: str, session: str = "main") -> str:

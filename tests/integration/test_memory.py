@@ -40,7 +40,16 @@ def terminal() -> Iterator[Terminal]:
 
 
 def up(terminal: Terminal) -> None:
+    """Start the node, and wait for its archive, which a question waits for but three seconds."""
     terminal.json("up", "--engine", "local", "--detach")
+    until(lambda: archive(terminal), "the archive runs")
+
+
+def archive(terminal: Terminal) -> int:
+    """The archive's process, 0 while it does not run yet."""
+    rows = terminal.json("status")["helpers"]
+    [row] = [row for row in rows if row["name"] == "archive"]
+    return int(row["os_pid"]) if row["state"] == "running" else 0
 
 
 def say(terminal: Terminal, name: str, text: str) -> str:
@@ -97,16 +106,11 @@ def test_the_archive_killed_and_its_files_deleted_comes_back_by_itself(terminal:
     for text in texts_before:
         terminal.json("memory", "add", text)
     assert sorted(texts(terminal, "lake")) == sorted(texts_before)
-
-    def archive() -> int:
-        rows = terminal.json("status")["helpers"]
-        return next(int(row["os_pid"]) for row in rows if row["name"] == "archive")
-
-    before = archive()
+    before = archive(terminal)
     os.kill(before, signal.SIGSTOP)
     shutil.rmtree(terminal.data / "archive")
     os.kill(before, signal.SIGKILL)
-    until(lambda: archive() not in (0, before), "another archive runs")
+    until(lambda: archive(terminal) not in (0, before), "another archive runs")
     until(lambda: sorted(texts(terminal, "lake")) == sorted(texts_before), "all is found again")
     stats = terminal.json("memory", "stats")
     assert stats["index"]["documents"] == stats["documents"] == 2
@@ -117,9 +121,8 @@ def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(termin
     up(terminal)
     terminal.json("spawn", "ada", "--tools", f"{TOOLS},calculator")
     assert texts(terminal, "lake") == []
-    rows = terminal.json("status")["helpers"]
-    archive = next(int(row["os_pid"]) for row in rows if row["name"] == "archive")
-    os.kill(archive, signal.SIGSTOP)
+    stopped = archive(terminal)
+    os.kill(stopped, signal.SIGSTOP)
     try:
         turn = terminal.start("send", "ada", "what is 17*23", "--wait")
         status, _, err = terminal.run("memory", "search", "lake")
@@ -128,7 +131,7 @@ def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(termin
         out, _ = turn.communicate(timeout=HANG_S)
         assert (turn.returncode, "17*23 = 391" in out) == (0, True)
     finally:
-        os.kill(archive, signal.SIGCONT)
+        os.kill(stopped, signal.SIGCONT)
     terminal.json("memory", "add", "the lake is deep")
     until(lambda: texts(terminal, "lake") == ["the lake is deep"], "it is found again")
 

@@ -172,9 +172,12 @@ def test_neither_do_send_and_the_ledgers_log(node: LiveNode) -> None:
 
 def test_neither_do_the_node_s_logs(node: LiveNode) -> None:
     node.talk("hostile-4", "500-always")
-    logs = "".join(path.read_text() for path in (node.data / "logs").iterdir())
-    assert "out of order" in logs
-    assert not [mark for mark in OBEYED if mark in logs]
+
+    def logs() -> str:
+        return "".join(path.read_text() for path in (node.data / "logs").iterdir())
+
+    until(lambda: "out of order" in logs(), "it is in the logs")
+    assert not [mark for mark in OBEYED if mark in logs()]
 
 
 @pytest.mark.parametrize(

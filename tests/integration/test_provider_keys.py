@@ -21,12 +21,12 @@ NOTHING: dict[str, list[str]] = {"found": [], "opened": []}
 
 def look(node: LiveNode, name: str) -> None:
     """A tool and a behaviour look for it in all of /proc."""
-    closed = [node.os_pid, node.nursery(), node.row("gateway")["os_pid"]]
+    closed = [node.os_pid, node.nursery(), node.helper("gateway")["os_pid"]]
     node.api.spawn(f"{name}-planner", behaviour="planner", tools=["prowls"])
     [result] = node.plan(f"{name}-planner", ("prowls", {"yek": KEY[::-1], "closed": closed}))
     assert json.loads(result["text"]) == NOTHING
     node.api.spawn(f"{name}-cell", behaviour="prowler")
-    answer = node.api.send(f"{name}-cell", json.dumps([KEY[::-1], closed]), wait_s=60)
+    answer = node.api.send(f"{name}-cell", json.dumps([KEY[::-1], closed]), wait_s=WAIT_S)
     assert json.loads(answer["reply"]) == NOTHING
 
 
@@ -39,7 +39,7 @@ def test_the_key_reaches_the_server_and_no_worker_or_cell_finds_it(
 
 
 def test_a_gateway_that_is_started_again_has_the_key_again(node: LiveNode, models: ModelServer) -> None:
-    gateway = node.row("gateway")["os_pid"]
+    gateway = node.helper("gateway")["os_pid"]
     os.kill(gateway, signal.SIGKILL)
     until(lambda: not alive(gateway), "the gateway is gone")
     assert node.talk("keyed-again", "five-calls")["status"] == "ok"
@@ -50,14 +50,14 @@ def siege(
     node: LiveNode, models: ModelServer, talker: str, besieged: Callable[[int, str], dict[str, list[str]]]
 ) -> None:
     """Hostile code ends the gateway and lies in wait for the next one, until that has made a call with the key."""
-    before = node.row("gateway")["os_pid"]
+    before = node.helper("gateway")["os_pid"]
     stop = node.place / f"{talker}-is-over"
     with ThreadPoolExecutor(1) as other:
         found: Future[dict[str, list[str]]] = other.submit(besieged, before, str(stop))
         try:
             until(lambda: not alive(before) or found.done(), "the gateway is killed")
             assert node.talk(talker, "five-calls")["status"] == "ok"
-            after = node.row("gateway")["os_pid"]
+            after = node.helper("gateway")["os_pid"]
         finally:
             stop.touch()
         opened = found.result()

@@ -9,7 +9,7 @@ import pytest
 
 from kernel.operations.spawning import Isolation
 from tests.integration.effects import Effects
-from tests.integration.live_node import WAIT_S, LiveNode, until
+from tests.integration.live_node import WAIT_S, LiveNode, alive, until
 from tests.integration.scripts import WORDS
 from tests.servers.processes import ModelServer
 
@@ -81,7 +81,7 @@ def test_a_behaviour_that_holds_its_actor_can_be_killed_and_leaves_the_others_al
     node.api.send("blocker", "hold")
     until(lambda: node.api.logs("blocker"), "it holds its actor")
     node.api.kill("blocker", signal="kill")
-    until(lambda: f"{blocker['os_pid']} " not in "\n".join(node.left(node.os_pid)), "its actor is gone")
+    until(lambda: not alive(blocker["os_pid"]), "its actor is gone")
     assert node.row("neighbour")["pid"] == neighbour["pid"]
     assert "391" in node.api.send("neighbour", "what is 17*23", wait_s=WAIT_S)["reply"]
 

@@ -208,7 +208,7 @@ def test_a_killed_cell_is_one_event_and_its_turn_goes_on(
 
 @pytest.mark.parametrize("helper", ["gateway", "archive"])
 def test_a_killed_helper_is_healed_and_named(node: LiveNode, helper: str) -> None:
-    before = node.row(helper)
+    before = node.helper(helper)
     os.kill(before["os_pid"], signal.SIGKILL)
 
     def healed() -> bool:
@@ -243,7 +243,7 @@ def test_a_killed_worker_is_healed_and_a_call_without_effects_made_again(
 def test_without_what_bears_the_gateway_a_question_is_answered_with_what_to_do(fresh: LiveNode) -> None:
     """Another one could not be closed from its birth; so it is said, at once, and a restart heals it."""
     fresh.up()
-    gateway, nursery = fresh.row("gateway")["os_pid"], fresh.nursery()
+    gateway, nursery = fresh.helper("gateway")["os_pid"], fresh.nursery()
     os.kill(nursery, signal.SIGKILL)
     until(lambda: not alive(gateway), "the gateway has ended too")
     answer = fresh.talk("cut-off", "five-calls")
@@ -263,6 +263,6 @@ def test_a_gateway_killed_under_a_question_asks_it_again(node: LiveNode, models:
     node.agent("patient", "five-calls", ("calculator", "file_read", "file_list", "file_write"))
     events = node.api.watch("patient", "go")
     next(event for event in events if event["event"] == "delta" and "It" in event.get("text", ""))
-    os.kill(node.row("gateway")["os_pid"], signal.SIGKILL)
+    os.kill(node.helper("gateway")["os_pid"], signal.SIGKILL)
     end = list(events)[-1]
     assert (end["event"], end["status"]) == ("reply", "ok")

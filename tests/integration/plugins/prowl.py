@@ -22,14 +22,16 @@ def prowl(yek: str, closed: list[int]) -> dict[str, list[str]]:
 
 
 def besiege(victim: int, stop: str) -> dict[str, list[str]]:
-    """Kill ``victim``; then, until the file ``stop`` is there, try to open whatever is new, from its first moment on.
+    """Kill ``victim``; then try to open whatever is new, from its first moment on; at last when ``stop`` is there.
 
     By pid, of each process that was seen: what of it could be opened. Who may open its ``mem`` may trace it too.
     """
     old = _pids()
     opened: dict[str, set[str]] = {}
     os.kill(victim, signal.SIGKILL)
-    while not os.path.exists(stop):
+    over = False
+    while not over:
+        over = os.path.exists(stop)  # looked for first: who was there then is among what is tried after it
         for pid in _pids() - old:
             found = opened.setdefault(str(pid), set())
             found |= {name for name in OPENED if name not in found and _opens(Path(f"/proc/{pid}/{name}"))}
