@@ -6,7 +6,7 @@ lie in 64 small dicts and a change copies one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -18,9 +18,17 @@ class PersistentMap(Generic[V]):
 
     __slots__ = ("_shards", "_size")
 
-    def __init__(self) -> None:
-        self._shards: tuple[dict[str, V], ...] = ({},) * _SHARDS
-        self._size = 0
+    def __init__(self, shards: tuple[dict[str, V], ...] = ({},) * _SHARDS, size: int = 0) -> None:
+        self._shards = shards
+        self._size = size
+
+    @classmethod
+    def of(cls, values: Mapping[str, V]) -> PersistentMap[V]:
+        """One that holds all of these, made at once."""
+        shards: tuple[dict[str, V], ...] = tuple({} for _ in range(_SHARDS))
+        for key, value in values.items():
+            shards[hash(key) % _SHARDS][key] = value
+        return cls(shards, len(values))
 
     def _with_shard(self, at: int, shard: dict[str, V], size: int) -> PersistentMap[V]:
         copy: PersistentMap[V] = PersistentMap.__new__(PersistentMap)

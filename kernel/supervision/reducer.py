@@ -116,21 +116,21 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
     A child that does not start now is treated as one that fails to restart; the others are not touched.
     """
     _refuse("bad_flags", "flags", flags.check() + strategy_faults(flags))
-    sup = Supervisor(flags)
+    begun: dict[str, Child] = {}
     effects: list[Effect] = []
     for spec, slot in children:
-        _refuse("bad_spec", f"child {spec.id!r}", spec.check())
-        if spec.id in sup.table:
+        if faults := spec.check():
+            _refuse("bad_spec", f"child {spec.id!r}", faults)
+        if spec.id in begun:
             raise SupervisionError("bad_spec", f"child {spec.id!r} is listed twice: give each its own id")
         if spec.restart == "temporary":
             effects.append(Dropped(spec.id, "temporary"))
-            continue
-        child = Child(spec, sup.added, slot, Phase.NONE)
-        if slot in (SlotState.RUNNING, SlotState.RESTARTING):
-            child = replace(child, slot=SlotState.RESTARTING, phase=Phase.STARTING)
+        elif slot in (SlotState.RUNNING, SlotState.RESTARTING):
+            begun[spec.id] = Child(spec, len(begun), SlotState.RESTARTING, Phase.STARTING)
             effects.append(StartChild(spec.id))
-        sup = replace(sup.put(child), added=sup.added + 1)
-    return sup, tuple(effects)
+        else:
+            begun[spec.id] = Child(spec, len(begun), slot, Phase.NONE)
+    return Supervisor.having(flags, begun), tuple(effects)
 
 
 def step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:

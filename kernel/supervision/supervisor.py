@@ -5,6 +5,7 @@ Values only; the rules are in kernel/supervision/reducer.py, from where all of t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, get_args
@@ -130,6 +131,16 @@ class Supervisor:
     closed: int = 0
     active: int = 0
     supervisors: int = 0
+
+    @classmethod
+    def having(cls, flags: Flags, children: Mapping[str, Child]) -> Supervisor:
+        """One with these children, by their ids. As many steps as there are children: it may be thousands at once."""
+        active, supervisors = (
+            sum(map(_is_alive, children.values())),
+            sum(map(_is_supervisor, children.values())),
+        )
+        table = PersistentMap.of(children)
+        return cls(flags, table, len(children), active=active, supervisors=supervisors)
 
     @property
     def children(self) -> tuple[Child, ...]:

@@ -26,6 +26,16 @@ def test_against_a_dict_and_no_version_ever_changes(script: list[tuple[bool, str
         assert all((key in present) == (key in model) for key in "abcdefgh")
 
 
+@given(st.dictionaries(keys, st.integers()))
+def test_one_that_is_made_at_once_is_as_one_that_was_made_step_by_step(values: dict[str, int]) -> None:
+    step_by_step = PersistentMap[int]()
+    for key, value in values.items():
+        step_by_step = step_by_step.set(key, value)
+    made = PersistentMap.of(values)
+    assert made == step_by_step and len(made) == len(values)
+    assert made.set("new", 1) == step_by_step.set("new", 1) and "new" not in made
+
+
 def test_equal_by_content() -> None:
     assert PersistentMap[int]().set("a", 1).set("b", 2) == PersistentMap[int]().set("b", 2).set("a", 1)
     assert PersistentMap[int]().set("a", 1) != PersistentMap[int]().set("a", 2)

@@ -1,5 +1,6 @@
 """Supervision by the rules of Erlang/OTP. Names of OTP's own cases are given where a test has one."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -253,6 +254,31 @@ def test_sup_stop_race_children_that_end_by_themselves_meanwhile_are_not_restart
         GiveUp("shutdown:node stops"),
     ]
     assert all(child.pid is None for child in shell.sup.children)
+
+
+def test_thousands_of_children_begin_with_a_few_steps_each() -> None:
+    """The whole is one step of the node's loop."""
+    children = [
+        (ChildSpec(f"a{number}", type="supervisor" if number % 4 == 0 else "worker"), slot)
+        for number, slot in enumerate([SlotState.RUNNING, SlotState.PARKED] * 1000)
+    ]
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        sup, effects = begin(PARK, children)
+    finally:
+        sys.setprofile(before)
+    assert calls < 15 * len(children)
+    assert sup.counts() == {"specs": 2000, "active": 1000, "supervisors": 500, "workers": 1500}
+    assert [child.spec for child in sup.children] == [spec for spec, _ in children]
+    assert effects == tuple(StartChild(spec.id) for spec, slot in children if slot is SlotState.RUNNING)
+    assert step(sup, Add(ChildSpec("late")), 0.0, 0.0)[0].child("late").order == 2000
 
 
 def test_order_of_children_start_is_in_order_and_shutdown_in_strict_reverse() -> None:
