@@ -46,6 +46,7 @@ class MessageControl:
         unit, accepted = self._put(asked, request.named, request.text, request.session, wait_s is not None)
         with ledger_errors():
             ticket = self._kernel.recorder.commit(unit)
+        # No later: an end is told when it is on the disk, which nothing of this round of the loop is.
         end = self._kernel.watchers.wait(accepted.id) if wait_s is not None else None
         try:
             with ledger_errors():

@@ -1,11 +1,11 @@
 """What the node keeps for others, in all, and how much of it there may be: each of these has a bound and an eviction.
 
 ``mail``: nothing goes; what does not fit is refused to its sender. ``sessions``: the one that was added to longest
-ago goes, whole, unless its turn is open. ``dead letters``: the oldest is dropped, on the record. ``ends``: the oldest
-is forgotten; the ledger has it. ``open turns``: what their calls hold is needed until they end, so a turn that would
-hold more is ended with an error. ``asked``: so are calls without an answer. ``doubts``: nothing goes; while there are
-as many, no tool runs that may leave another. ``counters``: the number of its next entry is held for each process that
-runs and for the newest PIDs. ``logs``: all files of the node's logs.
+ago goes, whole, unless its turn is open. ``dead letters``: the oldest is dropped, on the record. ``open turns``: what
+their calls hold is needed until they end, so a turn that would hold more is ended with an error. ``asked``: so are
+calls without an answer. ``doubts``: nothing goes; while there are as many, no tool runs that may leave another.
+``counters``: the number of its next entry is held for each process that runs and for the newest PIDs. ``logs``: all
+files of the node's logs.
 """
 
 from __future__ import annotations
@@ -15,20 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from kernel.kernel import Kernel
-from kernel.message.watch import REMEMBERED_BYTES, REMEMBERED_ENDS
 
 
 def totals(kernel: Kernel) -> dict[str, Any]:
     """Everything but the logs: counts and bytes, as ``N of LIMIT``."""
-    state, bounds, watchers = kernel.state, kernel.env.bounds, kernel.watchers
+    state, bounds = kernel.state, kernel.env.bounds
     pairs = {
         "mail_bytes": (state.mail_bytes, bounds.mail_bytes),
         "sessions": (len(state.sessions), bounds.sessions),
         "sessions_bytes": (state.sessions.bytes, bounds.sessions_bytes),
         "dead_letters": (len(state.dead), bounds.dead_letters),
         "dead_letters_bytes": (state.dead_bytes, bounds.dead_letters_bytes),
-        "ends": (watchers.ends, REMEMBERED_ENDS),
-        "ends_bytes": (watchers.ends_bytes, REMEMBERED_BYTES),
         "open_turns_bytes": (state.kept_bytes, bounds.turns_bytes),
         "asked_bytes": (kernel.live.asked.bytes, bounds.all_asked_bytes),
         "doubts": (state.intents.doubts_count, bounds.doubts),

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from typing import Any
 
-REMEMBERED_ENDS = 10_000
-REMEMBERED_BYTES = 64 * 2**20
 WATCH_EVENTS = 4_096
 WATCH_CHARS = 2**21
 
@@ -41,25 +38,18 @@ class WatchQueue(asyncio.Queue[Event]):
 class Watchers:
     """Ends of messages, as futures; events on the way, as bounded queues (a slow watcher loses the oldest events).
 
-    The newest ends are remembered, within a count and a size; ``ends_bytes`` is what their replies come to. Whoever
-    asks for an older one finds it in the ledger.
+    Whoever wants to know of an end says so before it can come: none is remembered. The ledger has them all.
     """
 
     def __init__(self) -> None:
-        self.ends_bytes = 0
-        self._ends: OrderedDict[str, Event] = OrderedDict()
         self._waiting: dict[str, list[asyncio.Future[Event]]] = {}
         self._queues: dict[str, list[WatchQueue]] = {}
 
     def wait(self, message: str) -> asyncio.Future[Event]:
         """A future of the message's end: ``{"status", "reply", "turn"}``."""
         future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
-        if message in self._ends:
-            future.set_result(self._ends[message])
-        else:
-            waiting = self._waiting.setdefault(message, [])
-            waiting.append(future)
-            future.add_done_callback(lambda done: self._forget(message, done))
+        self._waiting.setdefault(message, []).append(future)
+        future.add_done_callback(lambda done: self._forget(message, done))
         return future
 
     def _forget(self, message: str, future: asyncio.Future[Event]) -> None:
@@ -73,8 +63,6 @@ class Watchers:
         """A queue of the message's events; end with :meth:`unwatch`."""
         queue = WatchQueue()
         self._queues.setdefault(message, []).append(queue)
-        if message in self._ends:
-            queue.push({"event": "end", **self._ends[message]})
         return queue
 
     def unwatch(self, message: str, queue: WatchQueue) -> None:
@@ -89,16 +77,6 @@ class Watchers:
         for queue in self._queues.get(message, ()):
             queue.push(event)
 
-    def _forget_end(self, message: str) -> None:
-        end = self._ends.pop(message, None)
-        if end is not None:
-            self.ends_bytes -= _size(end)
-
-    @property
-    def ends(self) -> int:
-        """How many ends are remembered."""
-        return len(self._ends)
-
     @property
     def count(self) -> int:
         """How many queues there are."""
@@ -109,13 +87,6 @@ class Watchers:
 
     def ended(self, message: str, end: Event) -> None:
         """The message's one end: answered, dead, dropped."""
-        self._forget_end(message)
-        self._ends[message] = end
-        self.ends_bytes += _size(end)
-        while len(self._ends) > REMEMBERED_ENDS or (
-            self.ends_bytes > REMEMBERED_BYTES and len(self._ends) > 1
-        ):
-            self._forget_end(next(iter(self._ends)))
         for future in self._waiting.pop(message, []):
             if not future.done():
                 future.set_result(end)
@@ -124,7 +95,3 @@ class Watchers:
 
 def _chars(event: Event) -> int:
     return sum(len(value) for value in event.values() if isinstance(value, str))
-
-
-def _size(end: Event) -> int:
-    return len(str(end.get("reply", "")).encode())

@@ -9,7 +9,7 @@ not write it: what they wrote is held to the limits of this boot, as they did.
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -37,10 +37,12 @@ class Kept:
 
 
 class Session:
-    """What an address remembers of one conversation: the newest turns, whole."""
+    """What an address remembers of one conversation: the newest turns, whole. There may be many with one turn each."""
+
+    __slots__ = ("_turns", "bytes", "records")
 
     def __init__(self) -> None:
-        self._turns: deque[Kept] = deque()
+        self._turns: tuple[Kept, ...] = ()
         self.records = 0
         self.bytes = 0
 
@@ -57,13 +59,11 @@ class Session:
 
     def add(self, records: list[dict[str, Any]], size: int, turns: int) -> None:
         """Add one turn's records, and forget the oldest so that there are no more than ``turns`` turns."""
-        self._turns.append(Kept(records, size))
-        self.records += len(records)
-        self.bytes += size
-        while len(self._turns) > turns:
-            old = self._turns.popleft()
-            self.records -= len(old.records)
-            self.bytes -= old.size
+        kept = (*self._turns, Kept(records, size))
+        gone = max(0, len(kept) - turns)
+        self._turns = kept[gone:]
+        self.records += len(records) - sum(len(old.records) for old in kept[:gone])
+        self.bytes += size - sum(old.size for old in kept[:gone])
 
     def history(self) -> list[dict[str, Any]]:
         """All records, oldest first."""

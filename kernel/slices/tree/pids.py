@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from kernel.model.rows import as_list, as_number, as_rows, as_text
 from kernel.slice import Handler, Keeper, Table, Told
 
 REMEMBERED_PIDS = 100_000
+FORGOTTEN_AT_ONCE = 1_000
+"""The oldest of a plain dict is found behind those that went before it: so many go, when there are so many too many."""
 
 
 class PidTable(Table[int, str]):
@@ -18,7 +20,7 @@ class PidTable(Table[int, str]):
     NAME = "pids"
 
     def __init__(self) -> None:
-        self._newest: OrderedDict[int, str] = OrderedDict()
+        self._newest: dict[int, str] = {}
         super().__init__(self._newest)
         self.reserved = 0
 
@@ -30,8 +32,9 @@ class PidTable(Table[int, str]):
 
     def _started(self, told: Told) -> None:
         self._newest[told.body["pid"]] = told.body["address"]
-        if len(self._newest) > REMEMBERED_PIDS:
-            self._newest.popitem(last=False)
+        if len(self._newest) >= REMEMBERED_PIDS + FORGOTTEN_AT_ONCE:
+            for pid in list(islice(self._newest, FORGOTTEN_AT_ONCE)):
+                del self._newest[pid]
 
     def _reserve(self, upto: int, value: None) -> None:
         self.reserved = upto

@@ -6,9 +6,12 @@ What a session record of an earlier version says is held to the limits of the st
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import msgpack
@@ -16,22 +19,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kernel.message.events
 import kernel.message.watch
-from chain.ledger.ledger import Draft
+from chain.ledger.ledger import Draft, Ledger
 from kernel.abi import ToolCall
 from kernel.bounds import Bounds
 from kernel.cell.protocol import ModelQuestion
 from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.control.totals import log_bytes, totals
 from kernel.errors import Busy
+from kernel.kernel import Kernel
 from kernel.message.watch import Watchers
 from kernel.process.asked import Asked
 from kernel.slices.sessions import Sessions
+from kernel.slices.tree.pids import FORGOTTEN_AT_ONCE, REMEMBERED_PIDS
 from kernel.state.state import State
+from kernel.state.state_snapshot import encode_state, restore_state
 from kernel.syscall.conversations import SLICE_BYTES
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
-from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of
+from tests.kernel.twins.kernel_twin import Delivery, Twin, TwinCells, answer_of
 from tests.kernel.twins.records import message
 from tests.patience import HANG_S
 
@@ -518,26 +525,80 @@ def test_status_says_what_is_kept_and_of_how_much(tmp_path: Path) -> None:
         twin.finish(await twin.delivery(), "done", [{"role": "user", "content": "hi"}])
         await twin.end_of(mail)
         found = totals(twin.kernel)
-        assert found["sessions"] == "1 of 10000" and found["ends_bytes"] == f"4 of {64 * 2**20}"
+        assert found["sessions"] == "1 of 10000"
         assert found["counters"] == len(twin.ledger._sequencer.counts) > 0
         assert set(found) == {
-            "sessions", "sessions_bytes", "sessions_evicted", "dead_letters", "dead_letters_bytes", "ends",
-            "ends_bytes", "open_turns_bytes", "asked_bytes", "doubts", "doubts_bytes", "counters", "mail_bytes",
+            "sessions", "sessions_bytes", "sessions_evicted", "dead_letters", "dead_letters_bytes",
+            "open_turns_bytes", "asked_bytes", "doubts", "doubts_bytes", "counters", "mail_bytes",
         }  # fmt: skip
 
     on_twin(tmp_path, body)
 
 
-def test_the_newest_ends_are_remembered_within_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel.message.watch, "REMEMBERED_BYTES", 100)
-    watchers = Watchers()
-    for number in range(5):
-        watchers.ended(f"m{number}", {"status": "ok", "reply": "é" * 20})
-    assert (watchers.ends, watchers.ends_bytes) == (2, 80)
-    watchers.ended("m4", {"status": "ok", "reply": "x"})
-    assert (watchers.ends, watchers.ends_bytes) == (2, 41)
-    watchers.ended("m5", {"status": "ok", "reply": "x" * 1000})
-    assert (watchers.ends, watchers.ends_bytes) == (1, 1000)
+PASSED_BY = (ModuleType, type, asyncio.AbstractEventLoop, Ledger, TwinCells)
+
+
+def held(node: Kernel) -> int:
+    """Bytes of all that is reached from the parts of a kernel, but for code, the loop, the ledger and cells."""
+    seen: dict[int, object] = {}
+    found: list[object] = list(vars(node).values())
+    while found:
+        one = found.pop()
+        if id(one) not in seen and not isinstance(one, PASSED_BY):
+            seen[id(one)] = one
+            found += (one.__closure__ or ()) if isinstance(one, FunctionType) else gc.get_referents(one)
+    return sum(map(sys.getsizeof, seen.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "session", "most_bytes"), [("ada", "main", 20), ("ada", "new", 1_000), ("t", "main", 200)]
+)
+def test_a_turn_that_has_ended_leaves_its_session_alone_and_a_temporary_process_its_pid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, session: str, most_bytes: int
+) -> None:
+    """Each leaves some bytes in the node's memory, as they are counted; not how it ended, which the ledger has."""
+    monkeypatch.setattr(kernel.message.events, "RING", 1)
+
+    async def turn(twin: Twin, number: int) -> None:
+        target = name if name == "ada" else f"{name}{number}"
+        if target != "ada":
+            await twin.spawn(target, restart="temporary")
+        mail = await twin.send(target, session=session if session == "main" else f"{session}{number}")
+        at = await twin.delivery()
+        await twin.call_tool(at, "calculator", {"expression": "6*7"})
+        twin.finish(at, "x" * 100, [{"role": "user", "content": "hi"}] if session == "new" else [])
+        await twin.end_of(mail)
+        twin.ends.clear()
+        if target != "ada":
+            twin.kernel.processes.exit(at.pid, "normal", told=True)
+            await twin.kernel.processes.effects.settled()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        for number in range(40):
+            await turn(twin, number)
+        before = held(twin.kernel)
+        for number in range(40, 160):
+            await turn(twin, number)
+        assert len(twin.kernel.state.slots) == 2  # /user and ada
+        assert held(twin.kernel) - before < 120 * most_bytes
+
+    on_twin(tmp_path, body)
+
+
+def test_the_newest_pids_are_remembered_and_a_replay_from_a_snapshot_forgets_the_same() -> None:
+    def started(state: State, pids: range) -> State:
+        for pid in pids:
+            state.apply_entry("process.started", {"address": "/a", "pid": pid, "cell": "c"}, pid, 1, b"")
+        return state
+
+    most = REMEMBERED_PIDS + FORGOTTEN_AT_ONCE
+    first, state = State(10, 1000), State(10, 1000)
+    restore_state(state, encode_state(started(first, range(most - 1))))
+    assert len(first.pids) == most - 1
+    for each in (first, state):
+        started(each, range(most - 1, most + 1))
+        assert list(each.pids) == list(range(FORGOTTEN_AT_ONCE, most + 1))
 
 
 def test_a_watcher_that_does_not_read_holds_the_newest_events_within_their_size(

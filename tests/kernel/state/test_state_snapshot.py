@@ -66,7 +66,8 @@ def plain(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if type(value).__module__.startswith("kernel."):
-        return {name: plain(item) for name, item in vars(value).items() if name not in WIRING}
+        names = getattr(value, "__slots__", None) or vars(value)
+        return {name: plain(getattr(value, name)) for name in names if name not in WIRING}
     return value
 
 

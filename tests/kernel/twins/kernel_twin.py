@@ -271,6 +271,7 @@ class Twin:
     directory: Path
     signals: Signals
     log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    ends: dict[str, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
     peers_ask: Callable[[PeerAsked], None] = lambda asked: None
     slot_gone: Callable[[SlotGone], None] = lambda gone: None
     """The newest control's, of those that a test has made."""
@@ -300,6 +301,7 @@ class Twin:
             **fields,
         )
         mail, ticket = accept(self.kernel, out)
+        self.ends[mail.id] = self.kernel.watchers.wait(mail.id)
         await ticket.durable()
         return mail
 
@@ -350,7 +352,8 @@ class Twin:
         self.say(CellCrashed(at.pid, at.turn, "the test said so"))
 
     async def end_of(self, mail: Mail) -> dict[str, Any]:
-        return await asyncio.wait_for(self.kernel.watchers.wait(mail.id), LIMIT_S)
+        """How a message ends, or has ended, that was sent with :meth:`send`."""
+        return await asyncio.wait_for(asyncio.shield(self.ends[mail.id]), LIMIT_S)
 
     async def entries(self, *kinds: str) -> list[EntryRecord]:
         """What the journal holds, read back from the disk; only ``kinds``, when given."""
