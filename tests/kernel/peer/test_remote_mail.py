@@ -21,7 +21,7 @@ from mesh.identity.peers import AllowList, Peer
 from tests.kernel.twins.kernel_twin import LIMIT_S
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
 
-SOON = Bounds(carriage_s=0.05)
+SOON = Bounds(carriage_s=1.0)
 
 
 async def send_from_ada(a: NodeTwin, to: str, text: str = "hi", round_: int = 0, at: Any = None) -> Any:
