@@ -26,6 +26,7 @@ from chain.audit.meaning import FOLLOWED, Meaning
 from chain.audit.watched_tree import WatchedTree
 from chain.entry.counters import Counters
 from chain.entry.entry import ZERO_HASH, Entry, commit_body, decode_body, decode_entry, decode_fields
+from chain.entry.kinds import KINDS, well_typed
 from chain.entry.record import Columns, RawEntry
 from chain.errors import EntryError
 from chain.keys.rotation import KeyHistory
@@ -184,10 +185,14 @@ class Audit:
             self.findings.add(entry.seq, "commitment", where, entry.commitment.hex(), commitment.hex())
             return True
         try:
-            self.meaning.follow(entry.seq, entry.kind, decode_body(raw.body), where)
+            body = decode_body(raw.body)
         except EntryError as error:
             self.findings.add(entry.seq, "body", where, "a canonical body", str(error))
             return True
+        if not well_typed(entry.kind, body):
+            wrong = "; ".join(KINDS[entry.kind].mistyped(body))
+            self.findings.add(entry.seq, "body", where, "fields of their types", wrong)
+        self.meaning.follow(entry.seq, entry.kind, body, where)
         return False
 
     def _clean(self, raw: RawEntry, where: str) -> bool:
@@ -204,6 +209,8 @@ class Audit:
                 if sha256(salt + packed).digest() != commitment:
                     return False
                 body = decode_body(packed)
+                if not well_typed(kind, body):
+                    return False
         except EntryError:
             return False
         time_before_us = self.counters.time_us

@@ -28,6 +28,7 @@ from chain.entry.entry import (
     encode_body,
     pack,
 )
+from chain.entry.kinds import well_typed
 from chain.entry.record import Columns, RawEntry
 from chain.errors import ChainError, EntryError
 
@@ -54,7 +55,8 @@ class CleanRun:
 
 def clean_run(columns: Columns, seq: int, node: str, previous: bytes) -> CleanRun | None:
     """The entries in ``columns``, when they are canonical ones of ``node`` from ``seq`` on, the first of them on the
-    leaf hash ``previous``, and each with its body. What they say of time and of their processes is not looked at.
+    leaf hash ``previous``, and each with its body, whose fields have their types. What they say of time and of their
+    processes is not looked at.
     """
     leaves = columns.leaves
     if any({*map(type, column)} != _BYTES for column in (leaves, columns.salts, columns.bodies)):
@@ -91,6 +93,7 @@ def clean_run(columns: Columns, seq: int, node: str, previous: bytes) -> CleanRu
         and are_names(nodes, kinds)
         and are_subjects(subjects)
         and {*map(len, traces)} <= {0, 16}
+        and all(map(well_typed, kinds, maps))
     ):
         return CleanRun(leaves, salts, packed, times_us, pids, counts, kinds, causes, hashes, maps)
     return None

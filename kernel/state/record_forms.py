@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from operator import itemgetter
 from reprlib import repr as brief
 from typing import Any, NamedTuple
 
 import msgpack
 
-from chain.entry.kinds import KINDS
+from chain.entry.fields import DIGEST, TEXT, Fields, Rule, Type, obeys
+from chain.entry.kinds import KINDS, fits
 from chain.errors import EntryError
 from chain.vectors.document import TABLE as DOCUMENT
 from chain.vectors.document import DocumentError, decode_document
@@ -53,146 +53,148 @@ class Change(NamedTuple):
 # -- entries ---------------------------------------------------------------------------------------------------------
 
 
-def _texts(value: Any) -> bool:
-    return type(value) is list and {*map(type, value)} <= {str}
-
-
-def _rights(value: Any) -> bool:
-    return value is None or _texts(value)
-
-
 def _number(value: Any) -> bool:
     return type(value) is int and 0 <= value < NUMBER_LIMIT
 
 
-def _given(value: Any) -> bool:
-    return type(value) in (int, float)
+def _numbers(value: list[int]) -> bool:
+    return all(map(_number, value))
 
 
-def _numbers(value: Any) -> bool:
-    return type(value) is list and all(map(_number, value))
-
-
-def _spec(value: Any) -> bool:
+def _spec(value: str) -> bool:
     ProcessSpec.from_json(value)
     return True
 
 
-def _json_object(value: Any) -> bool:
-    found = json.loads(value) if type(value) is str else None
+def _json_object(value: str) -> bool:
+    found = json.loads(value)
     return type(found) is dict and bool(canonical(found))
 
 
-def _known(events: Events[Any], kind: str) -> Callable[[Any], bool]:
+def _known(events: Events[Any], kind: str) -> Rule:
     """That it names an event which the machine knows."""
-    known = names(events, kind)
-    return lambda value: type(value) is str and value in known
+    return names(events, kind).__contains__
 
 
-class Later(NamedTuple):
-    """A field that entries of an earlier version lack: what it must be, and what stands for it there."""
+class Reads(NamedTuple):
+    """What the reducer reads of a kind: fields that each entry has, those that entries of an ``earlier`` version lack,
+    and what must be true of some beside their types, which are those of the table of kinds.
+    """
 
-    kind: Any
-    default: Any
+    fields: tuple[str, ...]
+    earlier: tuple[str, ...]
+    rules: Mapping[str, Rule]
 
 
-_T = {"turn": str}
-_CALL = {"turn": str, "ordinal": str}
-_MAIL: dict[str, Any] = {
-    "id": str, "sender": str, "to": str, "text": str, "session": str, "reply_to": str, "wants_reply": bool,
-    "deadline_us": int, "rights": _rights, "waiting": _texts,
-}  # fmt: skip
-_ID = {"id": str}
+def _reads(fields: str = "", *, lack: str = "", **rules: Rule) -> Reads:
+    return Reads((*fields.split(),), (*lack.split(),), rules)
 
-FORMS: Mapping[str, Mapping[str, Any]] = {
-    "node.booted": {},
-    "state.accepted": {"contradicted": _numbers},
-    "process.spawned": {"address": str, "parent": str, "spec": _spec, "made_by": Later(str, "operator")},
-    "process.started": {"address": str, "pid": _number},
-    "process.exited": {"address": str, "pid": _number, "reason": str, "detail": str, "turn": Later(str, "")},
-    "process.slot": {"address": str, "state": str, "why": str},
-    "message.accepted": _MAIL,
-    "message.sent": {**_MAIL, "peer": str, "answers": str, "status": str, "answer_by_us": int},
-    "message.acknowledged": _ID,
-    "message.replied": _ID,
-    "message.unanswered": _ID,
-    "message.dead": {**_ID, "why": str},
-    "message.replayed": _ID,
-    "message.dropped": _ID,
-    "turn.started": {**_T, "message": str, "address": str, "attempt": int, "config": Later(str, ""),
-                     "result_bytes": Later(_number, 0)},
-    "turn.ended": {**_T, "status": _known(TURN_EVENTS, "turn.ended")},
-    "turn.diverged": {**_CALL, "recorded": _json_object, "asked": _json_object},
-    "turn.decided": {**_CALL, "decision": _known(TURN_EVENTS, "turn.decided")},
-    "model.asked": {**_CALL, "call_hash": str, "provider": Later(str, ""), "model": Later(str, ""),
-                    "tools": Later(_texts, []), "asked": Later(str, "")},
-    "model.answered": {**_CALL, "status": str, "answer": str, "input_tokens": int, "output_tokens": int},
-    "sys.value": {**_CALL, "call_hash": str, "op": str, "value": _given},
-    "tool.proposed": {**_CALL, "call_hash": str, "tool": str, "arguments": str},
-    "tool.intent": {**_CALL, "attempt": int, "effects": Later(str, ""), "replaces": Later(str, ""),
-                    "pid": Later(_number, 0), "on_doubt": Later(str, "")},
-    "tool.outcome": {**_CALL, "status": _known(CALL_EVENTS, "tool.outcome"), "result": str, "truncated": bool,
-                     "attempt": int},
-    "tool.resolved": {**_CALL, "resolution": _known(CALL_EVENTS, "tool.resolved")},
-    "memory.written": {"id": str, "owner": str, "scope": str, "bytes": int, "shown_hash": Later(str, ""),
-                       "pid": Later(_number, 0)},
-    "memory.forgotten": _ID,
-}  # fmt: skip
-"""What the reducer reads of each kind it knows: field to exact type, or to what must be true of it."""
+
+_MAIL = "id sender to text session reply_to wants_reply deadline_us rights waiting"
+
+FORMS: Mapping[str, Reads] = {
+    "node.booted": _reads(),
+    "state.accepted": _reads("contradicted", contradicted=_numbers),
+    "process.spawned": _reads("address parent spec", lack="made_by", spec=_spec),
+    "process.started": _reads("address pid", pid=_number),
+    "process.exited": _reads("address pid reason detail", lack="turn", pid=_number),
+    "process.slot": _reads("address state why"),
+    "message.accepted": _reads(_MAIL),
+    "message.sent": _reads(f"{_MAIL} peer answers status answer_by_us"),
+    "message.acknowledged": _reads("id"),
+    "message.replied": _reads("id"),
+    "message.unanswered": _reads("id"),
+    "message.dead": _reads("id why"),
+    "message.replayed": _reads("id"),
+    "message.dropped": _reads("id"),
+    "turn.started": _reads("turn message address attempt", lack="config result_bytes", result_bytes=_number),
+    "turn.ended": _reads("turn status", status=_known(TURN_EVENTS, "turn.ended")),
+    "turn.diverged": _reads("turn ordinal recorded asked", recorded=_json_object, asked=_json_object),
+    "turn.decided": _reads("turn ordinal decision", decision=_known(TURN_EVENTS, "turn.decided")),
+    "model.asked": _reads("turn ordinal call_hash", lack="provider model tools asked"),
+    "model.answered": _reads("turn ordinal status answer input_tokens output_tokens"),
+    "sys.value": _reads("turn ordinal call_hash op value"),
+    "tool.proposed": _reads("turn ordinal call_hash tool arguments"),
+    "tool.intent": _reads("turn ordinal attempt", lack="effects replaces pid on_doubt", pid=_number),
+    "tool.outcome": _reads(
+        "turn ordinal status result truncated attempt", status=_known(CALL_EVENTS, "tool.outcome")
+    ),
+    "tool.resolved": _reads("turn ordinal resolution", resolution=_known(CALL_EVENTS, "tool.resolved")),
+    "memory.written": _reads("id owner scope bytes", lack="shown_hash pid", pid=_number),
+    "memory.forgotten": _reads("id"),
+}
 
 
 class _Form:
-    """One row of the table, made ready: the types of all its fields are compared at once."""
+    """One row of the table, made ready."""
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self.fields = fields
-        plain = {name: kind for name, kind in fields.items() if isinstance(kind, type)}
-        names = list(plain) if len(plain) != 1 else [*plain, *plain]  # of one name itemgetter gives no tuple
-        self._get: Callable[[Mapping[str, Any]], tuple[Any, ...]] = (
-            itemgetter(*names) if plain else lambda body: ()
-        )
-        self._types = [plain[name] for name in names]
-        self._later = [(name, kind) for name, kind in fields.items() if isinstance(kind, Later)]
-        known = {*plain, *(name for name, _ in self._later)}
-        self._others = [(name, check) for name, check in fields.items() if name not in known]
+    def __init__(self, kind: str, row: Reads) -> None:
+        fields = KINDS[kind].fields
+        types = {
+            name: _read_back(fields[name].type).where(row.rules.get(name))
+            for name in (*row.fields, *row.earlier)
+        }
+        self._there = Fields({name: types[name] for name in row.fields})
+        self._earlier = [(name, types[name]) for name in row.earlier]
+        self._rules = [*row.rules.items()]
+        self._types = types
 
-    def holds(self, body: Mapping[str, Any]) -> bool:
-        if [*map(type, self._get(body))] != self._types:
+    def takes(self, body: Mapping[str, Any]) -> bool:
+        """Whether the reducer can take ``body``. Raises KeyError, and what a rule raises."""
+        if not self._there.hold(body):
             return False
-        for name, check in self._others:  # all() of a generator takes twice as long: each commit passes here
-            if not check(body[name]):
-                return False
-        return not self._later or self._later_hold(body)
+        return not self._earlier or all(
+            kind.holds(body[name]) for name, kind in self._earlier if name in body
+        )
 
-    def _later_hold(self, body: Mapping[str, Any]) -> bool:
-        return all(_is(later.kind, body.get(name, later.default)) for name, later in self._later)
+    def obeys(self, body: Mapping[str, Any]) -> bool:
+        """As :meth:`takes`, of a body that has all fields of its kind, each of its type."""
+        return obeys(body, self._rules)
+
+    def fault(self, body: Mapping[str, Any]) -> str:
+        """Why the reducer cannot take ``body``: the first field that is wrong."""
+        for name, kind in self._types.items():
+            if name in body and not kind.holds(body[name]):
+                return f"{name} is {brief(body[name])}"
+        return "its form is not the one that is applied"
 
 
-def _is(kind: Any, value: Any) -> bool:
-    return type(value) is kind if isinstance(kind, type) else bool(kind(value))
+def _read_back(declared: Type) -> Type:
+    """What a field must be for the reducer: to it a digest is text like any other."""
+    return TEXT if declared is DIGEST else declared
 
 
-_FIELDS = {name: dict(kind.fields).keys() for name, kind in KINDS.items()}
-_FORMS = {kind: _Form(fields) for kind, fields in FORMS.items()}
+_FORMS = {kind: _Form(kind, row) for kind, row in FORMS.items()}
 
 
-def check_fields(kind: str, body: Mapping[str, Any]) -> None:
-    """Raises EntryError for an entry that is to be written and lacks a field of its kind, or has one too many. Those of
-    earlier versions may lack some.
+def check_draft(kind: str, body: Mapping[str, Any]) -> None:
+    """Raises EntryError for an entry that is to be written and lacks a field of its kind, has one too many or one of
+    another type, or that the reducer could not take.
     """
-    if body.keys() != _FIELDS.get(kind, body.keys()):
+    if fits(kind, body):
+        form = _FORMS.get(kind)
+        if form is not None:
+            _check(kind, form, form.obeys, body)
+    elif kind in KINDS:  # the ledger knows no other
         raise EntryError("; ".join(KINDS[kind].check(body)))
 
 
 def check_entry(kind: str, body: Mapping[str, Any]) -> None:
-    """Raises EntryError when the reducer could not take such an entry."""
+    """Raises EntryError for an entry that the reducer could not take. One of an earlier version may lack fields, and
+    what the reducer does not read may be anything.
+    """
     form = _FORMS.get(kind)
-    if form is None:
-        return
+    if form is not None:
+        _check(kind, form, form.takes, body)
+
+
+def _check(
+    kind: str, form: _Form, good: Callable[[Mapping[str, Any]], bool], body: Mapping[str, Any]
+) -> None:
     try:
-        if form.holds(body):
+        if good(body):
             return
-        fault = _fault(form.fields, body)
+        fault = form.fault(body)
     except KeyError as error:
         fault = f"the field {error} is missing"
     except Invalid as error:
@@ -200,15 +202,6 @@ def check_entry(kind: str, body: Mapping[str, Any]) -> None:
     except (ValueError, RecursionError) as error:
         fault = f"{type(error).__name__}: {error}"
     raise EntryError(f"{kind} cannot be applied: {fault}")
-
-
-def _fault(fields: Mapping[str, Any], body: Mapping[str, Any]) -> str:
-    for name, kind in fields.items():
-        later = isinstance(kind, Later)
-        value = body.get(name, kind.default) if later else body[name]
-        if not _is(kind.kind if later else kind, value):
-            return f"{name} is {brief(value)}"
-    return "its form is not the one that is applied"
 
 
 # -- state records ---------------------------------------------------------------------------------------------------

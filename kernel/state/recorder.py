@@ -23,7 +23,7 @@ from chain.keys.keys import Keys
 from chain.ledger.ledger import Draft, Ledger, StateChange, Ticket
 from kernel.errors import Invalid, StateError, Unavailable
 from kernel.signals import Signal, Signals
-from kernel.state.record_forms import Change, check_change, check_entry, check_fields
+from kernel.state.record_forms import Change, check_change, check_draft
 from kernel.state.state import State
 from kernel.state.unit import Unit
 from kernel.values import clean
@@ -244,11 +244,12 @@ def _kind(record: Draft | StateChange) -> str:
 
 
 def _checked(record: Draft | StateChange) -> Change | None:
-    """What a state record changes; nothing for an entry. Raises EntryError for what a replay could not take."""
+    """What a state record changes; nothing for an entry. Raises EntryError for an entry that is not of its kind, or
+    that a replay could not take.
+    """
     if isinstance(record, StateChange):
         return check_change(record.table, record.key, record.value)
-    check_fields(record.kind, record.body)
-    check_entry(record.kind, record.body)
+    check_draft(record.kind, record.body)
     return None
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from chain.archive.archive import Archive
 from chain.archive.views import VIEWS
-from chain.entry.kinds import KINDS
 from chain.keys.keys import create_keys
 from chain.ledger.ledger import Draft
 from tests.chain.twins.archives import append, archive_of, load_all, meddle
+from tests.chain.twins.ledgers import whole
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "audit-sql.md"
@@ -22,9 +22,8 @@ PID = 7
 
 
 def draft(kind: str, cause: int = -1, by: int = PID, /, **fields: Any) -> Draft:
-    """An entry of the process ``by``, with every field that its kind has, those not given empty."""
-    body = {**dict.fromkeys(KINDS[kind].fields, ""), **fields}
-    return Draft(kind, body, by, "", b"", cause)
+    """An entry of the process ``by``, with every field that its kind has."""
+    return whole(kind, fields, by, "", b"", cause)
 
 
 def call(ordinal: str, **fields: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from chain.audit.journal_audit import JournalAudit
 from chain.entry.draft import Draft
 from chain.entry.record import RawEntry, encode_entry_record, encode_head_record, encode_payload
 from chain.journal.sequencer import Sequencer, Written
-from chain.keys.keys import create_keys, load_pairs
+from chain.keys.keys import VKEYS_FILE, create_keys, load_pairs
 from chain.keys.rotation import KeyPair
 from chain.merkle.head import TreeHead
 from chain.merkle.merkle import root as merkle_root
@@ -23,7 +23,7 @@ from chain.notes.note import join_note
 from chain.verify.verify import verify
 from chain.verify.verify_tiles import verify_tiles
 from tests.chain.keys.test_key_change import rotate
-from tests.chain.twins.ledgers import KEYS
+from tests.chain.twins.ledgers import KEYS, open_ledger
 
 ORIGIN = "weftos-aaaaaaaaaaaaaaaaaaaaaaaaaa"
 
@@ -66,6 +66,23 @@ def test_an_erasure_that_names_no_entries_before_it_is_a_finding_and_explains_no
         audit.record(RawEntry(written.leaf, *kept), "here", suspect=damaged)
     audit.finish()
     assert {(found.seq, found.kind) for found in audit.findings.kept} == {(2, "body"), (1, "erased")}
+
+
+def test_verification_of_a_whole_ledger_says_which_field_of_which_entry_has_another_type(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        create_keys(tmp_path / "keys")
+        ledger = open_ledger(tmp_path, keys=KEYS)
+        ledger.start(asyncio.get_running_loop())
+        ledger.commit([note(0), Draft("turn.ended", {"turn": "t1", "status": 7}), note(2)])
+        await ledger.close()
+
+    asyncio.run(run())
+    (tmp_path / "keys" / VKEYS_FILE).write_text(f"{KEYS.ed25519.text}\n{KEYS.mldsa.text}\n")
+    for found in (verify(tmp_path).findings, verify_tiles(tmp_path / "ledger").findings):
+        said = [(each.seq, each.kind, each.expected, each.found) for each in found]
+        assert said == [(1, "body", "fields of their types", "turn.ended: status is int, must be text")]
 
 
 def note(number: int) -> Draft:

@@ -18,7 +18,7 @@ from chain.audit.clean_run import CleanRun, clean_run, in_columns, in_pieces
 from chain.audit.published_check import PublishedCheck
 from chain.entry.counters import Counters
 from chain.entry.draft import Draft
-from chain.entry.entry import ZERO_HASH
+from chain.entry.entry import ZERO_HASH, encode_body
 from chain.entry.record import Columns, RawEntry
 from chain.errors import BundleError
 from chain.journal.sequencer import Sequencer
@@ -193,6 +193,25 @@ def test_a_body_that_is_not_canonical_is_found(body: bytes) -> None:
 )  # fmt: skip
 def test_any_canonical_body_is_right(body: bytes) -> None:
     assert both(meddled(body=body))[0] == []
+
+
+def typed(**fields: Any) -> list[tuple[int, str, str]]:
+    """What is found of a ledger whose entry ``AT``, a ``tool.intent``, has these fields."""
+    return [(found.seq, found.kind, found.found) for found in both(meddled(body=encode_body(fields)))[0]]
+
+
+def test_a_field_of_another_type_is_found_and_named() -> None:
+    said = "tool.intent: attempt is str, must be a whole number"
+    assert typed(turn="t1", ordinal="1.0", attempt="1") == [(AT, "body", said)]
+    assert typed(tool=None, arguments_hash="0" * 63) == [
+        (AT, "body", "tool.intent: tool is NoneType, must be text; "
+                     "tool.intent: arguments_hash is str, must be 64 hexadecimal digits")
+    ]  # fmt: skip
+
+
+def test_an_entry_of_an_older_version_lacks_fields_and_one_of_a_later_has_more() -> None:
+    assert typed(turn="t1", ordinal="1.0", attempt=1, later=[1]) == []
+    assert both(meddled(kind="later.kind", body=encode_body({"turn": 7})))[0] == []
 
 
 def changed_bytes() -> Iterator[Entries]:

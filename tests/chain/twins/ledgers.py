@@ -8,12 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from chain.disk import Disk
+from chain.entry.fields import (
+    BOOL,
+    BYTES,
+    DIGEST,
+    JSON,
+    NUMBER,
+    RANGES,
+    TEXT,
+    TEXTS,
+    TEXTS_OR_NIL,
+    WHOLE,
+    WHOLES,
+    Type,
+)
 from chain.entry.kinds import KINDS
 from chain.entry.reader import EntryRecord, Record
 from chain.keys.keys import Keys
 from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
 
 KEYS = Keys(bytes(range(32)), bytes(range(32, 64)))
+RIGHT: dict[Type, list[Any]] = {
+    TEXT: ["", "é"], JSON: ["{}"], DIGEST: ["0" * 64, "a1" * 32], WHOLE: [0, -1, 2**63 - 1], NUMBER: [0, -1.5],
+    BOOL: [False, True], BYTES: [b"", b"x"], TEXTS: [[], ["a", "b"]], TEXTS_OR_NIL: [None, [], ["a"]],
+    WHOLES: [[], [0, 5]], RANGES: [[], [[0, 1], [3, 3]]],
+}  # fmt: skip
+"""Some values of each type that a field may have."""
 OTHER_KEYS = Keys(bytes(32), bytes(32))
 
 
@@ -29,8 +49,9 @@ class Clock:
 
 
 def whole(kind: str, body: dict[str, Any], *more: Any) -> Draft:
-    """An entry with ``body``, and 0 in what fields of its kind that lacks."""
-    return Draft(kind, {**dict.fromkeys(KINDS[kind].fields, 0), **body}, *more)
+    """An entry with ``body``, and something of its type in each field that it has not."""
+    rest = {name: RIGHT[field.type][0] for name, field in KINDS[kind].fields.items()}
+    return Draft(kind, {**rest, **body}, *more)
 
 
 def draft(number: int, pid: int = 7, cause: int = -1) -> Draft:

@@ -172,7 +172,7 @@ def test_a_request_whose_pieces_are_none_is_named_in_a_ledger_that_is_sound(
 ) -> None:
     made = published.Published([FIRST])
     told = {"prefix_of": -1, "prefix_count": 0, "new": "[{}]", "truncated": False}
-    made.add("model.asked", {**told, "pieces": pieces, "messages_hash": ""})
+    made.add("model.asked", {**told, "pieces": pieces, "messages_hash": "0" * 64})
     folder = made.write_tiles(tmp_path / "ledger")
     assert verified(folder, FIRST.vkeys)
     assert "put together: 0 of 1; not as they were hashed: [0]" in sceptic.ask(folder, FIRST.vkeys).output

@@ -18,10 +18,13 @@ from kernel.signals import Signals
 from kernel.state.record_forms import DEEPEST, FORMS, SESSION, read_change
 from kernel.state.recorder import Recorder
 from kernel.state.state import HEARS, State
-from kernel.values import MAX_DEPTH, plain
+from kernel.values import MAX_DEPTH, plain, sha256_hex
+from tests.chain.twins.ledgers import whole
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.committed import LIMITS, RUNS, MemoryLedger, check_run
 from tests.kernel.twins.kernel_twin import Twin
+
+NONE_HASH = sha256_hex("")
 
 
 @settings(
@@ -34,40 +37,69 @@ def test_what_commit_takes_replay_and_snapshot_take(run: list[list[Draft | State
 
 def test_every_kind_that_the_state_applies_has_a_form_of_fields_that_it_has() -> None:
     assert set(FORMS) == set(HEARS)
-    for kind, fields in FORMS.items():
-        assert set(fields) <= set(KINDS[kind].fields), kind
+    for kind, row in FORMS.items():
+        read = {*row.fields, *row.earlier}
+        assert {*row.rules} <= read <= {*KINDS[kind].fields}, kind
 
 
 def recorder() -> Recorder:
     return Recorder(MemoryLedger(), State(*LIMITS), Signals())  # type: ignore[arg-type]  # a twin
 
 
+def test_an_entry_that_cannot_be_applied_is_refused_in_words() -> None:
+    body = {"turn": "t1", "status": "well", "reply": "", "reply_hash": NONE_HASH}
+    with pytest.raises(EntryError, match=r"turn\.ended cannot be applied: status is 'well'"):
+        recorder().commit([Draft("turn.ended", body)])
+
+
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("kind", "wrong", "said"),
     [
-        ({"turn": ["t1"], "status": "ok"}, r"turn is \['t1'\]"),
-        ({"turn": "t1", "status": None}, "status is None"),
+        ("turn.ended", {"turn": ["t1"]}, "turn.ended: turn is list, must be text"),
+        ("turn.ended", {"status": None}, "turn.ended: status is NoneType, must be text"),
+        ("turn.ended", {"reply_hash": "x"}, "turn.ended: reply_hash is str, must be 64 hexadecimal digits"),
+        ("peer.refused", {"more": "1"}, "peer.refused: more is str, must be a whole number"),
+        ("tool.verdict", {"reasons": [7]}, "tool.verdict: reasons is list, must be a list of text"),
     ],
 )
-def test_an_entry_that_cannot_be_applied_is_refused_in_words(body: dict[str, Any], said: str) -> None:
-    with pytest.raises(EntryError, match=f"turn.ended cannot be applied: {said}"):
-        recorder().commit([Draft("turn.ended", {**body, "reply": "", "reply_hash": ""})])
+def test_an_entry_whose_field_has_another_type_is_refused_before_anything_is_written(
+    kind: str, wrong: dict[str, Any], said: str
+) -> None:
+    writer = recorder()
+    with pytest.raises(EntryError, match=said):
+        writer.commit([Draft("node.disk_free", {}), whole(kind, wrong)])
+    assert writer.ledger.next_seq == 0
+
+
+def test_what_is_read_back_is_held_to_what_the_reducer_needs_and_to_no_more() -> None:
+    state = recorder().state
+    asked = {"turn": "t1", "ordinal": "0.0", "call_hash": "of another form", "op": "now", "value": 1.5}
+    state.apply_entry("sys.value", asked, 0, 0, b"")
+    state.apply_entry("turn.ended", {"turn": "t1", "status": "ok", "reply": 7}, 1, 0, b"")
+    for kind, body, said in (
+        ("turn.ended", {"turn": ["t1"], "status": "ok"}, r"turn is \['t1'\]"),
+        ("sys.value", {**asked, "call_hash": 7}, "call_hash is 7"),
+        ("process.exited", {"address": "/a", "pid": -1, "reason": "", "detail": ""}, "pid is -1"),
+        ("process.exited", {"address": "/a", "pid": 1, "reason": "", "detail": "", "turn": 7}, "turn is 7"),
+    ):
+        with pytest.raises(EntryError, match=f"{kind} cannot be applied: {said}"):
+            state.apply_entry(kind, body, 2, 0, b"")
 
 
 def test_an_entry_has_the_fields_of_its_kind_and_no_others_when_it_is_written_but_older_ones_are_read() -> (
     None
 ):
-    whole = {"turn": "t1", "status": "ok", "reply": "", "reply_hash": ""}
+    all_of_it = {"turn": "t1", "status": "ok", "reply": "", "reply_hash": NONE_HASH}
     for body, said in (
         ({"turn": "t1", "status": "ok", "reply": ""}, "turn.ended lacks the field reply_hash"),
-        ({**whole, "more": 1}, "turn.ended has no field more"),
+        ({**all_of_it, "more": 1}, "turn.ended has no field more"),
     ):
         writer = recorder()
         with pytest.raises(EntryError, match=said):
             writer.commit([Draft("node.disk_free", {}), Draft("turn.ended", body)])
         assert writer.ledger.next_seq == 0
         writer.state.apply_entry("turn.ended", body, 0, 0, b"")
-    assert recorder().commit([Draft("turn.ended", whole)]).entries
+    assert recorder().commit([Draft("turn.ended", all_of_it)]).entries
     with pytest.raises(EntryError, match="the field 'status' is missing"):
         recorder().state.apply_entry("turn.ended", {"turn": "t1"}, 0, 0, b"")
 

@@ -15,6 +15,7 @@ import msgpack
 from hypothesis import strategies as st
 
 from chain.entry.draft import PREVIOUS, Draft, StateChange
+from chain.entry.fields import NUMBER, WHOLE, Field
 from chain.entry.kinds import KINDS
 from chain.entry.reader import Position, read_records
 from chain.entry.record import encode_payload
@@ -24,10 +25,11 @@ from chain.journal.sequencer import Batch, Sequencer
 from chain.vectors.document import Document, encode_document
 from kernel.model.spec import ProcessSpec
 from kernel.signals import Signals
-from kernel.state.record_forms import FORMS, TABLES
+from kernel.state.record_forms import TABLES
 from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state, restore_state
+from tests.chain.twins.ledgers import RIGHT
 from tests.chain.twins.memory_disk import MemoryDisk
 
 LIMITS = (8, 4096)
@@ -121,25 +123,18 @@ BY_NAME = {
     "config": st.just("{}"), "result_bytes": NUMBERS, "tools": st.just(["a"]),
     "value": NUMBERS,
 }  # fmt: skip
-BY_TYPE = {str: st.text(max_size=3), int: NUMBERS, bool: st.booleans()}
-GOOD = st.one_of(*BY_TYPE.values(), st.just([]), st.just(["a"]), st.just(None))
 
 
-def _field(kind: str, name: str) -> st.SearchStrategy[Any]:
-    wanted = FORMS.get(kind, {}).get(name)
+def _field(name: str, field: Field) -> st.SearchStrategy[Any]:
     if name in BY_NAME:
         return BY_NAME[name]
-    if wanted in BY_TYPE:
-        return BY_TYPE[wanted]
-    if name == "pid":
-        return NUMBERS
-    return st.just([]) if wanted else GOOD
+    return NUMBERS if field.type in (WHOLE, NUMBER) else st.sampled_from(RIGHT[field.type])
 
 
 @st.composite
 def drafts(draw: st.DrawFn) -> Draft:
     kind = draw(st.sampled_from(sorted(KINDS)))
-    body = {name: draw(_field(kind, name)) for name in KINDS[kind].fields}
+    body = {name: draw(_field(name, field)) for name, field in KINDS[kind].fields.items()}
     match draw(st.integers(0, 9)), draw(st.sampled_from(sorted(body) or ["x"])):
         case 0 | 1, name:
             body[name] = draw(JUNK)

@@ -88,7 +88,7 @@ class Journal:
         rows = []
         for record in records:
             if isinstance(record, Draft):
-                assert set(record.body) == set(KINDS[record.kind].fields), record
+                assert KINDS[record.kind].check(record.body) == [], record
                 rows.append(Row(Written(record.kind, len(self.drafts), 0, record.trace)))
                 self.drafts.append(record)
         ticket = Ticket(tuple(rows), None if self.slow else self)

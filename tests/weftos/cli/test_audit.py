@@ -287,8 +287,8 @@ def test_what_a_person_let_a_turn_forget_is_told_beside_what_took_its_place(plai
 
     def paid(at: int, amount: int) -> list[Draft]:
         call = {**turn, "tool": "pay"}
-        proposed = {"call_hash": "c", "arguments": f'{{"amount":{amount}}}', "arguments_hash": "a"}
-        intent = {"arguments_hash": "a", "effects": "external", "boot": "b", "attempt": 1, "pid": 8}
+        proposed = {"call_hash": "c" * 64, "arguments": f'{{"amount":{amount}}}', "arguments_hash": "a" * 64}
+        intent = {"arguments_hash": "a" * 64, "effects": "external", "boot": "b", "attempt": 1, "pid": 8}
         outcome = {"result": f"paid {amount}", "result_hash": "h", "truncated": False, "attempt": 1}
         return [
             Draft("tool.proposed", {**call, **proposed}, 8, "pay", cause=18),

@@ -23,7 +23,8 @@ ACCEPTED = {
 }  # fmt: skip
 STARTED = {"turn": "t1", "message": "m1", "address": "/user/ada", "session": "main", "attempt": 1}
 PROPOSED = {
-    "turn": "t1", "ordinal": "0.0", "call_hash": "c", "tool": "file_read", "arguments": "{}", "arguments_hash": "a",
+    "turn": "t1", "ordinal": "0.0", "call_hash": "c" * 64, "tool": "file_read", "arguments": "{}",
+    "arguments_hash": "a" * 64,
 }  # fmt: skip
 OUTCOME = {
     "turn": "t1", "ordinal": "0.0", "tool": "file_read", "status": "ok", "result": FORGED, "result_hash": "h",

@@ -66,21 +66,22 @@ STORY = [
     Draft("operator.command", {"uid": 1000, "os_pid": 1, "operation": "send", "arguments": "{}"}, 0, "send", TRACE),
     _message("m2", "operator", "/user/ada", "read notes", trace=TRACE, cause=1),
     _turn("turn.started", 2, message="m2", address="/user/ada", session="main", attempt=1),  # 3
-    _turn("model.asked", 3, ordinal="0.0", call_hash="c", provider="twin", model="twin-1", tools=[], asked=ASKED,
+    _turn("model.asked", 3, ordinal="0.0", call_hash="c" * 64, provider="twin", model="twin-1", tools=[], asked=ASKED,
           request_hash=sha256_hex(f'{{"messages":"{MESSAGES_HASH}",{ASKED[1:]}'), messages_hash=MESSAGES_HASH,
           prefix_of=-1, prefix_count=0, pieces="[1]", new=f"[{QUESTION}]", truncated=False),
     _turn("model.answered", 4, ordinal="0.0", status="ok", input_tokens=120, output_tokens=30,
           answer='{"text":"I look","tool_calls":[{"id":"1","name":"file_read","arguments":"{}"}]}'),  # 5
-    _tool("tool.proposed", 5, "1.0", call_hash="c", arguments='{"path":"notes"}', arguments_hash="a"),
+    _tool("tool.proposed", 5, "1.0", call_hash="c" * 64, arguments='{"path":"notes"}', arguments_hash="a" * 64),
     _tool("tool.verdict", 6, "1.0", decision="allow", reasons=[]),
-    _tool("tool.intent", 7, "1.0", arguments_hash="a", effects="local", boot="b", attempt=1, pid=8),  # 8
+    _tool("tool.intent", 7, "1.0", arguments_hash="a" * 64, effects="local", boot="b", attempt=1, pid=8),  # 8
     _tool("tool.outcome", 8, "1.0", status="ok", result=HOSTILE + "\nforged line", result_hash="h", truncated=False,
           attempt=1),
-    _tool("tool.proposed", 5, "1.1", call_hash="d", arguments='{"path":"/etc/shadow"}', arguments_hash="z"),  # 10
+    _tool("tool.proposed", 5, "1.1", call_hash="d" * 64, arguments='{"path":"/etc/shadow"}',  # 10
+          arguments_hash="f" * 64),
     _tool("tool.verdict", 10, "1.1", decision="deny", reasons=["the path leaves the workspace"]),
     _tool("tool.outcome", 11, "1.1", status="denied", result="the path leaves the workspace", result_hash="h",
           truncated=False, attempt=0),
-    _turn("turn.ended", 3, status="ok", reply="The notes say: buy MILK", reply_hash="h"),  # 13
+    _turn("turn.ended", 3, status="ok", reply="The notes say: buy MILK", reply_hash="e" * 64),  # 13
     Draft("process.exited", {"address": "/user/ada", "pid": 8, "reason": "crash", "detail": "", "turn": ""}, 8, "8"),
     _started(11, "ada"),  # 15
     _started(9, "bob"),
