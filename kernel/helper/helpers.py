@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from chain.ledger.ledger import Draft
 from kernel.cell.link.frames import OWN
 from kernel.clock import Clock
-from kernel.helper.helper import Helper, HelperLost, HelperOver, Startable
+from kernel.helper.helper import Answered, Helper, HelperLost, HelperOver, HelperRefused, Startable
 from kernel.process.processes import Processes
 from kernel.signals import Signal, Signals
 from kernel.state.recorder import Recorder
@@ -79,6 +79,7 @@ class LinkedHelper:
         self._helper: Helper | None = None
         self._up = asyncio.Event()
         self._over: HelperOver | None = None
+        self._asking: set[asyncio.Task[None]] = set()
 
     @property
     def os_pid(self) -> int:
@@ -119,6 +120,25 @@ class LinkedHelper:
             raise self._over
         assert self._helper is not None
         return await self._helper.request(op, args)
+
+    def call(self, op: str, args: dict[str, Any], answered: Answered) -> Callable[[], object]:
+        """The same: ``answered`` is called once with the answer, or with what :meth:`request` raises; at once and in
+        the very turn of the loop that hears of it when it is up. What is returned has the answer forgotten.
+        """
+        if self._helper is not None and self._over is None and self._up.is_set() and self._helper.alive:
+            return partial(self._helper.forget, self._helper.call(op, args, answered))
+        task = asyncio.get_running_loop().create_task(self._call_when_up(op, args, answered))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        return task.cancel
+
+    async def _call_when_up(self, op: str, args: dict[str, Any], answered: Answered) -> None:
+        try:
+            value = await self.request(op, args)
+        except (HelperLost, HelperRefused) as error:
+            answered(None, error)
+        else:
+            answered(value, None)
 
     def notify(self, op: str, args: dict[str, Any]) -> None:
         if self._helper is not None:

@@ -55,6 +55,11 @@ class Attempts:
         """Whether an attempt at that call is, handed over or not."""
         return self.get(turn, ordinal) is not None
 
+    def begin(self, turn: str, ordinal: str, pid: int, *, begun: bool = False) -> Attempt:
+        """An attempt that is under way from now on."""
+        attempt = self._running[turn, ordinal] = Attempt(begun, pid=pid)
+        return attempt
+
     def run(
         self,
         turn: str,
@@ -65,8 +70,7 @@ class Attempts:
         begun: bool = False,
     ) -> None:
         """Carry out an attempt, in a task of its own."""
-        attempt = self._running[turn, ordinal] = Attempt(begun, pid=pid)
-        self.go_on(turn, ordinal, attempt, work)
+        self.go_on(turn, ordinal, self.begin(turn, ordinal, pid, begun=begun), work)
 
     def go_on(
         self, turn: str, ordinal: str, attempt: Attempt, work: Callable[[Attempt], Coroutine[Any, Any, None]]

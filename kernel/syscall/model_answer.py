@@ -1,14 +1,155 @@
-"""Answers of models: what is taken of one, and the entry that holds it. Pure."""
+"""Answers of models: how one is come by, what is taken of it, and the entry that holds it."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
 
 from chain.entry.draft import Draft
 from kernel.bounds import Bounds
-from kernel.errors import Invalid
+from kernel.errors import Invalid, fault_of
+from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from kernel.slices.turns import Turn
-from kernel.values import canonical, clean
+from kernel.syscall.model_question import Said
+from kernel.values import canonical, clean, cut_bytes
+
+log = logging.getLogger(__name__)
+ATTEMPTS = 5
+AGAIN_S = 0.2
+LOST = "lost"
+
+
+class Gateway(Protocol):
+    """The gateway, as the node sees it."""
+
+    def ask(self, request: dict[str, Any], answered: Answered) -> Callable[[], object]:
+        """``digests`` are those of all messages, ``said`` the place and the message of some. The status of the answer
+        is ``lost`` when there are others among them that the gateway does not have. ``answered`` is called once, in the
+        very turn of the loop that hears of it and maybe before this returns: with the answer, with HelperLost while the
+        gateway is down, or with HelperRefused. What is returned has the answer forgotten.
+        """
+
+    def cancel(self, stream: str) -> None: ...
+
+    def forget(self) -> None:
+        """What it was told is to be erased."""
+
+    def resolve(self, provider: str, model: str) -> tuple[str, str]:
+        """Who will answer: the configured defaults in place of an empty provider or model."""
+
+
+class Asking:
+    """A question that is put to the gateway until it answers. One that is lost with it is asked again: that changes
+    nothing but the bill.
+
+    ``whole``: all of its messages, each once, when they are here. ``want_whole()`` is called when the gateway lacks
+    some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        question: dict[str, Any],
+        whole: Said | None,
+        bounds: Bounds,
+        want_whole: Callable[[], None],
+        over: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._gateway = gateway
+        self._question = question
+        self._whole = whole
+        self._bounds = bounds
+        self._want_whole = want_whole
+        self._over = over
+        self.wants_whole = False
+        self._lost = 0
+        self._number = 0  # of the request that is under way
+        self._timer: asyncio.TimerHandle | None = None
+        self._forget: Callable[[], object] = _nothing
+
+    def begin(self) -> None:
+        """Ask."""
+        number = self._number = self._number + 1
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._bounds.model_timeout_s, self._late)
+        try:
+            forget = self._gateway.ask(self._question, partial(self._came, number))
+        except Exception as error:
+            self._came(number, None, error)
+        else:
+            if number == self._number:  # else it has been answered
+                self._forget = forget
+
+    def told(self, whole: Said) -> None:
+        """These are all of its messages."""
+        self._whole, self.wants_whole = whole, False
+        self._question = {**self._question, "said": [list(one) for one in whole.items()]}
+        self.begin()
+
+    def stop(self) -> None:
+        """Nobody wants the answer any more."""
+        self._number += 1
+        if self._timer is not None:
+            self._timer.cancel()
+        self._forget()
+        self._forget = _nothing
+
+    def _came(self, number: int, answer: Any, error: Exception | None) -> None:
+        if number != self._number:
+            return
+        self.stop()
+        try:
+            taken = self._taken(answer, error)
+        except Exception as fault:  # the boundary: whoever asked is answered, whatever it was
+            log.error("a question to a model failed (%s): %s", self._question["stream_id"], fault_of(fault))
+            taken = error_answer(f"the node failed at this question ({type(fault).__name__})")
+        if taken is not None:
+            self._over(taken)
+
+    def _taken(self, answer: Any, error: Exception | None) -> dict[str, Any] | None:
+        """What is taken of it; None: it is asked again."""
+        match error:
+            case None if answer == {"status": LOST}:
+                self._say_whole()
+                return None
+            case None:
+                try:
+                    return checked_answer(answer, self._bounds)
+                except Invalid as why:
+                    return _not_asked(str(why))
+            case HelperLost():
+                self._lost += 1
+                if self._lost == ATTEMPTS:
+                    return _not_asked(str(error))
+                delay_s = AGAIN_S * 2 ** (self._lost - 1)
+                self._timer = asyncio.get_running_loop().call_later(delay_s, self.begin)
+                return None
+            case HelperRefused():
+                return _not_asked(str(error))
+        raise error
+
+    def _say_whole(self) -> None:
+        if self._whole is not None:
+            self.told(self._whole)
+        else:
+            self.wants_whole = True
+            self._want_whole()
+
+    def _late(self) -> None:
+        self.stop()
+        self._gateway.cancel(self._question["stream_id"])
+        self._over(_not_asked(f"no answer within {self._bounds.model_timeout_s:g} s"))
+
+
+def _nothing() -> None:
+    """There is nothing to forget."""
+
+
+def _not_asked(why: str) -> dict[str, Any]:
+    return error_answer(f"the model could not be asked: {cut_bytes(why, 2000)[0]}")
 
 
 def checked_answer(answer: Any, bounds: Bounds) -> dict[str, Any]:

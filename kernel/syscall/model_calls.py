@@ -16,7 +16,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft
@@ -24,7 +26,6 @@ from kernel.bounds import Bounds
 from kernel.cell.conversation import Pieces, new_places, pieces_of
 from kernel.cell.protocol import ModelQuestion
 from kernel.errors import Invalid, fault_of
-from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
 from kernel.message.watch import Watchers
 from kernel.policy.pipeline import Policy
@@ -34,13 +35,12 @@ from kernel.process.process_signals import SlotGone
 from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.conversations import Asked, Conversations
-from kernel.syscall.model_answer import answered_draft, checked_answer, error_answer
+from kernel.syscall.model_answer import Asking, Gateway, answered_draft, error_answer
 from kernel.syscall.model_question import (
     Base,
     Question,
     Reading,
     Resolved,
-    Said,
     asked_names,
     read_question,
     refused_question,
@@ -49,29 +49,17 @@ from kernel.syscall.model_question import (
 from kernel.toolbox.registry import Registry
 from kernel.turn.divergence import shown
 from kernel.turn.turns import Turns
-from kernel.values import canonical, cut_bytes
+from kernel.values import canonical
 
 log = logging.getLogger(__name__)
-ATTEMPTS = 5
-LOST = "lost"
 
 
-class Gateway(Protocol):
-    """The gateway, as the node sees it."""
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A question that is put to a model, and the message that its turn handles."""
 
-    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """``digests`` are those of all messages, ``said`` the place and the message of some. The status of the answer
-        is ``lost`` when there are others among them that the gateway does not have. Raises HelperLost while it is down,
-        HelperRefused.
-        """
-
-    def cancel(self, stream: str) -> None: ...
-
-    def forget(self) -> None:
-        """What it was told is to be erased."""
-
-    def resolve(self, provider: str, model: str) -> tuple[str, str]:
-        """Who will answer: the configured defaults in place of an empty provider or model."""
+    asking: Asking
+    message: str
 
 
 class ModelCalls:
@@ -96,9 +84,7 @@ class ModelCalls:
         self._bounds = bounds
         self.conversations = Conversations()
         self._preparing: set[asyncio.Task[None]] = set()
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._messages: dict[str, str] = {}
-        self._wanted: dict[str, asyncio.Future[Said]] = {}
+        self._running: dict[str, Running] = {}
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, asked: ModelQuestion) -> None:
         """A cell asks a model. Everything in ``asked`` is hostile. Raises LedgerUnavailable."""
@@ -216,28 +202,38 @@ class ModelCalls:
         request = {
             "digests": question.messages.digests,
             "said": [[place, once[place]] for place in said],
-            "tools": resolved.tools,
+            "tools": self._schemas(resolved.tools),
             "provider": provider,
             "model": model,
+            "stream_id": stream,
         }
-        work = self._ask(process.pid, turn, ordinal, request, once if question.whole else None)
-        task = asyncio.get_running_loop().create_task(work)
-        self._running[stream] = task
-        self._messages[stream] = turn.mail.id
+        asking = Asking(
+            self._gateway,
+            request,
+            once if question.whole else None,
+            self._bounds,
+            partial(self._turns.want_whole, turn, ordinal),
+            partial(self._answered, process.pid, turn, ordinal),
+        )
+        self._running[stream] = Running(asking, turn.mail.id)
+        asking.begin()
+
+    def _schemas(self, tools: list[str]) -> list[dict[str, Any]]:
+        declared = [self._registry[name].declaration for name in tools]
+        return [
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            for tool in declared
+        ]
 
     def _put_again(self, turn: Turn, ordinal: str, question: Question) -> None:
         """It is under way; maybe it waits for all of its messages."""
-        wanted = self._wanted.get(f"{turn.id}:{ordinal}")
-        if wanted is None or wanted.done():
+        asking = self._running[f"{turn.id}:{ordinal}"].asking
+        if not asking.wants_whole:
             return
         if question.whole:
-            wanted.set_result(question.once)
+            asking.told(question.once)
         else:
             self._turns.want_whole(turn, ordinal)
-
-    def _over(self, stream: str, task: asyncio.Task[None] | None) -> None:
-        if self._running.get(stream) is task:
-            del self._running[stream], self._messages[stream]
 
     def _resolve(self, process: LiveProcess, question: Question) -> Resolved:
         return resolve(
@@ -293,74 +289,24 @@ class ModelCalls:
         }
         return Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
 
-    async def _ask(
-        self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], whole: Said | None
-    ) -> None:
-        """``whole``: all of its messages, each once, when they are here."""
-        task = asyncio.current_task()
-        try:
-            await self._answered(pid, turn, ordinal, request, whole)
-        finally:
-            self._over(f"{turn.id}:{ordinal}", task)
-
-    async def _answered(
-        self, pid: int, turn: Turn, ordinal: str, request: dict[str, Any], whole: Said | None
-    ) -> None:
-        schemas = []
-        for name in request["tools"]:
-            declared = self._registry[name].declaration
-            schemas.append(
-                {"name": name, "description": declared.description, "parameters": declared.parameters}
-            )
-        question = {**request, "tools": schemas, "stream_id": f"{turn.id}:{ordinal}"}
-        try:
-            answer = await self._ask_gateway(turn, ordinal, question, whole)
-        except Exception as error:  # the boundary: whoever asked is answered, whatever it was
-            log.error("a question of %s to a model failed: %s", turn.id, fault_of(error))
-            answer = error_answer(f"the node failed at this question ({type(error).__name__})")
-        call = turn.calls[ordinal]
+    def _answered(self, pid: int, turn: Turn, ordinal: str, answer: dict[str, Any]) -> None:
+        """Record what came of a question, in this very turn of the loop if the ledger takes it, and tell it."""
+        stream, call = f"{turn.id}:{ordinal}", turn.calls[ordinal]
         draft = answered_draft(pid, turn, ordinal, answer, call.seq)
-        await self._recorder.committed([draft])
-        if call.outcome is not None:  # else the turn has ended meanwhile, and nobody waits
-            self._answer(turn, call)
 
-    async def _ask_gateway(
-        self, turn: Turn, ordinal: str, question: dict[str, Any], whole: Said | None
-    ) -> dict[str, Any]:
-        """Ask until it answers. A question lost with the gateway is asked again: it changes nothing but the bill."""
-        why = ""
-        for attempt in range(ATTEMPTS):
+        def record() -> None:
             try:
-                async with asyncio.timeout(self._bounds.model_timeout_s):
-                    answer = await self._gateway.ask(question)
-                if answer == {"status": LOST}:
-                    whole = await self._whole(turn, ordinal) if whole is None else whole
-                    question = {**question, "said": [list(one) for one in whole.items()]}
-                    async with asyncio.timeout(self._bounds.model_timeout_s):
-                        answer = await self._gateway.ask(question)
-                return checked_answer(answer, self._bounds)
-            except HelperLost as error:
-                why = str(error)
-                await asyncio.sleep(0.2 * 2**attempt)
-            except (HelperRefused, Invalid) as error:
-                why = str(error)
-                break
-            except TimeoutError:
-                self._gateway.cancel(question["stream_id"])
-                why = f"no answer within {self._bounds.model_timeout_s:g} s"
-                break
-        return error_answer(f"the model could not be asked: {cut_bytes(why, 2000)[0]}")
+                self._recorder.commit([draft])
+            except LedgerUnavailable:
+                raise
+            except Exception:
+                del self._running[stream]
+                raise
+            del self._running[stream]
+            if call.outcome is not None:  # else the turn has ended meanwhile, and nobody waits
+                self._answer(turn, call)
 
-    async def _whole(self, turn: Turn, ordinal: str) -> Said:
-        """All messages of a question, from whoever runs the turn."""
-        stream = f"{turn.id}:{ordinal}"
-        wanted: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
-        self._wanted[stream] = wanted
-        try:
-            self._turns.want_whole(turn, ordinal)
-            return await wanted
-        finally:
-            del self._wanted[stream]
+        self._recorder.until_writable(("answered", stream), record)
 
     def _answer(self, turn: Turn, call: Call) -> None:
         assert call.outcome is not None
@@ -384,10 +330,10 @@ class ModelCalls:
         stream, args = notice.args.get("stream_id"), notice.args
         if notice.helper != "gateway" or notice.op != "delta" or not isinstance(stream, str):
             return
-        message = self._messages.get(stream)
-        if message is not None:
+        running = self._running.get(stream)
+        if running is not None:
             shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
-            self._watchers.emit(message, {"event": "delta", **shown})
+            self._watchers.emit(running.message, {"event": "delta", **shown})
 
     def slot_gone(self, gone: SlotGone) -> None:
         """Another process of its name begins anew."""
@@ -408,11 +354,16 @@ class ModelCalls:
         for ordinal in self.under_way(turn):
             stream = f"{turn}:{ordinal}"
             self._gateway.cancel(stream)
-            self._running.pop(stream).cancel()
-            self._messages.pop(stream, None)
+            self._stop(stream)
+
+    def _stop(self, stream: str) -> None:
+        self._running.pop(stream).asking.stop()
+        self._recorder.not_any_more(("answered", stream))
 
     async def close(self) -> None:
-        tasks = [*self._preparing, *self._running.values()]
+        for stream in list(self._running):
+            self._stop(stream)
+        tasks = list(self._preparing)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -223,7 +223,8 @@ class ToolCalls:
             self._attempt(site, lambda _: self._run_in_archive(site, examined, asker), begun=True)
             return
         ticket = self._recorder.commit(records, durable=True)
-        self._attempt(site, lambda attempt: self._run_in_worker(site, examined, ticket, workspace, attempt))
+        attempt = self._attempts.begin(*site.key, site.pid)
+        self._run_in_worker(site, examined, ticket, workspace, attempt)
 
     def _attempt(
         self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]], *, begun: bool = False
@@ -303,35 +304,33 @@ class ToolCalls:
                 return
             draft = self._settlement.withdrawn(site, call, attempt)
         else:
-            await self._run_in_worker(site, examined, ticket, workspace, attempt)
+            self._run_in_worker(site, examined, ticket, workspace, attempt)
             return
         attempt.over = True
         await self._recorded(call, draft, durable=False)
         self._conclude(site.turn, call)
 
-    async def _run_in_worker(
+    def _run_in_worker(
         self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str, attempt: Attempt
     ) -> None:
-        """Hand the call over once its intent is on the disk; what comes of it is heard by :meth:`_ended`."""
-        declaration, intent = examined.declaration, ticket.entries[-1]
-        try:
-            _check_wanted(attempt)
-            group = await self._recorder.on_disk(ticket)
-            work = WorkerCall(
-                tool=declaration.name,
-                arguments=examined.arguments,
-                receipt=group.receipt(intent).encode(),
-                salt=intent.salt,
-                body=intent.body,
-                workspace=workspace,
-                timeout_s=declaration.timeout_s,
-                effects=declaration.effects != "none",
-            )
-            self._put(site, declaration, work, attempt)
-        except (WorkerUnavailable, WorkerWithdrawn) as error:
-            await self._settle(site, declaration, attempt, error)
-        except asyncio.CancelledError:
-            await self._settle(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
+        """Hand the call over once its intent is on the disk, in the very turn of the loop that hears of it; what comes
+        of it is heard by :meth:`_ended`.
+        """
+        declaration = examined.declaration
+
+        def hand_over() -> None:
+            if attempt.withdrawn or self._closing:
+                return
+            try:
+                self._put(site, declaration, _work(examined, ticket, workspace), attempt)
+            except Exception as error:  # surely not run, or a fault: the task does what is to be done then
+                self._later(site, declaration, attempt, error)
+
+        attempt.take_back = lambda: self._taken_back(site, declaration, attempt)
+        self._after.do(hand_over, ticket)
+
+    def _taken_back(self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt) -> None:
+        self._later(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
 
     def _put(self, site: CallSite, declaration: ToolDeclaration, work: WorkerCall, attempt: Attempt) -> None:
         """Leave the attempt to the workers. Raises WorkerUnavailable."""
@@ -345,7 +344,7 @@ class ToolCalls:
 
         def take_back() -> None:
             from_queue()
-            self._later(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
+            self._taken_back(site, declaration, attempt)
 
         if not heard:
             attempt.take_back = take_back
@@ -574,6 +573,22 @@ class ToolCalls:
                 with contextlib.suppress(LedgerUnavailable):  # then it is in doubt at the next boot
                     self._recorder.commit([draft])
         await self._attempts.close()
+
+
+def _work(examined: Examined, ticket: Ticket, workspace: str) -> WorkerCall:
+    """What a worker is handed of a call whose intent, the last entry of ``ticket``, is on the disk."""
+    declaration, intent = examined.declaration, ticket.entries[-1]
+    assert ticket.group is not None
+    return WorkerCall(
+        tool=declaration.name,
+        arguments=examined.arguments,
+        receipt=ticket.group.receipt(intent).encode(),
+        salt=intent.salt,
+        body=intent.body,
+        workspace=workspace,
+        timeout_s=declaration.timeout_s,
+        effects=declaration.effects != "none",
+    )
 
 
 def _check_wanted(attempt: Attempt) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from kernel.cell.conversation import canonical_json, digest_of
-from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.helper.helper import Answered, HelperLost, HelperRefused
+from tests.kernel.twins.put_by import answer_by
 from tests.simulation.world import World
 
 
@@ -17,7 +19,10 @@ class SimulatedGateway:
         self._asked = 0
         self._kept: set[bytes] = set()
 
-    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, request: dict[str, Any], answered: Answered) -> Callable[[], None]:
+        return answer_by(lambda: self._answer_to(request), answered)
+
+    async def _answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
         self._asked += 1
         text = f"answer {self._world.boot}.{self._asked}"
         await asyncio.sleep(self._world.delay_s())

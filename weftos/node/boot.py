@@ -34,6 +34,7 @@ from kernel.cells.engines.engine_ray import RayEngine
 from kernel.cells.launcher import BehaviourEntry
 from kernel.control.control import Control
 from kernel.control.facts import NodeFacts, NodeServices
+from kernel.helper.helper import Answered
 from kernel.helper.helpers import HelperNotice, LinkedHelper, WorkerSeen
 from kernel.helper.nursery import Nursery
 from kernel.helper.os_session import DataLock, end_old_session, lock, read_boot, write_boot
@@ -180,9 +181,8 @@ class NodeGateway:
         self._helper = helper
         self._settings = settings
 
-    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = await self._helper.request("ask", request)
-        return answer
+    def ask(self, request: dict[str, Any], answered: Answered) -> Callable[[], object]:
+        return self._helper.call("ask", request, answered)
 
     def cancel(self, stream: str) -> None:
         self._helper.notify("cancel", {"stream_id": stream})

@@ -279,6 +279,32 @@ def test_what_is_asked_between_the_end_of_a_link_and_its_reaping_waits_for_the_n
     asyncio.run(run())
 
 
+def test_who_is_left_a_question_waits_for_a_helper_that_is_not_up_and_for_no_other(tmp_path: Path) -> None:
+    async def run() -> None:
+        command = HelperCommand("tester", [sys.executable, "-P", CHILD], {}, tmp_path, tmp_path / "log")
+        helper = LinkedHelper(command, BOOT, Signals())
+        answers = asyncio.Queue[tuple[Any, Exception | None]]()
+
+        def ask(op: str, args: dict[str, Any]) -> Callable[[], object]:
+            return helper.call(op, args, lambda answer, error: answers.put_nowait((answer, error)))
+
+        ask("echo", {"n": 0})()  # nobody wants that one
+        ask("echo", {"n": 1})
+        await helper.start(lambda why: None)
+        assert await asyncio.wait_for(answers.get(), HANG_S) == ({"n": 1}, None)
+        tasks = len(asyncio.all_tasks())
+        ask("echo", {"n": 2})()
+        ask("echo", {"n": 3})
+        assert len(asyncio.all_tasks()) == tasks
+        assert await asyncio.wait_for(answers.get(), HANG_S) == ({"n": 3}, None)
+        ask("hang", {})
+        await helper.stop()
+        [answer, error] = await asyncio.wait_for(answers.get(), HANG_S)
+        assert answer is None and isinstance(error, HelperLost)
+
+    asyncio.run(run())
+
+
 class Anothers(SlowlyReaped):
     """A child that has become another user's, and does not end."""
 

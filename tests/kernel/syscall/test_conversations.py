@@ -275,7 +275,7 @@ def test_a_turn_that_ends_while_its_text_is_wanted_leaves_nothing(tmp_path: Path
         twin.finish(at)
         await twin.send("ada", "next")
         await ask(twin, await twin.delivery(), Conversation([]), [SYSTEM, user("next")])
-        assert twin.kernel.model_calls._wanted == {}
+        assert twin.kernel.model_calls._running == {}
 
     on_twin(tmp_path, body)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernel.bounds import Bounds
-from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
 from kernel.syscall import conversations
 from kernel.values import canonical, sha256_hex
@@ -313,3 +313,46 @@ def test_an_answer_that_comes_with_the_end_of_its_turn_is_recorded_and_goes_nowh
         assert failed == []
 
     on_twin(tmp_path, body)
+
+
+def test_a_question_and_its_answer_go_on_in_the_turn_of_the_loop_that_hears_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        asked: list[Answered] = []
+
+        def ask(request: dict[str, Any], answered: Answered) -> Callable[[], None]:
+            asked.append(answered)
+            return lambda: None
+
+        monkeypatch.setattr(twin.gateway, "ask", ask)
+        twin.ask_model(at, [user("?")])
+        [answered] = asked
+        answered(answer_of("hello"), None)
+        assert twin.cells.results.get_nowait()[3]["text"] == "hello"
+
+    on_twin(tmp_path, body)
+
+
+def test_of_a_question_that_nobody_answers_in_time_the_answer_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        forgotten: list[str] = []
+        asked: list[Answered] = []
+
+        def ask(request: dict[str, Any], answered: Answered) -> Callable[[], None]:
+            asked.append(answered)
+            return lambda: forgotten.append(request["stream_id"])
+
+        monkeypatch.setattr(twin.gateway, "ask", ask)
+        twin.ask_model(at, [user("?")])
+        outcome = await twin.result()
+        assert outcome["text"] == "the model could not be asked: no answer within 0.01 s"
+        assert forgotten == twin.gateway.cancelled == [f"{at.turn}:0.0"]
+        asked[0](answer_of("late"), None)
+        assert twin.cells.results.empty() and len(await twin.entries("model.answered")) == 1
+
+    on_twin(tmp_path, body, bounds=Bounds(model_timeout_s=0.01))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chain.ledger.ledger import Draft
+from chain.ledger.ledger import Draft, Group
 from kernel.cell.protocol import Nothing
 from kernel.cells.cell_events import CellAsked, CellCall
 from kernel.errors import NotFound
@@ -576,3 +577,34 @@ def test_what_was_done_is_told_only_once_it_is_recorded(tmp_path: Path) -> None:
         assert [r.body["status"] for r in await twin.entries("tool.outcome")] == ["ok"]
 
     on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_call_is_handed_over_in_the_turn_of_the_loop_that_hears_of_its_intent_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        handed_over: list[WorkerCall] = []
+
+        def put(call: WorkerCall, *_: Any) -> Callable[[], None]:
+            handed_over.append(call)
+            return lambda: None
+
+        monkeypatch.setattr(twin.workers, "put", put)
+        kinds: list[str] = []
+        handed: list[bool] = []
+
+        def written(group: Group) -> None:
+            kinds.extend(record.entry.kind for record in group.entries)
+            handed.append(bool(handed_over))
+
+        twin.kernel.recorder.ledger.on_group(written)
+        tasks = len(asyncio.all_tasks())
+        twin.ask_tool(at, "pay", {"amount": 5})
+        assert len(asyncio.all_tasks()) == tasks and not handed_over
+        async with asyncio.timeout(LIMIT_S):
+            while not handed_over:
+                await asyncio.sleep(0)
+        assert "tool.intent" in kinds and handed[-1]
+
+    on_twin(tmp_path, body)

@@ -37,7 +37,7 @@ from kernel.cells.cell_events import (
 )
 from kernel.cells.launcher import BehaviourEntry
 from kernel.errors import KernelError
-from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from kernel.kernel import Environment, Kernel
 from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
@@ -53,7 +53,7 @@ from kernel.state.state_snapshot import restore_state
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
 from kernel.values import canonical
 from kernel.worker.workers import Came, WorkerCall, WorkerResult, WorkerWithdrawn
-from tests.kernel.twins.put_by import put_by
+from tests.kernel.twins.put_by import answer_by, put_by
 from tests.patience import HANG_S
 from weftos.node.gates import GATES
 
@@ -176,7 +176,10 @@ class TwinGateway:
         self.cancelled: list[str] = []
         self.answer: Callable[[dict[str, Any]], Any] = lambda request: answer_of("hello")
 
-    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, request: dict[str, Any], answered: Answered) -> Callable[[], None]:
+        return answer_by(lambda: self._answer_to(request), answered)
+
+    async def _answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
         digests = [request["digests"][at : at + 32] for at in range(0, len(request["digests"]), 32)]
         self.told.append([place for place, _ in request["said"]])
         for place, message in request["said"]:

@@ -1,11 +1,13 @@
-"""Workers of a test that only know how to ``run`` a call."""
+"""Parts of a test that only know how to ``run`` a call, as parts that are left one and call back."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
+from kernel.helper.helper import Answered
 from kernel.worker.workers import Came
 
 _KEPT: set[asyncio.Task[None]] = set()
@@ -13,13 +15,19 @@ _KEPT: set[asyncio.Task[None]] = set()
 
 def put_by(run: Callable[[], Awaitable[Any]], ended: Callable[[Came], None]) -> Callable[[], None]:
     """As :meth:`kernel.worker.workers.Workers.put`, by a task; what is taken back before its first step never runs."""
+    return answer_by(run, lambda value, error: ended(value if error is None else error))
+
+
+def answer_by(run: Callable[[], Awaitable[Any]], answered: Answered) -> Callable[[], None]:
+    """As :meth:`kernel.helper.helpers.LinkedHelper.call`, by a task."""
 
     async def work() -> None:
+        told: Callable[[], None]
         try:
-            came: Came = await run()
+            told = partial(answered, await run(), None)
         except Exception as error:  # whatever the test has them raise
-            came = error
-        ended(came)
+            told = partial(answered, None, error)
+        told()
 
     task = asyncio.get_running_loop().create_task(work())
     _KEPT.add(task)
