@@ -37,3 +37,8 @@ class Pace:
         """
         quick = self._mean_s <= WAIT_S and now_s >= self._again_s
         return WAIT_S if quick and self._lone > LONE_GROUPS else 0.0
+
+    @property
+    def lone(self) -> bool:
+        """Whether there has been one caller alone of late, so that nobody gathers."""
+        return self._lone >= LONE_GROUPS

@@ -135,6 +135,11 @@ class Writer(Generic[_Waiting]):
             self.wake()
         return written
 
+    @property
+    def lone(self) -> bool:
+        """Whether there has been one caller alone of late."""
+        return self._pace.lone
+
     def _may_write_now(self) -> bool:
         ends = self._stopping or self._ended or self._refusal
         if ends or self._left is not None or self._fault is not None:

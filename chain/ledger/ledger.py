@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class Ledger:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._calls = calls = opened.calls
         self._unwritten = Unwritten(lambda: self._fault)
-        self._waking = Waking(self._unwritten.pending, self._write)
+        self._waking = Waking(self._unwritten.pending, self._write, self._nobody_gathers)
         self._wanted = 0  # commits of this round that go to the disk at once
         self._random, self._random_at = b"", 0
         self._closed: str | None = None
@@ -101,7 +102,7 @@ class Ledger:
         self._signer = Signer(
             keys,
             opened.slots,
-            partial(calls.post, self._signed),
+            self._signed,
             self._writer.refuse,
             partial(calls.post, partial(self._tell_fault, "heads")),
         )
@@ -289,11 +290,25 @@ class Ledger:
 
     def _write(self) -> None:
         """Write what has gathered, here and now for a lone caller."""
-        little = self._unwritten.at_rest and self._unwritten.bytes <= WRITE_NOW_BYTES
-        written = self._writer.write_now(self._hand_on, alone=little and self._wanted <= 1)
+        written = self._writer.write_now(self._hand_on, alone=self._alone())
         self._wanted = 0
         if written is not None:
             self._written(*written)
+
+    def _alone(self) -> bool:
+        """Whether one caller at most waits for what has gathered, which is little, and nothing is before it."""
+        little = self._unwritten.at_rest and self._unwritten.bytes <= WRITE_NOW_BYTES
+        return little and self._wanted <= 1
+
+    def _nobody_gathers(self) -> bool:
+        return self._alone() and self._writer.lone
+
+    @property
+    def hearing(self) -> AbstractContextManager[None]:
+        """To be entered while all that a link has to say at a time is heard: what one of its frames waits for is
+        written, or left to the writer's thread, at its end where there is one caller, not a round of the loop later.
+        """
+        return self._waking
 
     async def _wait_for(self, ticket: Ticket) -> Group:
         why = self._fault or self._stopped
@@ -339,9 +354,10 @@ class Ledger:
     async def _until_published(self, size: int, hurry: bool) -> None:
         if self._loop is None or self._publication.size >= size:
             return
-        if hurry and self.full_size >= size:
+        done = self._publication.waiter(size)
+        if hurry and self.full_size >= size:  # else the signer hurries, who finds somebody waiting
             self._publisher.signed(self.full_note, hurry=True)
-        await self._publication.until(size, self._no_publication)
+        await self._publication.until(done, self._no_publication)
 
     def _no_publication(self) -> str | None:
         return self._stopped or self._fault or self.publish_fault or self.head_fault
@@ -408,13 +424,21 @@ class Ledger:
         self._tell_fault("journal", self._full)
 
     def _signed(self, note: bytes) -> None:
+        """On the signer's thread; the loop is woken for the head that is recorded, and for no other."""
         assert self._loop is not None
         self.full_note = note
         self._publisher.signed(note, hurry=self._publication.wanted)
-        now = self._loop.time()
-        if self._closed is None and self.read_only is None and now - self._head_recorded_at >= HEAD_RECORD_S:
-            self._head_recorded_at = now
+        if self._may_record(self._loop.time()):
+            self._calls.post(self._record_newest, self._loop.time())
+
+    def _record_newest(self, now_s: float) -> None:
+        if self._may_record(now_s):  # else one that was posted before has been
+            self._head_recorded_at = now_s
             self._record_head(closing=False)
+
+    def _may_record(self, now_s: float) -> bool:
+        due = now_s - self._head_recorded_at >= HEAD_RECORD_S
+        return due and self._closed is None and self.read_only is None
 
     def _record_head(self, *, closing: bool) -> Ticket:
         record = encode_head_record(self.full_note, closing)

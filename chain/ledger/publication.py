@@ -11,7 +11,7 @@ PATIENCE_S = 0.5
 
 
 class Publication:
-    """``size``: of the newest checkpoint. For the event loop's thread alone."""
+    """``size``: of the newest checkpoint. For the event loop's thread alone, but for :attr:`wanted`."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -30,10 +30,14 @@ class Publication:
                 done.set_result(None)
         self._waiting = [waiting for waiting in self._waiting if not waiting[1].done()]
 
-    async def until(self, size: int, fault: Callable[[], str | None]) -> None:
-        """Wait until ``size`` entries are published. Raises LedgerUnavailable when there is a ``fault()`` meanwhile."""
+    def waiter(self, size: int) -> asyncio.Future[None]:
+        """Somebody waits until ``size`` entries are published, from now on; for :meth:`until`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, done))
+        return done
+
+    async def until(self, done: asyncio.Future[None], fault: Callable[[], str | None]) -> None:
+        """Wait for it. Raises LedgerUnavailable when there is a ``fault()`` meanwhile."""
         while not done.done():
             await asyncio.wait([done], timeout=PATIENCE_S)
             why = fault()

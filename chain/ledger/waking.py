@@ -1,4 +1,6 @@
-"""When what has gathered is written: at the end of the loop's round that somebody waits in, or once it is old."""
+"""When what has gathered is written: once it is old, or somebody waits for it: then when all that a link had to say
+is heard, or at the end of the loop's round.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,19 @@ MARGIN_S = 0.005
 
 
 class Waking:
-    """Calls ``write`` for ``pending``, once for all commits of a round of the loop; before :meth:`start` never."""
+    """Calls ``write`` for ``pending``, once for all commits of a round of the loop; before :meth:`start` never.
 
-    def __init__(self, pending: Collection[object], write: Callable[[], None]) -> None:
+    As a context it is a hearing: what is committed in one and waited for is written at its end if ``lone()``, since
+    nobody else comes in that round whose commits could be written with it.
+    """
+
+    def __init__(
+        self, pending: Collection[object], write: Callable[[], None], lone: Callable[[], bool]
+    ) -> None:
         self._pending = pending
         self._write = write
+        self._lone = lone
+        self._hears = self._held = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._due = False
         self._woken = False  # since the newest commit; the writer takes all there is
@@ -38,6 +48,22 @@ class Waking:
         """Somebody waits: write when the loop's present round is over, unless that has been done for all there is."""
         if not self._due and not self._woken and self._loop is not None:
             self._due = True
+            if self._hears:
+                self._held = True
+            else:
+                self._loop.call_soon(self._wake)
+
+    def __enter__(self) -> None:
+        self._hears = True
+
+    def __exit__(self, *error: object) -> None:
+        self._hears = False
+        if not self._held:
+            return
+        self._held = False
+        if self._lone():
+            self._wake()
+        elif self._loop is not None:
             self._loop.call_soon(self._wake)
 
     def lazily(self) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.abi import ABI_VERSION
-from kernel.cell.link.frames import FrameError, FrameLink, Share
+from kernel.cell.link.frames import UNHEEDED, FrameError, FrameLink, Hearing, Share
 from kernel.cells.cell_table import CellLimits
 from mesh.links.strangers import Strangers, neighbourhood
 from mesh.rate import Bucket
@@ -112,8 +112,17 @@ class _Newcomer:
         boot: int,
         max_frame_bytes: int,
         share: Share,
+        hearing: Hearing,
     ) -> None:
-        self.link = FrameLink(boot, self._heard, self._closed, self._opened, max_frame_bytes, share=share)
+        self.link = FrameLink(
+            boot,
+            self._heard,
+            self._closed,
+            self._opened,
+            max_frame_bytes,
+            share=share,
+            hearing=hearing,
+        )
         self._connection = make(self.link)
         self._acceptor = acceptor
 
@@ -128,13 +137,22 @@ class _Newcomer:
 
 
 class Acceptor:
-    """``admit(cell, connection)`` is called for each connection that showed the cell's token."""
+    """``admit(cell, connection)`` is called for each connection that showed the cell's token. ``hearing`` is of their
+    links.
+    """
 
-    def __init__(self, boot: int, limits: CellLimits, admit: Callable[[str, CellConnection], None]) -> None:
+    def __init__(
+        self,
+        boot: int,
+        limits: CellLimits,
+        admit: Callable[[str, CellConnection], None],
+        hearing: Hearing = UNHEEDED,
+    ) -> None:
         self._boot = boot
         self._limits = limits
         self._admit = admit
         self._share = Share()
+        self._hearing = hearing
         self._tokens: dict[str, str] = {}
         self._unproven: Strangers[FrameLink] = Strangers(limits.visitors, limits.visitors_per_address)
         self._told = Bucket(TOLD_AT_ONCE, TOLD_PER_S)
@@ -152,7 +170,8 @@ class Acceptor:
 
     def connection(self, make: Callable[[FrameLink], CellConnection] = LocalCellConnection) -> FrameLink:
         """The protocol of a new connection; ``make(protocol)`` is the connection."""
-        return _Newcomer(self, make, self._boot, self._limits.hello_frame_bytes, self._share).link
+        limit_bytes = self._limits.hello_frame_bytes
+        return _Newcomer(self, make, self._boot, limit_bytes, self._share, self._hearing).link
 
     def opened(self, connection: CellConnection) -> None:
         """Somebody has dialled."""

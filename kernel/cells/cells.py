@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.abi import Message
-from kernel.cell.link.frames import FrameError, TamperedLink
+from kernel.cell.link.frames import UNHEEDED, FrameError, Hearing, TamperedLink
 from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_acceptor import Acceptor, CellConnection
 from kernel.cells.cell_entrance import Entrance
@@ -47,7 +47,9 @@ Views = list[CellView]
 
 
 class Cells:
-    """All cells of a node. Everything is called on the event loop."""
+    """All cells of a node. Everything is called on the event loop. ``hearing`` is entered for what a cell says at a
+    time.
+    """
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Cells:
         slots_dir: Path,
         signals: Signals,
         limits: CellLimits | None = None,
+        hearing: Hearing = UNHEEDED,
     ) -> None:
         self.slots_dir = slots_dir
         slots_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a place may be taken before open()
@@ -66,7 +69,7 @@ class Cells:
         self._entrance = entrance
         self._signals = signals
         self._limits = limits or CellLimits()
-        self._acceptor = Acceptor(boot, self._limits, self._admit)
+        self._acceptor = Acceptor(boot, self._limits, self._admit, hearing)
         self._table = CellTable(self._limits)
         self._cells: dict[str, StartedCell] = {}
         self._where: dict[int, StartedCell] = {}

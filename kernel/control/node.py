@@ -114,7 +114,7 @@ class NodeControl:
         return {
             "size": ledger.size,
             "full_size": ledger.full_size,
-            "provisional": ledger.size - ledger.full_size,
+            "provisional": max(0, ledger.size - ledger.full_size),
             "waiting": recorder.waiting,
             "unrecorded": recorder.unrecorded,
         }

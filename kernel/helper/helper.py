@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from chain.in_thread import in_thread
 from kernel.cell.lifeline import die_with_parent as die_with_parent
-from kernel.cell.link.frames import FOREIGN, OWN, FrameError, FrameLink, LinkBounds
+from kernel.cell.link.frames import FOREIGN, OWN, UNHEEDED, FrameError, FrameLink, Hearing, LinkBounds
 from kernel.helper.offspring import OFFSPRING
 from kernel.helper.output_log import OUTPUT_LOGS
 
@@ -105,7 +105,7 @@ class Helper:
     """One running helper. Not restartable: a new incarnation is a new object.
 
     ``on_notice(op, args)`` is called for each notice, ``on_death(exit status or None)`` exactly once, after
-    every pending request has been failed with :class:`HelperLost`. ``bounds`` are
+    every pending request has been failed with :class:`HelperLost`. ``bounds`` and ``hearing`` are
     those of its link: ``OWN`` only for a helper that runs no foreign code.
     """
 
@@ -116,12 +116,14 @@ class Helper:
         on_notice: Callable[[str, dict[str, Any]], None],
         on_death: Callable[[int | None], None],
         bounds: LinkBounds = FOREIGN,
+        hearing: Hearing = UNHEEDED,
     ) -> None:
         self.command = command
         self._boot = boot
         self._on_notice = on_notice
         self._on_death = on_death
         self._bounds = bounds
+        self._hearing = hearing
         self._waiting: dict[int, Answered] = {}
         self._next = 1
         self._link: FrameLink | None = None
@@ -176,7 +178,8 @@ class Helper:
             self._pidfd = -1
 
     def _make_link(self) -> FrameLink:
-        self._link = FrameLink(self._boot, self._received, self._closed, bounds=self._bounds)
+        bounds, hearing = self._bounds, self._hearing
+        self._link = FrameLink(self._boot, self._received, self._closed, bounds=bounds, hearing=hearing)
         return self._link
 
     @property

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any, Literal
 
 from chain.in_thread import in_thread
+from kernel.cell.link.frames import UNHEEDED, Hearing
 from kernel.errors import KernelError, Unavailable
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from kernel.helper.os_processes import WORKER_VARIABLE, Mark, ProcessRow, end_tree, new_mark, read_process
@@ -149,7 +150,9 @@ class _Process:
 
 
 class WorkerPool:
-    """See the module. ``on_process(os_pid)`` tells of each process that takes calls, and None when there is none."""
+    """See the module. ``on_process(os_pid)`` tells of each process that takes calls, and None when there is none.
+    ``hearing`` is entered for what a process says at a time.
+    """
 
     def __init__(
         self,
@@ -158,12 +161,14 @@ class WorkerPool:
         setup: Configure,
         limits: WorkerLimits,
         on_process: Callable[[int | None], None],
+        hearing: Hearing = UNHEEDED,
     ) -> None:
         self._command = command
         self._boot = boot
         self._setup = setup
         self._limits = limits
         self._on_process = on_process
+        self._hearing = hearing
         self._queue: OrderedDict[_Job, None] = OrderedDict()
         self._current: _Process | None = None
         self._processes: set[_Process] = set()
@@ -314,7 +319,9 @@ class WorkerPool:
     async def _start_process(self) -> None:
         command, mark = self._command(), new_mark()
         command = replace(command, env={**command.env, WORKER_VARIABLE: mark.word})
-        helper = Helper(command, self._boot, _ignore, lambda status: self._died(process))
+        helper = Helper(
+            command, self._boot, _ignore, lambda status: self._died(process), hearing=self._hearing
+        )
         process = _Process(helper, asyncio.get_running_loop().time(), mark)
         self._processes.add(process)
         try:

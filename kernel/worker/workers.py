@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from kernel.abi import ToolDeclaration
+from kernel.cell.link.frames import UNHEEDED, Hearing
 from kernel.helper.helper import HelperCommand
 from kernel.helper.os_processes import SESSION_VARIABLE
 from kernel.toolbox.declaration import DeclarationError, declaration_from_data
@@ -71,7 +72,8 @@ class Workers:
 
     ``key`` is the node's Ed25519 verifier key, by which each worker checks receipts. ``on_process`` is told the name
     (``worker-PACKAGE``) and operating system pid of each worker, and the name and None when it is gone. What is
-    ``protected`` the file tools show nobody. Raises RegistryError when a source takes the name of another tool.
+    ``protected`` the file tools show nobody. ``hearing`` is entered for what a worker says at a time. Raises
+    RegistryError when a source takes the name of another tool.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Workers:
         on_process: Callable[[str, int | None], None] = lambda name, os_pid: None,
         limits: WorkerLimits | None = None,
         protected: ProtectedPaths = NOTHING_PROTECTED,
+        hearing: Hearing = UNHEEDED,
     ) -> None:
         self._spent = Spent()
         self._package_of: dict[str, str] = {}
@@ -103,7 +106,12 @@ class Workers:
             builtin = package == BUILTIN_PACKAGE
             setup = Configure((key,), builtin, tuple(tools), protected.paths, protected.own_groups)
             self._pools[package] = WorkerPool(
-                partial(command, name), boot, setup, limits or WorkerLimits(), partial(on_process, name)
+                partial(command, name),
+                boot,
+                setup,
+                limits or WorkerLimits(),
+                partial(on_process, name),
+                hearing,
             )
 
     def accept(self, key: str) -> None:

@@ -10,7 +10,7 @@ from chain.ledger.ledger import Group, Ledger
 from kernel.helper.helpers import LinkedHelper
 
 READY_S = 3.0
-PAUSE_S = 0.02  # a notice for each group would cost every caller of the ledger a frame and a wake-up
+PAUSE_S = 0.25  # a notice for each group would cost every caller of the ledger a frame and a wake-up
 
 
 class ArchiveLink:

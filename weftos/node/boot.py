@@ -403,7 +403,8 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
         settings.node, context.keys.origin, context.boot, context.runtime, context.logs
     )
     limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
-    cells = Cells(engine, context.boot, entrance, runtime / "slots", signals, limits)
+    hearing = context.ledger.hearing
+    cells = Cells(engine, context.boot, entrance, runtime / "slots", signals, limits, hearing)
     hosts = CellsChild(cells, engine)
     mesh = make_mesh(context.data, context.keys, context.name, context.boot, settings, context.clock.now_us)
     if why := called_the_same(mesh, context.name):
@@ -477,6 +478,7 @@ async def _kernel(
         lambda name, os_pid: signals.say(WorkerSeen(name, os_pid)),
         limits,
         context.protected,
+        context.ledger.hearing,
     )
     context.nursery.tell(gateway_told(config, context.provider_keys), logs / "gateway.log")
     gateway = LinkedHelper(context.nursery, boot, signals)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,8 @@ CALM_WRITES = 32
 """After so many writes in a row that found one frame alone, frames leave at once again."""
 VALUE_BYTES = 144
 """What a value takes in memory beside its bytes: an empty map 72, one in another and its key 290 for the two."""
+Hearing = AbstractContextManager[object]
+UNHEEDED: Hearing = nullcontext()
 _HEADER = struct.Struct(">IQ")
 HEADER_BYTES = _HEADER.size
 
@@ -183,8 +186,9 @@ class FrameLink(asyncio.Protocol):
 
     One iteration of the loop hears at most ``FRAMES_PER_STEP`` frames of a link, and none after ``STEP_BYTES`` of
     them, so that none holds it for long; nor after ``STEP_S`` of all links that have one ``share``, but for one of
-    each. ``on_close(error)`` has None for a plain end of file. An exception raised by ``on_frame`` closes the link like
-    a framing fault; one that is no :class:`FrameError` goes to the loop's handler as well.
+    each. ``hearing`` is entered for all that is heard at a time. ``on_close(error)`` has None for a plain end of
+    file. An exception raised by ``on_frame`` closes the link like a framing fault; one that is no :class:`FrameError`
+    goes to the loop's handler as well.
     """
 
     def __init__(
@@ -196,10 +200,12 @@ class FrameLink(asyncio.Protocol):
         max_frame_bytes: int = MAX_FRAME_BYTES,
         bounds: LinkBounds = FOREIGN,
         share: Share | None = None,
+        hearing: Hearing = UNHEEDED,
     ) -> None:
         self._boot = boot
         self._decoder = FrameDecoder(boot, max_frame_bytes, bounds.values)
         self._share = share or Share()
+        self._hearing = hearing
         self._bounds = bounds
         self._on_frame = on_frame
         self._on_close = on_close
@@ -226,6 +232,10 @@ class FrameLink(asyncio.Protocol):
         self._hear()
 
     def _hear(self) -> None:
+        with self._hearing:
+            self._hear_some()
+
+    def _hear_some(self) -> None:
         """Hear a few frames. If there are more, the rest of the loop goes first, and nothing is read meanwhile."""
         transport = self.transport
         if transport is None or transport.is_closing():

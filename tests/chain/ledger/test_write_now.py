@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from typing import Any
 
 import pytest
 
@@ -186,3 +187,59 @@ def test_calls_of_other_threads_come_in_order_with_one_wake_up_and_each_by_itsel
         assert heard == list(range(10)) and len(reported) == 1
 
     asyncio.run(run())
+
+
+def test_what_a_frame_waits_for_is_on_the_disk_when_the_frame_is_heard() -> None:
+    disk = SeenDisk()
+
+    async def work(ledger: Ledger) -> None:
+        for number in range(3):
+            with ledger.hearing:
+                ticket = ledger.commit([draft(number)], durable=True)
+                assert ticket.group is None
+            assert ticket.group is not None and whys(AT, disk.crash())[-1] == f"w{number}"
+        await asyncio.sleep(0)
+        assert disk.writers == [LOOP] * 3
+
+    with_ledger(work, disk=disk)
+
+
+@pytest.mark.parametrize("why", ["several wait", "the disk is slow", "nobody waits"])
+def test_what_the_loop_does_not_write_at_once_is_not_written_while_a_frame_is_heard(why: str) -> None:
+    disk = SeenDisk()
+
+    async def work(ledger: Ledger) -> None:
+        disk.answers = [False] if why == "the disk is slow" else []
+        waited_for = why != "nobody waits"
+        with ledger.hearing:
+            tickets = [ledger.commit([draft(0)], durable=waited_for)]
+            if why == "several wait":
+                tickets.append(ledger.commit([draft(1)], durable=True))
+        assert [ticket.group for ticket in tickets] == [None] * len(tickets)
+        groups = [await ticket.durable() for ticket in tickets]
+        assert {group.number for group in groups} == {0}
+
+    with_ledger(work, disk=disk)
+
+
+def test_full_heads_wake_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(ledger: Ledger) -> None:
+        ledger.commit([draft(0)], durable=True)
+        await until(lambda: ledger.full_size == 1)
+        await ledger.publish()
+        loop = asyncio.get_running_loop()
+        woken: list[object] = []
+        call = loop.call_soon_threadsafe
+
+        def wake(*args: Any) -> asyncio.Handle:
+            woken.append(args)
+            return call(*args)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", wake)
+        for number in range(1, 4):
+            await ledger.commit([draft(number)], durable=True).durable()
+            await until(lambda: ledger.full_size == ledger.size)
+        assert ledger.full_size == 4 and ledger.head_note == ledger.full_note and woken == []
+        monkeypatch.undo()
+
+    with_ledger(work, disk=SeenDisk(), publish_s=10.0**6)

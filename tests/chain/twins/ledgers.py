@@ -26,6 +26,7 @@ from chain.entry.kinds import KINDS
 from chain.entry.reader import EntryRecord, Record
 from chain.keys.keys import Keys
 from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
+from chain.tiles.publisher import PUBLISH_S
 
 KEYS = Keys(bytes(range(32)), bytes(range(32, 64)))
 RIGHT: dict[Type, list[Any]] = {
@@ -61,7 +62,7 @@ def draft(number: int, pid: int = 7, cause: int = -1) -> Draft:
 
 def open_ledger(
     directory: Path, disk: Disk | None = None, keys: Keys = KEYS, replay: Callable[[Record], None] | None = None,
-    segment_bytes: int = 64 * 2**20, retry_s: float = 0.01,
+    segment_bytes: int = 64 * 2**20, retry_s: float = 0.01, publish_s: float = PUBLISH_S,
 ) -> Ledger:  # fmt: skip
     return Ledger.open(
         directory,
@@ -69,7 +70,7 @@ def open_ledger(
         now_us=Clock(),
         reader=Reader(replay or (lambda record: None)),
         disk=disk,
-        tuning=Tuning(segment_bytes, retry_s),
+        tuning=Tuning(segment_bytes, retry_s, publish_s),
     )
 
 
