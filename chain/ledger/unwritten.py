@@ -56,11 +56,11 @@ class Unwritten:
             ticket.failed(why)
 
     def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call ``go_on`` at once, or, while much waits for a disk that is only slow, when less does."""
-        if self._has_room():
-            go_on()
-        else:
-            self._held_up.append(go_on)
+        """Call ``go_on`` at once, or, while much waits for a disk that is only slow, when less does: behind those who
+        were held up before.
+        """
+        self._held_up.append(go_on)
+        self.let_on()
 
     def let_on(self) -> None:
         """Whoever was held up goes on, as far as there is room."""

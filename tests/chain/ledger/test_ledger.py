@@ -360,3 +360,26 @@ def test_a_ledger_that_was_never_started_can_be_left(tmp_path: Path) -> None:
     asyncio.run(ledger.close())
     abandon(open_ledger(tmp_path))
     assert whys(tmp_path) == []
+
+
+def test_who_was_held_up_first_goes_on_first() -> None:
+    """Whoever came while the disk took what had gathered went before them, as often as it liked."""
+
+    async def work(ledger: Ledger) -> None:
+        went_on: list[str] = []
+        big = [Draft("message.refused", {"to": "/a", "sender": "operator", "why": "x" * 200_000})] * 50
+        ticket = ledger.commit(big)
+        ledger.when_room(lambda: went_on.append("first"))
+        ledger.when_room(lambda: went_on.append("second"))
+        assert went_on == []
+
+        def newcomer(group: Group) -> None:
+            if not went_on:
+                ledger.when_room(lambda: went_on.append("newcomer"))
+
+        ledger.on_group(newcomer)
+        await ticket.durable()
+        await until(lambda: len(went_on) == 3)
+        assert went_on == ["first", "second", "newcomer"]
+
+    with_ledger(work, disk=MemoryDisk())
