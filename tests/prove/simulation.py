@@ -19,7 +19,7 @@ from tests.prove.progress import follow
 from tests.prove.walks import PARALLEL
 from tests.simulation.mutants import MUTANTS, Mutant
 
-SEEDS = {1: 500, 2: 400}  # by nodes
+SEEDS = {1: 1000, 2: 400}  # by nodes
 QUICK_SEEDS = {1: 20, 2: 20}
 AT_ONCE = 20
 
