@@ -84,6 +84,7 @@ class SpawnControl:
                 restart=request.restart,
                 tools=(),
                 intensity=request.intensity or (5, 60.0),
+                strategy=request.strategy or "one_for_one",
             )
         entry = self._kernel.env.behaviours.get(request.behaviour)
         if entry is None:

@@ -13,7 +13,7 @@ from kernel.values import check_depth
 DEFAULT_TOOLS = ("calculator", "file_read", "file_list")
 _RESTARTS = get_args(Restart)
 _ISOLATIONS = get_args(Isolation)
-_TEXTS = ("name", "type", "behaviour", "restart", "isolation", "workspace")
+_TEXTS = ("name", "type", "behaviour", "restart", "isolation", "workspace", "strategy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class ProcessSpec:
     """One child slot. ``type`` is ``worker`` (runs a behaviour) or ``supervisor`` (a PID without a cell).
 
     ``tools`` are the names the process may propose; ``config`` is handed to the behaviour; ``workspace`` is the
-    directory its file tools see; ``intensity`` is restarts and seconds, for the children below it.
+    directory its file tools see; ``intensity`` is restarts and seconds, for the children below it; ``strategy`` says
+    which of them a supervisor restarts together.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ProcessSpec:
     tools: tuple[str, ...] = DEFAULT_TOOLS
     workspace: str = ""
     intensity: tuple[int, float] = (5, 60.0)
+    strategy: str = "one_for_one"
     config: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> list[str]:

@@ -24,8 +24,8 @@ MAX_PROMPT_CHARS = 64 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
-    """A child to add. ``supervisor`` makes a supervisor, which has an ``intensity`` [restarts, seconds] and
-    none of the fields that describe a behaviour.
+    """A child to add. ``supervisor`` makes a supervisor, which has an ``intensity`` [restarts, seconds], a
+    ``strategy`` (one_for_one, one_for_all, rest_for_one) and none of the fields that describe a behaviour.
 
     ``on``: the peer that is to start it, empty for this node. ``tools`` None: the default set; ``isolation``
     None: what suits the behaviour; empty strings: the node's default.
@@ -47,6 +47,7 @@ class SpawnRequest:
     workspace: str = ""
     supervisor: bool = False
     intensity: tuple[int, float] | None = None
+    strategy: str = ""
 
     def check(self) -> list[str]:
         """Every fault that can be seen without knowing the node."""
@@ -63,6 +64,8 @@ class SpawnRequest:
                 faults.append(
                     f"intensity is {restarts}/{period_s}: restarts must be 0 or more, seconds above 0"
                 )
+        if self.strategy and not self.supervisor:
+            faults.append("strategy belongs to a supervisor: add supervisor (--supervisor) or leave it out")
         if self.supervisor:
             faults += [
                 f"a supervisor runs no behaviour: leave out {name}"

@@ -15,7 +15,8 @@ from kernel.process.effects import Effects
 from kernel.process.live import LiveTable, Supervisors
 from kernel.slices.tree.slots import Slot
 from kernel.state.state import State
-from kernel.supervision.reducer import SlotState
+from kernel.supervision.reducer import Flags, SlotState
+from kernel.supervision.strategies import strategy_faults
 
 
 class Admission:
@@ -37,7 +38,7 @@ class Admission:
 
     def check_spawn(self, spec: ProcessSpec, parent: str, asker: Asker = PERSON) -> str:
         """The address a new child would have."""
-        faults = spec.check()
+        faults = spec.check() + strategy_faults(Flags(strategy=spec.strategy))
         if faults:
             raise Invalid("; ".join(faults))
         if not (parent == USER or is_below(parent, USER)):

@@ -13,7 +13,7 @@ from kernel.model.states import PROCESS_TABLE, ProcessEvent, ProcessState, advan
 from kernel.policy.asker import Asker, channel_of
 from kernel.process.asked import Asked
 from kernel.slices.turns import Turn
-from kernel.supervision.reducer import Child, Phase, Supervisor
+from kernel.supervision.reducer import Child, Phase, SlotState, Supervisor
 
 
 @dataclass(slots=True)
@@ -130,4 +130,9 @@ class Supervisors(dict[str, Supervisor]):
     def comes_back(self, address: str) -> bool:
         """Whether the supervisor of ``address`` is about to start it."""
         child = self.child(address)
-        return child is not None and child.phase in (Phase.STARTING, Phase.WAITING)
+        return child is not None and child.phase in (Phase.STARTING, Phase.WAITING, Phase.QUEUED)
+
+    def is_restarted(self, address: str) -> bool:
+        """Whether what runs at ``address``, or is to, is stopped in order to be started again."""
+        child = self.child(address)
+        return child is not None and (child.phase, child.slot) == (Phase.STOPPING, SlotState.RESTARTING)

@@ -178,7 +178,10 @@ class Processes:
         slot = self._state.slots[address]
         shared = slot.spec.type == "worker" or address == USER
         restarts, period_s = slot.spec.intensity
-        flags = Flags(restarts, period_s, "park" if shared else "shutdown")
+        if shared:
+            flags = Flags(restarts, period_s, "park")
+        else:
+            flags = Flags(restarts, period_s, strategy=slot.spec.strategy)
         below = [
             (self._child_spec(child), self.slots.meant(child))
             for child in self._state.slots.children(address)
@@ -319,7 +322,7 @@ class Processes:
 
     def _not_started(self, address: str, reason: str, detail: str, batch: str | None = None) -> None:
         why = f"{address} did not start: {detail}"
-        if not is_blameless(reason):
+        if not is_blameless(reason) and not self.supervisors.is_restarted(address):
             self._starts.failed(address, why)
         self._event(parent_of(address), StartFailed(name_of(address), reason, batch))
         if not self.supervisors.comes_back(address):
@@ -378,8 +381,8 @@ class Processes:
                 self._start_child(join(supervisor, ident))
             case StartChildAfter(id=ident, delay_s=delay_s):
                 self.effects.later(delay_s, lambda: self._event(supervisor, RestartDue(ident)))
-            case StopChild(id=ident, reason=reason, timeout_s=timeout_s):
-                self._stop_child(join(supervisor, ident), reason, timeout_s)
+            case StopChild(id=ident, reason=reason, timeout_s=timeout_s, why=why):
+                self._stop_child(join(supervisor, ident), reason, timeout_s, why)
             case SlotChanged(id=ident, state=state, why=why):
                 self._slot_changed(join(supervisor, ident), state, why)
             case Dropped(id=ident, why=why):
@@ -424,10 +427,10 @@ class Processes:
 
     # -- ending --------------------------------------------------------------------------------------------------
 
-    def _stop_child(self, address: str, reason: str, timeout_s: float) -> None:
+    def _stop_child(self, address: str, reason: str, timeout_s: float, why: str) -> None:
         process = self._live.at(address)
         if process is not None:
-            self._end(process, reason, timeout_s)
+            self._end(process, reason, timeout_s, why)
         elif address in self._unnumbered:
             self._unnumbered.discard(address)
             self._not_started(address, reason, "it was ended before there was a PID for it")
@@ -455,7 +458,9 @@ class Processes:
     def _overdue(self, pid: int, timeout_s: float) -> None:
         process = self._live.get(pid)
         if process is not None:
-            self._end(process, KILLED, 0.0, f"did not stop within {timeout_s:g} s")
+            ending = self._endings.get(process.address)
+            late = f"did not stop within {timeout_s:g} s"
+            self._end(process, KILLED, 0.0, f"{ending.detail}: {late}" if ending and ending.detail else late)
 
     def _drain(self, address: str) -> None:
         """No new turn for the worker at ``address``; how an open one ends is its own business."""
@@ -507,7 +512,8 @@ class Processes:
         if address in self._dropping:
             self.slots.forget_tree(address, self._dropping.pop(address))
         elif process is not None and process.spec.type == "supervisor":
-            self.exit(process.pid, reason)
+            ending = self._endings.get(address)
+            self.exit(process.pid, reason, ending.detail if ending is not None else "")
         elif address in self._endings:
             self._finish(address)
         elif process is not None and not process.draining:

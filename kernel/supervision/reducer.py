@@ -7,7 +7,7 @@
              Add(spec) Start(id) Stop(id) Remove(id) Shutdown(reason="shutdown")
              reports: Started(id, pid) StartFailed(id, reason, batch=None)
              Exited(id, pid, reason, batch=None) RestartDue(id)
-    effects  StartChild(id) StartChildAfter(id, delay_s) StopChild(id, reason, timeout_s)
+    effects  StartChild(id) StartChildAfter(id, delay_s) StopChild(id, reason, timeout_s, why)
              SlotChanged(id, state, why) Dropped(id, why) GiveUp(reason)
     views    sup.children  sup.child(id)  sup.counts()  sup.closing  sup.ended
     ChildSpec.check() -> list[str]    Flags.check() -> list[str]
@@ -16,6 +16,11 @@ What the shell owes: after StartChild, one Started or one StartFailed (an Exited
 that); after Started, one Exited; after StartChildAfter, RestartDue when the delay is over; after StopChild,
 the exit signal with ``reason`` and a kill ``timeout_s`` later (0: kill at once), and then Exited. Reports
 that fit no present incarnation are ignored.
+
+Strategies are those of :data:`kernel.supervision.strategies.STRATEGIES`. A restart of several children stops and
+starts them one by one (:mod:`kernel.supervision.group_restart`); what is asked for meanwhile is answered, and a child
+that is added or started by name takes its place among those that are to be started. What ends before its turn to stop
+is part of the restart and not charged. Where children depend on those before them, :func:`begin` starts them so too.
 
 Additions to OTP. The first restart after quiet is immediate, later ones back off exponentially with jitter;
 quiet means that the child had run for a whole intensity period. Each restart, also one whose start fails,
@@ -32,8 +37,9 @@ is stopped; as in OTP, who asked gets the error. That is so for a start that fai
 lost with its cell, or that a shutdown of the whole overtook, is made up for as its restart type says. A
 shutdown with reason ``killed`` kills the children instead of stopping them, also when it overtakes an orderly
 one. Stop sets the slot at once and not when the exit comes, so that a node that crashes in between keeps to
-it. When a whole supervisor ends, slots keep their state: :func:`begin` starts again what was running or
-restarting, leaves what was parked or stopped, and drops temporary children.
+it; no restart of several brings back what was stopped. When a whole supervisor ends, slots keep their state:
+:func:`begin` starts again what was running or restarting, leaves what was parked or stopped, and drops
+temporary children.
 """
 
 from __future__ import annotations
@@ -50,6 +56,14 @@ from kernel.model.states import (
     SlotState,
     is_blameless,
     is_orderly,
+)
+from kernel.supervision.group_restart import (
+    backed_off,
+    ended_in_restart,
+    go_on,
+    is_in_restart,
+    queue,
+    start_in_order,
 )
 from kernel.supervision.strategies import STRATEGIES, strategy_faults
 from kernel.supervision.supervisor import (
@@ -113,9 +127,10 @@ __all__ = [
 def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) -> Result:
     """A supervisor and, after a restart of it or of the node, the children it had, in their order.
 
-    A child that does not start now is treated as one that fails to restart; the others are not touched.
+    A child that does not start now is treated as one that fails to restart.
     """
     _refuse("bad_flags", "flags", flags.check() + strategy_faults(flags))
+    in_order = STRATEGIES[flags.strategy].in_order
     begun: dict[str, Child] = {}
     effects: list[Effect] = []
     for spec, slot in children:
@@ -126,15 +141,22 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
         if spec.restart == "temporary":
             effects.append(Dropped(spec.id, "temporary"))
         elif slot in (SlotState.RUNNING, SlotState.RESTARTING):
-            begun[spec.id] = Child(spec, len(begun), SlotState.RESTARTING, Phase.STARTING)
-            effects.append(StartChild(spec.id))
+            phase = Phase.QUEUED if in_order else Phase.STARTING
+            begun[spec.id] = Child(spec, len(begun), SlotState.RESTARTING, phase)
+            if not in_order:
+                effects.append(StartChild(spec.id))
         else:
             begun[spec.id] = Child(spec, len(begun), slot, Phase.NONE)
-    return Supervisor.having(flags, begun), tuple(effects)
+    sup = Supervisor.having(flags, begun)
+    return go_on(start_in_order(sup) if in_order else sup, tuple(effects))
 
 
 def step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
     """One event. ``now_s`` is monotonic; ``jitter`` is random in [0, 1)."""
+    return go_on(*_step(sup, event, now_s, jitter))
+
+
+def _step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
     match event:
         case Add():
             return _add(sup, event.spec)
@@ -171,7 +193,14 @@ def _add(sup: Supervisor, spec: ChildSpec) -> Result:
             )
         raise SupervisionError("already_started", f"child {spec.id!r} exists and is {present.phase}")
     child = Child(spec, sup.added, SlotState.RUNNING, Phase.STARTING, fresh=True)
-    return replace(sup.put(child), added=sup.added + 1), (StartChild(spec.id),)
+    return _start_asked(replace(sup, added=sup.added + 1), child, ())
+
+
+def _start_asked(sup: Supervisor, child: Child, effects: tuple[Effect, ...]) -> Result:
+    """``effects``, and the start of ``child``: at once, unless that is for a restart of several to do."""
+    if is_in_restart(sup, child):
+        return queue(sup, child), effects
+    return sup.put(child), (*effects, StartChild(child.spec.id))
 
 
 def _start(sup: Supervisor, id: str) -> Result:
@@ -182,14 +211,15 @@ def _start(sup: Supervisor, id: str) -> Result:
     if child.phase is not Phase.NONE:
         raise SupervisionError("running", f"child {id!r} is {child.phase}")
     child, effects = child.move(SlotEvent.START, "start")
-    child = replace(child, phase=Phase.STARTING, row=0, charges=())
-    return sup.put(child), (*effects, StartChild(id))
+    return _start_asked(sup, replace(child, phase=Phase.STARTING, row=0, charges=()), effects)
 
 
 def _stop(sup: Supervisor, id: str) -> Result:
     child, effects = sup.child(id).move(SlotEvent.STOP, "stop")
     child = replace(child, fresh=False)
-    if child.phase is Phase.WAITING:
+    if child.phase is Phase.QUEUED and child.spec.restart == "temporary":
+        return _drop(sup, child, "stop")
+    if child.phase in (Phase.WAITING, Phase.QUEUED):
         child = replace(child, phase=Phase.NONE)
     elif child.phase in (Phase.STARTING, Phase.UP) and sup.closing is None:
         child = replace(child, phase=Phase.STOPPING)
@@ -235,6 +265,8 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
     never_ran = was_fresh and sup.closing is None and not is_blameless(event.reason)
     if child.spec.restart == "temporary" or never_ran:
         sup, effects = _drop(sup, child, event.reason)
+    elif is_in_restart(sup, child) and child.is_wanted:
+        return ended_in_restart(sup, child.rested(sup.flags, now_s))
     elif phase is Phase.STOPPING or sup.closing is not None:
         sup, effects = sup.put(child), ()
     elif _is_over(child, phase, event.reason):
@@ -247,7 +279,7 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
 
 def _fits(child: Child, event: StartFailed | Exited) -> bool:
     """Whether ``event`` is about the child's present incarnation, and not about an earlier one."""
-    if child.phase in (Phase.NONE, Phase.WAITING):
+    if not child.is_alive:
         return False
     if child.pid is None:
         return True
@@ -261,6 +293,9 @@ def _is_over(child: Child, phase: Phase, reason: str) -> bool:
 
 
 def _restart_due(sup: Supervisor, id: str) -> Result:
+    after = backed_off(sup, id)
+    if after is not None:
+        return after, ()
     child = sup.table.get(id)
     if child is None or child.phase is not Phase.WAITING:
         return sup, ()
@@ -273,8 +308,7 @@ def _restart_due(sup: Supervisor, id: str) -> Result:
 def _failed(
     sup: Supervisor, child: Child, event: StartFailed | Exited, now_s: float, jitter: float
 ) -> Result:
-    quiet = now_s - child.up_since_s >= sup.flags.period_s
-    child = replace(child, up_since_s=INFINITY, row=0 if quiet else child.row)
+    child = child.rested(sup.flags, now_s)
     if sup.flags.on_exceed == "park":
         if not is_blameless(event.reason):
             child = replace(child, charges=(*_recent(child.charges, sup.flags, now_s), now_s))
@@ -288,7 +322,7 @@ def _failed(
         sup = replace(sup, charges=charges)
         if len(charges) > sup.flags.intensity:
             return _close(sup.put(child), SHUTDOWN)
-    return STRATEGIES[sup.flags.strategy](sup, child, event.reason, jitter)
+    return STRATEGIES[sup.flags.strategy].restart(sup, child, event.reason, jitter)
 
 
 def _is_charged(event: StartFailed | Exited, charges: tuple[tuple[float, str | None], ...]) -> bool:
@@ -316,11 +350,15 @@ def _shutdown(sup: Supervisor, reason: str) -> Result:
 
 def _close(sup: Supervisor, reason: str) -> Result:
     """Stop the children one after the other in reverse order, then give up."""
+    effects: tuple[Effect, ...] = ()
     for child in sup.children:
-        if child.phase is Phase.WAITING:
+        if child.phase is Phase.QUEUED and child.spec.restart == "temporary":
+            sup, dropped = _drop(sup, child, reason)
+            effects = (*effects, *dropped)
+        elif child.phase in (Phase.WAITING, Phase.QUEUED):
             sup = sup.put(replace(child, phase=Phase.NONE))
     to_close = tuple(child.spec.id for child in reversed(sup.children) if child.phase is not Phase.NONE)
-    return _close_on(replace(sup, closing=reason, to_close=to_close), ())
+    return _close_on(replace(sup, group=None, closing=reason, to_close=to_close), effects)
 
 
 def _close_on(sup: Supervisor, effects: tuple[Effect, ...]) -> Result:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from kernel.model.states import SlotEvent
+from kernel.supervision.group_restart import restart_behind
 from kernel.supervision.supervisor import (
     Child,
     Flags,
@@ -20,31 +22,47 @@ from kernel.supervision.supervisor import (
     Supervisor,
 )
 
-Strategy = Callable[[Supervisor, Child, str, float], Result]
+
+class Strategy(NamedTuple):
+    """``in_order``: children depend on those before them, so that each is started when the one before it runs, also
+    when the supervisor itself begins.
+    """
+
+    restart: Callable[[Supervisor, Child, str, float], Result]
+    in_order: bool
 
 
 def one_for_one(sup: Supervisor, child: Child, reason: str, jitter: float) -> Result:
     """Only the child that failed is restarted."""
-    delay_s = backoff_s(sup.flags, child.row, jitter)
+    delay_s = sup.flags.backoff_s(child.row, jitter)
     child, effects = child.move(SlotEvent.FAILED, reason)
     child = replace(child, row=child.row + 1, phase=Phase.WAITING if delay_s else Phase.STARTING)
     id = child.spec.id
     return sup.put(child), (*effects, StartChildAfter(id, delay_s) if delay_s else StartChild(id))
 
 
-STRATEGIES: Mapping[str, Strategy] = {"one_for_one": one_for_one}
+def one_for_all(sup: Supervisor, child: Child, reason: str, jitter: float) -> Result:
+    """All children are."""
+    return restart_behind(sup, -1, child, reason, jitter)
+
+
+def rest_for_one(sup: Supervisor, child: Child, reason: str, jitter: float) -> Result:
+    """The child that failed, and those added after it, are."""
+    return restart_behind(sup, child.order - 1, child, reason, jitter)
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "one_for_one": Strategy(one_for_one, in_order=False),
+    "one_for_all": Strategy(one_for_all, in_order=True),
+    "rest_for_one": Strategy(rest_for_one, in_order=True),
+}
 
 
 def strategy_faults(flags: Flags) -> list[str]:
     """What is wrong with the strategy of ``flags``, in words."""
-    if flags.strategy in STRATEGIES:
-        return []
-    return [f"strategy is {flags.strategy!r}, must be one of {', '.join(STRATEGIES)}"]
-
-
-def backoff_s(flags: Flags, row: int, jitter: float) -> float:
-    """0 for the first of a row, then doubling up to the greatest; jitter takes away up to half."""
-    if row == 0:
-        return 0.0
-    doubled = flags.backoff_base_s * 2.0 ** min(row - 1, 64)
-    return min(flags.backoff_max_s, doubled) * (0.5 + 0.5 * jitter)
+    strategy = STRATEGIES.get(flags.strategy)
+    if strategy is None:
+        return [f"strategy is {flags.strategy!r}, must be one of {', '.join(STRATEGIES)}"]
+    if strategy.in_order and flags.on_exceed == "park":
+        return [f"strategy is {flags.strategy} and on_exceed park, which is for unrelated children"]
+    return []

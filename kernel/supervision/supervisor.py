@@ -75,6 +75,13 @@ class Flags:
             )
         return faults
 
+    def backoff_s(self, row: int, jitter: float) -> float:
+        """0 for the first of a row, then doubling up to the greatest; jitter takes away up to half."""
+        if row == 0:
+            return 0.0
+        doubled = self.backoff_base_s * 2.0 ** min(row - 1, 64)
+        return min(self.backoff_max_s, doubled) * (0.5 + 0.5 * jitter)
+
 
 class Phase(StrEnum):
     """What there is of a child's process just now."""
@@ -84,6 +91,7 @@ class Phase(StrEnum):
     UP = "up"
     STOPPING = "stopping"
     WAITING = "waiting"  # for the end of its back-off
+    QUEUED = "queued"  # for its turn in the restart of several
 
 
 _ALIVE = frozenset({Phase.STARTING, Phase.UP, Phase.STOPPING})
@@ -107,6 +115,21 @@ class Child:
     row: int = 0
     charges: tuple[float, ...] = ()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a process, or one is on its way."""
+        return self.phase in _ALIVE
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is meant to run."""
+        return self.slot in (SlotState.RUNNING, SlotState.RESTARTING)
+
+    def rested(self, flags: Flags, now_s: float) -> Child:
+        """The child that has ended: after a quiet time it begins a new row of restarts."""
+        quiet = now_s - self.up_since_s >= flags.period_s
+        return replace(self, up_since_s=INFINITY, row=0 if quiet else self.row)
+
     def move(self, event: SlotEvent, why: str) -> tuple[Child, tuple[Effect, ...]]:
         """The child with its slot moved along ``states.SLOT_TABLE``."""
         slot = advance(SLOT_TABLE, self.slot, event)
@@ -116,15 +139,37 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupRestart:
+    """A restart of several children, as far as it has come; the rules are in kernel/supervision/group_restart.py.
+
+    Children behind the order ``reached`` are in it, dead or alive; those up to there are not, or it has started them,
+    ``starting`` last. So many of ``to_stop`` and ``to_start`` it is done with: ``stopped`` and ``begun``. The
+    RestartDue of ``failed`` ends its back-off of ``delay_s``; ``waiting``: that has begun.
+    """
+
+    failed: str
+    why: str
+    to_stop: tuple[str, ...]
+    to_start: tuple[str, ...]
+    reached: int
+    delay_s: float = 0.0
+    waiting: bool = False
+    stopped: int = 0
+    begun: int = 0
+    starting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Supervisor:
-    """The whole state. ``closing`` is the reason it is ending with, ``ended`` that it has given up; ``active`` children
-    are alive, ``supervisors`` are of that type.
+    """The whole state. ``group`` is the restart of several children that is under way; ``closing`` is the reason it is
+    ending with, ``ended`` that it has given up; ``active`` children are alive, ``supervisors`` are of that type.
     """
 
     flags: Flags
     table: PersistentMap[Child] = field(default_factory=PersistentMap)
     added: int = 0
     charges: tuple[tuple[float, str | None], ...] = ()
+    group: GroupRestart | None = None
     closing: str | None = None
     ended: bool = False
     to_close: tuple[str, ...] = ()
@@ -184,7 +229,7 @@ class Supervisor:
 
 
 def _is_alive(child: Child | None) -> bool:
-    return child is not None and child.phase in _ALIVE
+    return child is not None and child.is_alive
 
 
 def _is_supervisor(child: Child | None) -> bool:
@@ -261,6 +306,7 @@ class StopChild:
     id: str
     reason: str
     timeout_s: float
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

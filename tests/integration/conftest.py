@@ -110,6 +110,7 @@ def _configuration(base_url: str) -> str:
     )
     imports = {
         "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),
+        "gated": ("probe_behaviours:Gated", PLUGINS, "dedicated"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
         "raises": ("probe_behaviours:Raises", PLUGINS, "dedicated"),
         "traitor": ("probe_behaviours:Traitor", PLUGINS, "dedicated"),

@@ -206,6 +206,53 @@ def test_a_killed_cell_is_one_event_and_its_turn_goes_on(
     assert lost["processes"] == 2
 
 
+def test_a_killed_cell_takes_those_behind_it_along_and_a_node_killed_meanwhile_has_the_same_tree(
+    fresh: LiveNode,
+) -> None:
+    node, names = fresh, ("first", "second", "third")
+    gate = node.place / "gate"
+    node.up()
+    status, _, err = node.command("spawn", "team", "--supervisor", "--strategy", "rest_for_one")
+    assert status == 0, err
+    for name in names:
+        node.api.spawn(name, behaviour="gated", under="/user/team", system_prompt=str(gate))
+    node.api.spawn("passing", under="/user/team", restart="temporary")
+    assert node.api.inspect("team")["spec"]["strategy"] == "rest_for_one"
+    before = {name: node.row(name) for name in names}
+
+    def back(*wanted: str) -> bool:
+        rows = [node.row(name) for name in wanted]
+        new = all(row["pid"] > before[row["name"]]["pid"] for row in rows)
+        return new and all(row["state"] == "running" for row in rows)
+
+    os.kill(before["second"]["os_pid"], signal.SIGKILL)
+    until(lambda: back("second", "third"), "both are back")
+    assert node.row("first")["pid"] == before["first"]["pid"]
+    assert node.row("second")["pid"] < node.row("third")["pid"]
+    assert "/user/team/passing" not in [row["address"] for row in node.api.ps()]
+    ends = {entry["address"].rpartition("/")[2]: entry for entry in node.entries("process.exited")}
+    why = f"rest_for_one: second failed ({ends['second']['reason']})"
+    assert ends["second"]["reason"] in ("crash", "cell_lost")
+    assert [(ends[name]["reason"], ends[name]["detail"]) for name in ("third", "passing")] == [
+        ("shutdown", why)
+    ] * 2
+
+    before = {name: node.row(name) for name in names}
+    gate.touch()
+    os.kill(before["first"]["os_pid"], signal.SIGKILL)
+    until(lambda: node.row("first")["pid"] > before["first"]["pid"], "the restart has come to the starts")
+    assert [node.row(name)["slot"] for name in names] == ["restarting"] * 3
+    assert node.api.stop("third")["state"] == "stopped"
+    node.kill()
+    gate.unlink()
+    node.up()
+    until(lambda: back("first", "second"), "what was meant to run is back")
+    assert node.row("first")["pid"] < node.row("second")["pid"]
+    assert node.row("third")["slot"] == "stopped"
+    node.api.start("/user/team/third")
+    assert back("third")
+
+
 @pytest.mark.parametrize("helper", ["gateway", "archive"])
 def test_a_killed_helper_is_healed_and_named(node: LiveNode, helper: str) -> None:
     before = node.helper(helper)

@@ -94,6 +94,11 @@ def unrest(node: Node) -> list[str]:
     ]
     if kernel.processes.effects.unfinished:
         restless.append("effects of supervisors wait")
+    restless += [
+        f"a restart of several below {address} is under way"
+        for address, supervisor in kernel.processes.supervisors.items()
+        if supervisor.group is not None
+    ]
     restless += [what for address in state.slots for what in _unsteady(node, address)]
     return restless
 

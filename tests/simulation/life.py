@@ -17,6 +17,7 @@ from chain.errors import ChainError, LedgerUnavailable
 from kernel.errors import KernelError, SupervisionError
 from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
+from kernel.supervision.strategies import STRATEGIES
 from mesh.identity.peers import Peer
 from tests.chain.twins.memory_disk import MemoryDisk
 from tests.kernel.twins.kernel_twin import accept
@@ -181,14 +182,21 @@ class Life:
             intensity=(choose.choice((1, 3, 5)), 60.0),
         )
         if spec.type == "supervisor":
+            strategy = choose.choice(sorted(STRATEGIES))
             spec = ProcessSpec(
-                spec.name, "supervisor", restart=spec.restart, tools=(), intensity=spec.intensity
+                spec.name,
+                "supervisor",
+                restart=spec.restart,
+                tools=(),
+                intensity=spec.intensity,
+                strategy=strategy,
             )
         kernel = self.node.kernel
         draft = kernel.processes.admission.draft_spawn(spec, parent, 0, choose.randbytes(16), -1)
         kernel.recorder.commit([draft])
         kernel.processes.begin(draft.body["address"])
-        return f"{draft.body['address']} ({spec.type}, {spec.restart})"
+        kind = spec.strategy if spec.type == "supervisor" else spec.type
+        return f"{draft.body['address']} ({kind}, {spec.restart})"
 
     def step_send(self) -> str:
         to = self._address(worker=True)

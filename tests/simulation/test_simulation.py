@@ -48,7 +48,7 @@ def test_a_seed_decides_every_step_and_every_byte(nodes: int) -> None:
 
 def test_a_run_has_of_everything() -> None:
     kinds: set[str] = set()
-    for seed in range(5):
+    for seed in range(7):
         kinds |= set(simulate(f"kinds {seed}").kinds)
         kinds |= set(simulate(f"kinds {seed}", nodes=2).kinds)
     assert kinds >= {

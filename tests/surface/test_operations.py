@@ -9,7 +9,8 @@ from typing import Any, get_args, get_type_hints
 import jsonschema_rs
 import pytest
 
-from kernel.control.nodes.peer_services import READERS
+from kernel.control.nodes.cluster import told_to_peer
+from kernel.control.nodes.peer_services import READERS, read_spawn
 from kernel.model.spec import ProcessSpec
 from kernel.operations.operation import AnyRow
 from kernel.operations.spawning import NOT_FOR_PEERS, OF_A_BEHAVIOUR, Isolation, Restart, SpawnRequest
@@ -58,6 +59,12 @@ def test_the_command_offers_every_field_of_a_spawn_with_its_default() -> None:
 
 def test_a_peer_may_say_every_field_but_those_that_are_not_for_it() -> None:
     assert set(READERS) == set(DEFAULTS) - set(NOT_FOR_PEERS)
+
+
+def test_a_peer_of_a_version_without_a_field_is_told_of_it_only_when_it_says_something() -> None:
+    assert set(told_to_peer(SpawnRequest("ada"))) == {"name", "behaviour", "under", "restart", "supervisor"}
+    team = SpawnRequest("team", supervisor=True, intensity=(3, 9.0), strategy="one_for_all")
+    assert read_spawn(told_to_peer(team)) == team
 
 
 def test_the_tool_takes_fields_of_a_spawn_with_their_choices() -> None:

@@ -86,7 +86,7 @@ def _intensity(name: str, value: object) -> tuple[int, float] | None:
 
 
 READERS: Mapping[str, Callable[[str, object], Any]] = {
-    **dict.fromkeys(("name", "behaviour", "under", "provider", "model", "system_prompt"), _text),
+    **dict.fromkeys(("name", "behaviour", "under", "provider", "model", "system_prompt", "strategy"), _text),
     **dict.fromkeys(("restart", "isolation"), _choice),
     "supervisor": _truth,
     "tools": _names,

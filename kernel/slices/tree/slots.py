@@ -42,8 +42,11 @@ class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 2
-    MIGRATIONS = {1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)]}  # noqa: RUF012
+    FORMAT = 3
+    MIGRATIONS = {  # noqa: RUF012
+        1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
+        2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
+    }
 
     def __init__(self) -> None:
         self._slots: dict[str, Slot] = {}

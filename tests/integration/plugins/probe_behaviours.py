@@ -7,6 +7,8 @@ import inspect
 import json
 import os
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 from prowl import besiege, daemonise, prowl
@@ -34,6 +36,18 @@ class Planner:
             [result] = await sys.call_tools([ToolCall(name, text)])
             results.append({"status": result.status, "text": result.text, "truncated": result.truncated})
         return json.dumps(results)
+
+
+@behaviour
+class Gated:
+    """Its system prompt names a file: it does not start while that is there."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        while Path(info.config["system_prompt"]).exists():
+            time.sleep(0.02)
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return ""
 
 
 @behaviour

@@ -455,6 +455,8 @@ def test_a_call_without_its_grant_is_refused_and_does_nothing(
         {"name": "minion", "restart": "always"},
         {"name": "minion", "provider": "no_such"},
         {"name": "minion", "intensity": [1]},
+        {"name": "minion", "supervisor": True, "strategy": "one_for_none"},
+        {"name": "minion", "supervisor": True, "strategy": 5},
         {"name": "minion", "system_prompt": "x" * 100_000},
         {"name": 5},
         {"name": "minion", "principal": "operator"},

@@ -12,7 +12,7 @@ from kernel.errors import KernelError
 from kernel.model.address import ROOT, USER, ancestors, is_below
 from kernel.model.states import CELL_LOST, CRASH
 from kernel.slices.tree.slots import DOWN
-from kernel.supervision.reducer import Phase
+from kernel.supervision.reducer import STRATEGIES, Phase
 from tests.kernel.twins.tree_twin import Tree
 
 ALIVE = (Phase.STARTING, Phase.UP, Phase.STOPPING)
@@ -21,6 +21,7 @@ RESTARTS = st.sampled_from(["permanent", "transient", "temporary"])
 TYPES: st.SearchStrategy[Literal["worker", "supervisor"]] = st.sampled_from(
     ["worker", "worker", "supervisor"]
 )
+STRATEGY = st.sampled_from(sorted(STRATEGIES))
 
 FAMILY: tuple[tuple[str, str, Literal["worker", "supervisor"]], ...] = (
     ("a", "/user", "supervisor"),
@@ -35,8 +36,8 @@ FAMILY: tuple[tuple[str, str, Literal["worker", "supervisor"]], ...] = (
 which = st.integers(0, 99)
 Step = tuple[object, ...]
 steps = st.one_of(
-    st.tuples(st.just("spawn"), which, st.sampled_from(NAMES), TYPES, RESTARTS),
-    st.tuples(st.just("spawn"), which, st.sampled_from(NAMES), TYPES, RESTARTS),
+    st.tuples(st.just("spawn"), which, st.sampled_from(NAMES), TYPES, RESTARTS, STRATEGY),
+    st.tuples(st.just("spawn"), which, st.sampled_from(NAMES), TYPES, RESTARTS, STRATEGY),
     st.tuples(st.just("crash"), which, st.sampled_from([CRASH, "normal", CELL_LOST])),
     st.tuples(st.just("crash"), which, st.just(CRASH)),
     st.tuples(st.just("crash twice"), which),
@@ -75,8 +76,8 @@ def act(tree: Tree, step: Step) -> None:
 
     workers = [address for address in live if tree.state.slots[address].spec.type == "worker"]
     match step:
-        case ("spawn", _, str(name), kind, restart):
-            tree.spawn_only(name, slot(), type=kind, restart=restart, intensity=(2, 60.0))
+        case ("spawn", _, str(name), kind, restart, strategy):
+            tree.spawn_only(name, slot(), type=kind, restart=restart, intensity=(2, 60.0), strategy=strategy)
         case ("write", _, str(name), kind, restart):
             tree.spawn_only(name, slot(), begin=False, type=kind, restart=restart)
         case ("begin",):
@@ -182,16 +183,17 @@ def check_settled(tree: Tree) -> None:
         else:
             assert process is not None and not process.draining, f"{address} is {slot.state} and does not run"
             assert str(process.state) == "running"
+    assert not [at for at, supervisor in tree.processes.supervisors.items() if supervisor.group is not None]
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(steps, max_size=40), st.sampled_from([1, 3, 1_000]))
+@given(st.lists(steps, max_size=40), st.sampled_from([1, 3, 1_000]), STRATEGY)
 def test_one_address_has_at_most_one_process_and_what_runs_is_what_is_meant_to(
-    walk: list[Step], at_once: int
+    walk: list[Step], at_once: int, strategy: str
 ) -> None:
     tree = Tree(at_once=at_once)
     for name, parent, kind in FAMILY:
-        tree.spawn(name, parent, type=kind, intensity=(2, 60.0))
+        tree.spawn(name, parent, type=kind, intensity=(2, 60.0), strategy=strategy)
         tree.finish()
         tree.up()
     for step in walk:

@@ -32,7 +32,7 @@ from kernel.state.state import HEARS, State
 from kernel.state.state_snapshot import FORMAT, encode_state, restore_state
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult
 from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.former_states import PARTS_3, TRACE, call, former, story
+from tests.kernel.twins.former_states import PARTS_3, SPEC_A, TRACE, call, former, story
 from tests.kernel.twins.kernel_twin import MEMORY, Twin
 from tests.kernel.twins.records import message, sent
 from tests.patience import HANG_S
@@ -301,7 +301,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 2, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 6,
+        "boots": 1, "pids": 1, "slots": 3, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 6,
         "crossings": 2, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
@@ -411,10 +411,19 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [3, []], "'slots'.* has format 3"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [4, []], "'slots'.* has format 4"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))
+
+
+def test_slots_of_format_2_had_no_strategy_and_are_read_as_one_for_one() -> None:
+    parts = msgpack.unpackb(encode_state(example()))
+    rows = [[*each[:2], SPEC_A, *each[3:]] for each in parts["slices"]["slots"][1]]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [2, rows]}}))
+    assert "strategy" not in SPEC_A
+    assert [slot.spec.strategy for slot in old.slots.values()] == ["one_for_one"] * len(rows)
 
 
 def test_a_snapshot_of_format_3_is_read_whole_but_for_the_entries_of_outcomes() -> None:

@@ -1,6 +1,6 @@
 """What holds for every sequence of events: a supervisor against a shell that reports late, twice, or nonsense."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kernel.errors import SupervisionError
 from kernel.model.states import is_blameless, is_orderly
 from kernel.supervision.reducer import (
+    STRATEGIES,
     Add,
     ChildSpec,
     Dropped,
@@ -35,7 +36,7 @@ from kernel.supervision.reducer import (
     step,
 )
 
-IDS = ["a", "b", "c"]
+IDS = ["a", "b", "c", "d"]
 REASONS = ["normal", "shutdown", "shutdown:x", "killed", "crash", "cell_lost", "timeout"]
 BATCHES = [None, None, "cell 1", "cell 2"]
 
@@ -73,11 +74,27 @@ flag_sets = st.builds(
     period_s=st.just(5.0),
     on_exceed=st.sampled_from(["shutdown", "park"]),
 )
+groups = st.builds(
+    Flags,
+    intensity=st.integers(1, 8),
+    period_s=st.just(5.0),
+    strategy=st.sampled_from([name for name, strategy in STRATEGIES.items() if strategy.in_order]),
+)
+group_families = st.tuples(
+    *(
+        st.builds(ChildSpec, st.just(id), st.sampled_from(["permanent"] * 3 + ["transient", "temporary"]))
+        for id in IDS
+    )
+)
 
 
 @dataclass
 class World:
-    """What truly runs, from the effects alone; checks each effect against the rules as it comes."""
+    """What truly runs, from the effects alone; checks each effect against the rules as it comes.
+
+    ``leaving`` is who ran when the present restart of several began, and has not ended yet; ``stopping`` who was told
+    to stop; ``hasty`` whose start was asked for and not left to that restart.
+    """
 
     flags: Flags
     now_s: float = 0.0
@@ -88,7 +105,14 @@ class World:
     slots: dict[str, SlotState] = field(default_factory=dict)
     restarts: list[tuple[float, str, str, str | None]] = field(default_factory=list)  # at, id, reason, batch
     asked: dict[str, float] = field(default_factory=dict)  # when a start was last asked for
+    leaving: set[str] = field(default_factory=set)
+    stopping: set[str] = field(default_factory=set)
+    hasty: set[str] = field(default_factory=set)
     given_up: bool = False
+
+    @property
+    def in_order(self) -> bool:
+        return STRATEGIES[self.flags.strategy].in_order
 
     def __post_init__(self) -> None:
         self.sup, _ = begin(self.flags)
@@ -105,14 +129,30 @@ class World:
             return
         if isinstance(event, Add):
             self.slots[event.spec.id] = SlotState.RUNNING
-        if isinstance(event, Start | Stop):
+        if isinstance(event, Start | Stop) and not self.in_order:
             self.timers.discard(event.id)
+        ended_id = getattr(event, "id", "")
+        was_leaving, known = ended_id in self.leaving, before.table.get(ended_id)
         up = isinstance(event, Exited) and self.running.get(event.id) == event.pid
         ended = self._note_report(event)
-        if up and isinstance(event, Exited) and is_orderly(event.reason) and self._is_transient(event.id):
-            assert not [effect for effect in effects if isinstance(effect, StartChild | StartChildAfter)]
+        if ended:
+            for kept in (self.leaving, self.stopping, self.hasty):
+                kept.discard(ended_id)
+        if self.in_order and ended and not was_leaving:
+            self._note_failure(event)
+        if (
+            up
+            and not was_leaving
+            and isinstance(event, Exited)
+            and is_orderly(event.reason)
+            and self._is_transient(event.id)
+        ):
+            assert StartChild(event.id) not in effects
+            assert not [effect for effect in effects if isinstance(effect, StartChildAfter)]
         for effect in effects:
             self._check(effect, event, ended)
+        if ended and known is not None and known.spec.restart == "temporary":
+            assert ended_id not in self.sup.table, "a temporary child that has ended is kept"
         self._check_state()
 
     def _note_report(self, event: Event) -> bool:
@@ -130,22 +170,39 @@ class World:
                 return True
         return False
 
+    def _note_failure(self, event: Event) -> None:
+        """One that is charged, and begins the restart of several: those who run are to stop."""
+        assert isinstance(event, Exited | StartFailed)
+        failed = self.sup.table.get(event.id)
+        if self.sup.closing or failed is None or failed.phase not in (Phase.QUEUED, Phase.STARTING):
+            return
+        self._restarted(event.id, event)
+        behind = -1 if self.flags.strategy == "one_for_all" else failed.order
+        self.leaving |= {id for id in self.alive() if self.sup.child(id).order > behind}
+
     def _check(self, effect: Effect, event: Event, ended: bool) -> None:
         match effect:
             case StartChild(id):
                 assert not self.sup.closing, "started while ending"
                 assert id not in self.alive(), "two incarnations at once"
                 assert self.slots[id] not in (SlotState.STOPPED, SlotState.PARKED)
-                if ended:
+                if self.in_order:
+                    self._check_order(id, event)
+                elif ended:
                     self._restarted(id, event)
                 self.starting.add(id)
             case StartChildAfter(id, delay_s):
                 assert ended and 0 < delay_s <= self.flags.backoff_max_s
                 assert not self.sup.closing and id not in self.alive()
-                self._restarted(id, event)
+                if self.in_order:
+                    assert not self.leaving, "the back-off begins before all are gone"
+                else:
+                    self._restarted(id, event)
                 self.timers.add(id)
             case StopChild(id):
                 assert id in self.alive(), "stopped what does not run"
+                assert self.sup.closing or id not in self.stopping, "told to stop twice"
+                self.stopping.add(id)
                 if not isinstance(event, Stop):
                     self._check_turn(id)
             case SlotChanged(id, state, _):
@@ -153,6 +210,7 @@ class World:
                 self.slots[id] = state
             case Dropped(id):
                 assert id not in self.alive()
+                self.leaving.discard(id)
                 del self.slots[id]
             case GiveUp():
                 assert not self.given_up and not self.alive()
@@ -160,9 +218,32 @@ class World:
 
     def _check_turn(self, id: str) -> None:
         """Reverse order: whoever was added later is gone already."""
-        assert self.sup.closing is not None
+        assert self.sup.closing is not None or id in self.leaving, "stopped, and nobody had it stopped"
         order = [child.spec.id for child in self.sup.children]
         assert not self.alive() & set(order[order.index(id) + 1 :])
+
+    def _check_order(self, id: str, event: Event) -> None:
+        """Who is to run before ``id`` does, and nobody is left who is to stop."""
+        if isinstance(event, Add | Start):
+            self.hasty.add(id)
+            order = self.sup.child(id).order
+            before = {child.spec.id for child in self.sup.children if child.order < order}
+            waiting = {each for each in before if self.sup.child(each).phase is Phase.QUEUED}
+            assert not waiting | (before & self.leaving), "started before those that are restarted"
+            return
+        assert not self.leaving, "started while others are still to stop"
+        for child in self.sup.children:
+            if child.spec.id == id:
+                return
+            wanted = child.slot in (SlotState.RUNNING, SlotState.RESTARTING)
+            assert not wanted or child.spec.id in set(self.running) | self.hasty, "started before its turn"
+
+    def _moves(self) -> bool:
+        """Whether something is under way that the restart of several waits for."""
+        group = self.sup.group
+        if group is None or (group.waiting and group.failed in self.timers):
+            return group is not None
+        return bool(self.stopping & self.alive()) or bool(self.starting)
 
     def _restarted(self, id: str, event: Event) -> None:
         """Intensity: what it allows, counted anew over all restarts there ever were."""
@@ -195,10 +276,14 @@ class World:
             assert child.pid == self.running.get(id)
             if self.sup.closing is None:
                 wanted = child.slot in (SlotState.RUNNING, SlotState.RESTARTING)
-                assert not wanted or id in self.alive() | self.timers, "a child that nobody brings back"
-                assert wanted or child.phase in (Phase.NONE, Phase.STOPPING)
+                queued = child.phase is Phase.QUEUED and self._moves()
+                comes = queued or (child.phase is Phase.WAITING and id in self.timers)
+                assert not wanted or id in self.alive() or comes, "a child that nobody brings back"
+                assert wanted or child.phase in (Phase.NONE, Phase.STOPPING) or id in self.leaving
             if child.spec.restart == "temporary":
-                assert id in self.alive(), "a temporary child outlived its process"
+                assert id in self.alive() or child.phase is Phase.QUEUED, (
+                    "a temporary child outlived its process"
+                )
 
 
 def act(world: World, action: Action, jitter: float) -> None:
@@ -232,7 +317,7 @@ def act(world: World, action: Action, jitter: float) -> None:
             world.happen(action, jitter)
 
 
-def play(flags: Flags, family: list[ChildSpec], history: History) -> World:
+def play(flags: Flags, family: Sequence[ChildSpec], history: History) -> World:
     """``family`` runs when ``history`` begins."""
     world = World(flags)
     for spec in family:
@@ -253,13 +338,31 @@ def test_every_effect_keeps_the_rules_whatever_happens(
 
 
 @settings(max_examples=200, deadline=None)
-@given(flag_sets, families, histories)
+@given(flag_sets | groups, families, histories)
 def test_a_shutdown_always_comes_to_its_end(flags: Flags, family: list[ChildSpec], history: History) -> None:
     world = play(flags, family, history)
     world.happen(Shutdown())
     for id in world.alive():
         world.happen(Exited(id, world.running.get(id, 0), "killed"))
     assert world.given_up and world.sup.ended
+
+
+@settings(max_examples=600, deadline=None)
+@given(groups | flag_sets, group_families, histories)
+def test_when_nothing_befalls_it_any_more_all_that_is_wanted_runs_and_nothing_else(
+    flags: Flags, family: tuple[ChildSpec, ...], history: History
+) -> None:
+    world = play(flags, family, history)
+    while world.starting or world.timers or world.stopping & world.alive():
+        for id in sorted(world.stopping & world.alive()):
+            world.happen(Exited(id, world.running.get(id, 0), "shutdown"))
+        for id in sorted(world.starting):
+            act(world, ("starts", id), 0)
+        for id in sorted(world.timers):
+            act(world, ("timer fires", id), 0)
+    wanted = {id for id, slot in world.slots.items() if slot in (SlotState.RUNNING, SlotState.RESTARTING)}
+    assert set(world.running) == (set() if world.sup.closing else wanted)
+    assert world.sup.group is None and bool(world.sup.closing) is world.given_up
 
 
 @settings(max_examples=100, deadline=None)
@@ -286,10 +389,16 @@ def test_children_that_were_stopped_or_parked_start_only_when_asked(moves: list[
     assert not world.alive()
 
 
-@pytest.mark.parametrize("on_exceed", ["shutdown", "park"])
-def test_the_world_itself_sees_restarts(on_exceed: str) -> None:
+@pytest.mark.parametrize(
+    "flags",
+    [
+        Flags(intensity=2, on_exceed="park"),
+        *(Flags(intensity=2, strategy=strategy) for strategy in STRATEGIES),
+    ],
+)
+def test_the_world_itself_sees_restarts(flags: Flags) -> None:
     """Guards the properties against holding because nothing ever happens."""
-    world = World(Flags(intensity=2, on_exceed=on_exceed))  # type: ignore[arg-type]
+    world = World(flags)
     world.happen(Add(ChildSpec("a")))
     for _ in range(2):
         act(world, ("starts", "a"), 0)

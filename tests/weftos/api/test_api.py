@@ -133,9 +133,11 @@ def test_spawn_carries_every_field_and_the_operator(node: Client, twin: Twin) ->
     )
 
 
-def test_a_supervisor_has_an_intensity(node: Client, twin: Twin) -> None:
-    node.spawn("team", supervisor=True, intensity=(3, 10))
-    assert twin.calls[-1][2] == SpawnRequest(name="team", supervisor=True, intensity=(3, 10))
+def test_a_supervisor_has_an_intensity_and_a_strategy(node: Client, twin: Twin) -> None:
+    node.spawn("team", supervisor=True, intensity=(3, 10), strategy="one_for_all")
+    assert twin.calls[-1][2] == SpawnRequest(
+        name="team", supervisor=True, intensity=(3, 10), strategy="one_for_all"
+    )
 
 
 def test_default_tools_and_no_tools_are_different_requests(node: Client, twin: Twin) -> None:
@@ -316,6 +318,7 @@ def refused(data: Path, path: str, body: Any) -> str:
         ({}, ["name", "missing"]),
         ({"name": ""}, ["name is empty"]),
         ({"name": "a", "intensity": [5, 60]}, ["--supervisor"]),
+        ({"name": "a", "strategy": "one_for_all"}, ["strategy", "--supervisor"]),
         ({"name": "a", "supervisor": True, "intensity": [-1, 60]}, ["-1/60"]),
         ({"name": "a", "supervisor": True, "tools": ["x"]}, ["leave out tools"]),
     ],

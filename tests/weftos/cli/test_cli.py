@@ -133,14 +133,16 @@ def test_spawn_hands_over_what_was_typed(shell: Shell, twin: Twin, tmp_path: Pat
     )
     shell.json("spawn", "bare", "--tools", "")
     assert twin.calls[-1][2].tools == ()
-    shell.json("spawn", "team", "--supervisor", "--intensity", "3/10")
-    assert (twin.calls[-1][2].supervisor, twin.calls[-1][2].intensity) == (True, (3, 10.0))
+    shell.json("spawn", "team", "--supervisor", "--intensity", "3/10", "--strategy", "rest_for_one")
+    request = twin.calls[-1][2]
+    assert (request.supervisor, request.intensity, request.strategy) == (True, (3, 10.0), "rest_for_one")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["spawn", "x", "--intensity", "5/60"], "add --supervisor"),
+        (["spawn", "x", "--strategy", "one_for_all"], "add --supervisor"),
         (["spawn", "x", "--supervisor", "--intensity", "often"], "RESTARTS/SECONDS"),
         (["spawn", "x", "--supervisor", "--model", "m"], "leave out --model"),
         (["spawn", "x", "--restart", "sometimes"], "permanent"),

@@ -69,6 +69,13 @@ def spawn(
     intensity: Annotated[
         str | None, typer.Option(metavar="N/SECONDS", help="Restarts a supervisor allows in a time [5/60].")
     ] = None,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Whom a supervisor restarts with a child: one_for_one, one_for_all, rest_for_one [one_for_one].",
+        ),
+    ] = "",
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -87,6 +94,8 @@ def spawn(
         _refuse_behaviour(wanted, tools)
     if allowed is not None and not supervisor:
         raise typer.BadParameter("--intensity belongs to a supervisor: add --supervisor, or leave it out")
+    if strategy and not supervisor:
+        raise typer.BadParameter("--strategy belongs to a supervisor: add --supervisor, or leave it out")
     names = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
     with client(data) as node, out.waiting(f"starting {name}"):
         made = node.spawn(
@@ -97,6 +106,7 @@ def spawn(
             restart=restart,
             supervisor=supervisor,
             intensity=allowed,
+            strategy=strategy,
             **wanted,
         )
     out.document(made)
