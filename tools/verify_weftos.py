@@ -40,7 +40,7 @@ from nacl.signing import VerifyKey
 
 WIDTH, MAX_LEAF, MAX_BODY, MAX_RECORD, MAX_HEADER = 256, 1024, 2**20, 2**20 + 2**16, 4096
 MAX_NOTE, MAX_VKEYS, MAX_ROTATIONS, MAX_ASKED, MAX_DEPTH, MAX_NUMBER = 2**18, 2**20, 100, 10**4, 32, 2**63 - 1
-MAX_TOLD, MAX_RESULTS = 2**16, 2**9  # digests of one request, in bytes: twice a node's; results that are kept
+MAX_TOLD, MAX_RESULTS = 2**16, 2**26  # bytes of a request's digests: twice a node's; characters of results
 # msgpack: what a first byte begins; the width of the number behind it and the least that needs it, or 0 and the number.
 FORMS: dict[int, tuple[str, int, Any]] = {
          0xC0: ("nil", 0, None), 0xC2: ("false", 0, False), 0xC3: ("true", 0, True), 0xCB: ("float", 8, 0),
@@ -243,7 +243,7 @@ class Audit:
         self.counts: dict[int, tuple[int, int]] = {}  # pid: its next count, how many entries were absent then
         self.asked: dict[int, bytes] = {}  # requests none is told in terms of yet: digests of their messages
         self.requests, self.rebuilt, self.others = 0, 0, list[int]()
-        self.results: dict[int, str] = {}  # the newest that tools gave: requests name them
+        self.results, self.left = dict[int, str](), MAX_RESULTS  # the newest that tools gave, for requests
         self.erased: list[int] = []  # entries whose bodies are gone, and no later entry has said so yet
 
     def root(self) -> bytes:
@@ -282,9 +282,10 @@ class Audit:
         if e.kind == "key.rotated":
             self.pairs.append(rotate(self.pairs[-1], len(self.pairs), body))
             self.rotated.append(e.seq)
-        if e.kind == "tool.outcome":
-            self.results[e.seq] = body.get("result")
-            self.results.pop(next(iter(self.results)) if len(self.results) > MAX_RESULTS else -1, None)
+        if e.kind == "tool.outcome" and type(result := body.get("result")) is str:
+            self.results[e.seq], self.left = result, self.left - len(result) - WIDTH
+            while self.left < 0:
+                self.left += len(self.results.pop(next(iter(self.results)))) + WIDTH
         if e.kind == "model.asked" and "messages_hash" in body:
             self.requests += 1
             try:
@@ -314,10 +315,8 @@ class Audit:
             digests += b"".join(new[at : at + piece]) if new_ones else known[32 * piece[0] : 32 * piece[1]]
             at += piece if new_ones else 0
             demand(len(digests) <= MAX_TOLD, "too many messages")
-        demand(
-            sha256(digests).hexdigest() == body["messages_hash"],
-            "its messages are not those that were hashed",
-        )
+        same = sha256(digests).hexdigest() == body["messages_hash"]
+        demand(same, "its messages are not those that were hashed")
         self.asked[seq], self.rebuilt = digests, self.rebuilt + 1
         if len(self.asked) > MAX_ASKED:
             del self.asked[next(iter(self.asked))]

@@ -46,7 +46,10 @@ class Questions:
         seq, body, left = record.entry.seq, _body(record), MOST_CHARACTERS
         try:
             messages: list[Any] = json.loads(body["new"])
-            for place, at, count in json.loads(body.get("results", "[]")):
+            named = json.loads(body.get("results", "[]"))
+            if len({at for _, at, _ in named}) < len(named):  # each is looked for in files
+                raise Unreadable(f"entry {seq} names a result twice")
+            for place, at, count in named:
                 messages[place]["content"] = content = self._result(at, seq)[:count]
                 left -= len(content)
                 if left < 0:
@@ -57,7 +60,7 @@ class Questions:
 
     def _result(self, at: int, seq: int) -> str:
         """What the tool gave whose outcome is entry ``at``, as ``seq`` says."""
-        if self._entry is None or not 0 <= at < seq:
+        if self._entry is None or type(at) is not int or not 0 <= at < seq:
             raise Unreadable(f"entry {at}, of whose result entry {seq} tells, is not here")
         result: str = _body(self._entry(at), "tool.outcome", "no outcome of a tool")["result"]
         return result

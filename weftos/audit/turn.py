@@ -9,6 +9,7 @@ note of which. ``request``: how many messages a model was asked with, and why th
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from chain.entry.reader import EntryRecord
@@ -46,21 +47,27 @@ def turn_story(auditor: Auditor, ident: str) -> Json:
         "erased": [],
     }
     steps: dict[str, Json] = {}
-    questions = Questions(auditor.entry)
+    gave: dict[int, EntryRecord] = {}  # what its tools did: else each is looked for in the files once more
+    questions = Questions(lambda seq: gave.get(seq) or auditor.entry(seq))
     for record in auditor.records(first.entry.seq):
         if record.entry.trace == first.entry.trace:
             _tell(story, steps, ident, record)
+            if record.entry.kind == "tool.outcome":
+                gave[record.entry.seq] = record
             if record.entry.kind == "model.asked" and not record.erased and record.body["turn"] == ident:
                 steps[record.body["ordinal"]] |= _request(questions, record)
     return story
 
 
 def _request(questions: Questions, record: EntryRecord) -> Json:
+    """What is new is told also when the rest, which an earlier entry says, is not to be had."""
+    told: Json = {}
+    with suppress(Unreadable):
+        told["new_messages"] = questions.new(record)
     try:
-        count = len(questions.read(record))
-        return {"request": {"messages": count, "fault": ""}, "new_messages": questions.new(record)}
+        return told | {"request": {"messages": len(questions.read(record)), "fault": ""}}
     except Unreadable as error:
-        return {"request": {"messages": None, "fault": str(error)}}
+        return told | {"request": {"messages": None, "fault": str(error)}}
 
 
 def _begins(record: EntryRecord, ident: str) -> bool:

@@ -209,6 +209,24 @@ def test_a_request_is_put_together_of_what_tools_gave_too(
     assert f"put together: {found}\n" in sceptic.ask(folder, FIRST.vkeys).output
 
 
+def test_the_newest_that_tools_gave_are_kept_by_what_they_hold(sceptic: Sceptic, tmp_path: Path) -> None:
+    """Many short ones may come before one is asked with; of long ones, and of what is no text, no more than so much."""
+    made, digest = published.Published([FIRST]), sha256(b'{"content":"yes"}').digest()
+    told = {"prefix_of": -1, "prefix_count": 0, "truncated": False, "pieces": "[1]"}
+    told |= {"new": '[{"content":""}]', "results": "[[0,0,3]]", "messages_hash": sha256(digest).hexdigest()}
+    made.add("tool.outcome", {"result": "yes, and more"})
+    for _ in range(600):
+        made.add("tool.outcome", {"result": "no"})
+    made.add("model.asked", told)
+    for _ in range(65):
+        made.add("tool.outcome", {"result": "n" * (2**20 - 2**10)})
+    made.add("model.asked", told)
+    no_text = made.add("tool.outcome", {"result": ["y", "e", "s"]})
+    made.add("model.asked", {**told, "results": f"[[0,{no_text},3]]"})
+    folder = made.write_tiles(tmp_path / "ledger")
+    assert "put together: 1 of 3\n" in sceptic.ask(folder, FIRST.vkeys).output
+
+
 def test_a_request_of_more_messages_than_any_node_takes_is_not_put_together(
     verified: Verified, sceptic: Sceptic, tmp_path: Path
 ) -> None:

@@ -82,11 +82,13 @@ class Ledger:
 
     def __init__(self, *bodies: tuple[str, dict[str, Any]]) -> None:
         self._records = [record(seq, body, kind) for seq, (kind, body) in enumerate(bodies)]
+        self.looked_for: list[int] = []
 
     def records(self, start: int = 0) -> list[EntryRecord]:
         return self._records[start:]
 
     def entry(self, seq: int) -> EntryRecord:
+        self.looked_for.append(seq)
         return self._records[seq]
 
     def causes(self, seq: int) -> list[int]:
@@ -96,21 +98,26 @@ class Ledger:
         return [self._records[seq] for seq in seqs]
 
 
+OUTCOME = {
+    "turn": "t1",
+    "ordinal": "0.0",
+    "status": "ok",
+    "result": "what a tool gave",
+    "result_hash": "",
+    "truncated": False,
+    "attempt": 1,
+}
+
+
+def of_turn(ordinal: str, body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "turn": "t1", "ordinal": ordinal, "provider": "", "model": "m"}
+
+
 def test_a_turn_tells_what_its_model_heard_of_tools() -> None:
-    of = {"turn": "t1", "ordinal": "0.0"}
-    outcome = {
-        **of,
-        "status": "ok",
-        "result": "what a tool gave",
-        "result_hash": "",
-        "truncated": False,
-        "attempt": 1,
-    }
-    question = {**gave([[0, 1, 14]]), **of, "ordinal": "1.0", "provider": "", "model": "m"}
-    lost = {**gave([[0, 0, 14]]), **of, "ordinal": "2.0", "provider": "", "model": "m"}
+    question, lost = of_turn("1.0", gave([[0, 1, 14]])), of_turn("2.0", gave([[0, 0, 14]]))
     ledger: Any = Ledger(
         ("turn.started", {"turn": "t1"}),
-        ("tool.outcome", outcome),
+        ("tool.outcome", OUTCOME),
         ("model.asked", question),
         ("model.asked", lost),
     )
@@ -118,6 +125,22 @@ def test_a_turn_tells_what_its_model_heard_of_tools() -> None:
     assert (heard["new_messages"], heard["request"]) == ([GAVE], {"messages": 1, "fault": ""})
     assert not_found["new_messages"] == [{**GAVE, "content": ""}]
     assert not_found["request"] == {"messages": None, "fault": "entry 0 is no outcome of a tool"}
+    assert 1 not in ledger.looked_for  # it was read on the way
+
+
+def test_what_a_tool_gave_is_told_also_when_an_earlier_question_is_not_to_be_had() -> None:
+    cut = of_turn("1.0", asked([ONE], [ONE], truncated=True))
+    named = {"results": json.dumps([[0, 1, 14]])}
+    question = of_turn("2.0", asked([ONE, GAVE], [{**GAVE, "content": ""}], 2, [[0, 1], 1], **named))
+    ledger: Any = Ledger(
+        ("turn.started", {"turn": "t1"}),
+        ("tool.outcome", OUTCOME),
+        ("model.asked", cut),
+        ("model.asked", question),
+    )
+    heard = turn_story(ledger, "t1")["steps"][-1]
+    assert heard["new_messages"] == [GAVE]
+    assert "entry 2 does not hold all that it says" in heard["request"]["fault"]
 
 
 @pytest.mark.parametrize(
@@ -130,14 +153,21 @@ def test_a_turn_tells_what_its_model_heard_of_tools() -> None:
         ([[0, 4, 13]], {"result": "what a tool gave"}, "its messages are not those that were hashed"),
         ([[1, 4, 14]], {"result": "what a tool gave"}, "does not say what was asked"),
         ([[0, 4]], {"result": "what a tool gave"}, "does not say what was asked"),
-        ([[0, "4", 14]], {"result": "what a tool gave"}, "does not say what was asked"),
+        ([[0, "4", 14]], {"result": "what a tool gave"}, "entry 4, of whose result entry 9 tells, is not here"),
         ([[0, 4, "14"]], {"result": "what a tool gave"}, "does not say what was asked"),
-        ([[0, 4, 10**6]] * 68, {"result": "x" * 10**6}, "the results are more than any node takes"),
+        ([[0, 2.5, 14]], {"result": "what a tool gave"}, "entry 2.5, of whose result entry 9 tells, is not here"),
+        ([[0, 4, 14], [0, 4, 14]], {"result": "what a tool gave"}, "entry 9 names a result twice"),
     ],
 )  # fmt: skip
 def test_a_result_that_cannot_be_shown_is_said_with_its_reason(told: Any, outcome: Any, words: str) -> None:
     with pytest.raises(Unreadable, match=words):
         Questions(lambda seq: record(seq, outcome, "tool.outcome")).read(record(9, gave(told)))
+
+
+def test_no_more_is_put_together_of_results_than_any_node_takes() -> None:
+    one = record(99, gave([[0, at, 10**6] for at in range(68)], 99))
+    with pytest.raises(Unreadable, match="the results are more than any node takes"):
+        Questions(lambda seq: record(seq, {"result": "x" * 10**6}, "tool.outcome")).read(one)
 
 
 def test_a_result_of_what_is_no_tool_is_none() -> None:
