@@ -1,11 +1,12 @@
 """Publishes the ledger as C2SP tiles (``ledger/``), so that a copy of the folder and a key are enough to verify it.
 
-Theory of operation. The writer thread hands over each group that is on the disk (:meth:`Publisher.offer`), the loop
-each new full head (:meth:`Publisher.signed`). A thread of its own publishes at most once in ``publish_s``: it lays out
-the entries up to the head (:class:`chain.tiles.tile_layout.Layout`, pure), writes each file beside its place, syncs and
-renames it, syncs the directories, and replaces the checkpoint last. So whatever a checkpoint promises is there, and a
-crash leaves nothing but files that the next publication writes again with the same bytes. A layout of which a file
-could not be written is not gone on from: another is made from what is published, before anything else is.
+Theory of operation. The writer thread hands over each group that is on the disk (:meth:`Publisher.offer`), the signer
+each new full head (:meth:`Publisher.signed`), and the loop the newest once more when somebody waits for it, which may
+come behind a newer one. A thread of its own publishes at most once in ``publish_s``: it lays out the entries up to the
+head (:class:`chain.tiles.tile_layout.Layout`, pure), writes each file beside its place, syncs and renames it, syncs the
+directories, and replaces the checkpoint last. So whatever a checkpoint promises is there, and a crash leaves nothing
+but files that the next publication writes again with the same bytes. A layout of which a file could not be written is
+not gone on from: another is made from what is published, before anything else is.
 
 Partial files stay until their tile is full, since whoever has an older checkpoint asks for those of its size; then they
 go, one publication later for the sake of whoever is copying. Which of them a crash, or a stop, has kept from going is
@@ -118,9 +119,10 @@ class Publisher:
             self._backlog_bytes = 0
 
     def signed(self, note: bytes, *, hurry: bool = False) -> None:
-        """A newer full head. ``hurry``: publish it at once."""
+        """A full head, of which the newest counts. ``hurry``: publish it at once. Any thread."""
         with self._changed:
-            self._note = note
+            if not self._note or self._note_size(note) > self._note_size(self._note):
+                self._note = note
             self._hurry = self._hurry or hurry
             if self._hurry or self._idle:  # else it looks again when the next publication is due
                 self._changed.notify()

@@ -26,6 +26,7 @@ from chain.tiles.publisher import next_batch
 from chain.tiles.tile_store import TileStore
 from chain.verify.verify import verify as verify_data
 from tests.chain.twins.ledgers import Clock, draft, open_ledger
+from tests.patience import HANG_S
 
 
 class FailingDisk(Disk):
@@ -163,6 +164,24 @@ async def test_what_is_published_in_steps_is_what_is_published_at_once(
     for path in (tmp_path / "ledger").rglob("*"):
         if path.is_file() and ".p" not in str(path.parent):
             assert steps[path] == path.read_bytes()
+
+
+@in_a_loop
+async def test_a_head_that_comes_behind_a_newer_one_is_not_published_in_its_place(
+    tmp_path: Path, keys: Keys
+) -> None:
+    """The signer hands each over on a thread of its own, the loop the newest that it has seen."""
+    ledger = started(tmp_path, keys, publish_s=10.0**6)
+    ledger.commit(drafts(1))
+    await ledger.publish()
+    seen = ledger.full_note
+    await ledger.commit(drafts(1), durable=True).durable()
+    async with asyncio.timeout(HANG_S):
+        while ledger.full_size < 2:
+            await asyncio.sleep(0)
+    ledger._publisher.signed(seen, hurry=True)
+    await ledger.close()
+    assert checked(tmp_path / "ledger", keys) == 2
 
 
 @in_a_loop
