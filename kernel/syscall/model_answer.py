@@ -112,7 +112,7 @@ class Asking:
     def _taken(self, answer: Any, error: Exception | None) -> dict[str, Any] | None:
         """What is taken of it; None: it is asked again."""
         match error:
-            case None if answer == {"status": LOST}:
+            case None if answer == {"status": LOST} and not self._says_all():
                 self._say_whole()
                 return None
             case None:
@@ -130,6 +130,10 @@ class Asking:
             case HelperRefused():
                 return _not_asked(str(error))
         raise error
+
+    def _says_all(self) -> bool:
+        """Whether the question says all of its messages: who still lacks some has no answer to it."""
+        return self._whole is not None and len(self._question["said"]) == len(self._whole)
 
     def _say_whole(self) -> None:
         if self._whole is not None:

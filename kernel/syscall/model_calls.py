@@ -295,6 +295,8 @@ class ModelCalls:
         draft = answered_draft(pid, turn, ordinal, answer, call.seq)
 
         def record() -> None:
+            if stream not in self._running:  # its turn has ended since the ledger takes records again
+                return
             try:
                 self._recorder.commit([draft])
             except LedgerUnavailable:

@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from chain.errors import LedgerUnavailable
+from chain.ledger.ledger import Draft, Ticket
 from kernel.bounds import Bounds
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
 from kernel.syscall import conversations
 from kernel.values import canonical, sha256_hex
 from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.kernel_twin import Twin, answer_of
+from tests.kernel.twins.kernel_twin import LIMIT_S, Twin, answer_of
 
 
 def hash_of(messages: list[Any]) -> str:
@@ -356,3 +358,49 @@ def test_of_a_question_that_nobody_answers_in_time_the_answer_is_forgotten(
         assert twin.cells.results.empty() and len(await twin.entries("model.answered")) == 1
 
     on_twin(tmp_path, body, bounds=Bounds(model_timeout_s=0.01))
+
+
+def test_a_gateway_that_lacks_messages_of_a_whole_question_is_not_asked_for_ever(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.gateway.answer = lambda request: {"status": "lost"}
+        twin.ask_model(at, [user("?")])
+        outcome = await twin.result()
+        assert outcome["status"] == "error" and "malformed" in outcome["text"]
+        assert len(twin.gateway.asked) == 1
+
+    on_twin(tmp_path, body)
+
+
+def test_an_answer_that_waits_for_the_ledger_goes_with_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(twin: Twin) -> None:
+        failed: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
+        at = await turn_of_ada(twin)
+        asked: list[Answered] = []
+
+        def ask(request: dict[str, Any], answered: Answered) -> Callable[[], None]:
+            asked.append(answered)
+            return lambda: None
+
+        def refuse(*_: Any, **__: Any) -> Ticket:
+            raise LedgerUnavailable("not now")
+
+        monkeypatch.setattr(twin.gateway, "ask", ask)
+        twin.ask_model(at, [user("?")])
+        recorder = twin.kernel.recorder
+        with monkeypatch.context() as patched:
+            patched.setattr(twin.ledger, "commit", refuse)
+            asked[0](answer_of("late"), None)
+        assert recorder.waiting == 1
+        again = asyncio.Event()
+        recorder.when_writable("behind it", again.set)
+        twin.ledger.commit([Draft("message.refused", {"to": "/a", "sender": "operator", "why": "x"})])
+        await twin.ledger.barrier()  # whoever waits goes on in the next round of the loop
+        twin.finish(at)
+        await asyncio.wait_for(again.wait(), LIMIT_S)
+        assert failed == [] and await twin.entries("model.answered") == []
+
+    on_twin(tmp_path, body)
