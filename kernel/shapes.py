@@ -18,30 +18,50 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_PLAIN = (str, int, float, bytes, bool, dict, list)
 Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any]
-Fields = tuple[tuple[str, Reader, Writer], ...]
-_KNOWN: dict[type, Fields] = {}
+_KNOWN: dict[type, _Shape] = {}
 
 
 class ShapeError(ValueError):
     """Not the shape that was declared."""
 
 
+class _Shape:
+    """What is known of a declared one. Most fields need no call: they are told as they are, but for those in
+    ``writers``, and read so when they have the type in ``readers``.
+    """
+
+    __slots__ = ("names", "readers", "writers")
+
+    def __init__(self, kind: type) -> None:
+        hints = get_type_hints(kind)
+        self.names = tuple(hints)
+        self.readers = [(name, _plain(hint), _reader(hint)) for name, hint in hints.items()]
+        writers = [(name, _writer(hint)) for name, hint in hints.items()]
+        self.writers = [(name, writer) for name, writer in writers if writer is not _as_it_is]
+
+
 def told(value: Any) -> dict[str, Any]:
     """The map of a value of a declared shape."""
-    return {name: write(getattr(value, name)) for name, _, write in _fields(type(value))}
+    shape = _KNOWN.get(type(value)) or _known(type(value))
+    fields = {name: getattr(value, name) for name in shape.names}
+    for name, writer in shape.writers:
+        fields[name] = writer(fields[name])
+    return fields
 
 
 def read(kind: type[T], value: Any) -> T:
     """The value in a map. Raises :class:`ShapeError`."""
-    declared = _fields(kind)
-    if type(value) is not dict or len(value) != len(declared):
-        raise ShapeError(f"not a map with exactly the fields {', '.join(name for name, *_ in declared)}")
+    shape = _KNOWN.get(kind) or _known(kind)
+    if type(value) is not dict or len(value) != len(shape.names):
+        raise ShapeError(f"not a map with exactly the fields {', '.join(shape.names)}")
     found = []
-    for name, reader, _ in declared:
+    for name, plain, reader in shape.readers:
         try:
-            found.append(reader(value[name]))
+            field = value[name]
+            found.append(field if type(field) is plain else reader(field))
         except KeyError:
             raise ShapeError(f"{name} is missing") from None
         except ShapeError as error:
@@ -49,12 +69,15 @@ def read(kind: type[T], value: Any) -> T:
     return kind(*found)
 
 
-def _fields(kind: type) -> Fields:
-    found = _KNOWN.get(kind)
-    if found is None:
-        hints = get_type_hints(kind)
-        found = _KNOWN[kind] = tuple((name, _reader(hint), _writer(hint)) for name, hint in hints.items())
-    return found
+def _known(kind: type) -> _Shape:
+    shape = _KNOWN[kind] = _Shape(kind)
+    return shape
+
+
+def _plain(hint: Any) -> type | None:
+    """The type of which every value may be in such a field; None when there is more to say."""
+    plain = get_origin(hint) or hint
+    return plain if plain in _PLAIN else None
 
 
 def _reader(hint: Any) -> Reader:
@@ -73,7 +96,7 @@ def _reader(hint: Any) -> Reader:
     plain = get_origin(hint) or hint
     if plain is float:
         return _typed(float, int)
-    if plain in (str, int, bytes, bool, dict, list):
+    if plain in _PLAIN:
         return _typed(plain)
     raise TypeError(f"{hint} cannot cross a border")
 

@@ -56,7 +56,7 @@ class CellProcess:
             self._queue.append(delivery)
             self._next()
 
-    def resolve(self, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+    def resolve(self, turn: str, round_: int, index: int, outcome: Any) -> None:
         if turn == self._turn and self._sys is not None:
             self._sys.resolve(round_, index, outcome)
 

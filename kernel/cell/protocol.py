@@ -2,7 +2,7 @@
 :mod:`kernel.cell.shell`.
 
 The message of a turn is a :class:`kernel.abi.Message`, its result a :class:`kernel.abi.TurnResult`, a proposed call a
-:class:`kernel.abi.ToolCall`.
+:class:`kernel.abi.ToolCall`, what a model said a :class:`kernel.abi.ModelAnswer`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from kernel.abi import ToolCall, ValueName
+from kernel.abi import ModelAnswer, OutcomeStatus, ToolCall, ValueName
 from kernel.shapes import ShapeError, read
 
 
@@ -61,6 +61,26 @@ ARGUMENTS: dict[str, type[Arguments]] = {
     **dict.fromkeys(get_args(ValueName), Nothing),
 }
 """Each syscall, and what it takes; a value is one by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What came of a tool call. ``truncated``: there is more of it in the record."""
+
+    status: OutcomeStatus
+    text: str
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that was asked for, whole or not."""
+
+    value: float
+
+
+CallOutcome = ToolOutcome | ModelAnswer | Value
+"""What a syscall gives."""
 
 
 def read_arguments(op: str, args: dict[str, Any]) -> Arguments:

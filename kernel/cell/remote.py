@@ -119,6 +119,9 @@ class RemoteLink:
             self._hear(frame)
         except FrameError as error:
             self._end(str(error))
+        except Exception as error:  # a fault of the cell; having lost a frame, the link is of no use
+            traceback.print_exc(file=sys.stderr)
+            self._end(f"it failed at a frame of its node ({type(error).__name__})")
 
     def _closed(self, error: Exception | None) -> None:
         self._end(str(error) if error else "the node closed the link")

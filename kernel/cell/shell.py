@@ -15,7 +15,7 @@ and to it: ``hello token os-pid abi-version``, then
     done pid turn result       ended pid turn           crashed pid turn why       exited pid turn reason
     stopped pid                log pid text             pong
 
-Orders, messages, arguments and results have the shapes of :mod:`kernel.cell.protocol`.
+Orders, messages, arguments, outcomes and results have the shapes of :mod:`kernel.cell.protocol`.
 The node is trusted and the cell is not. A cell that loses its link ends at once: nothing thinks without a
 kernel. One that dials over TCP (:mod:`kernel.cell.remote`) says its hello inside the Noise handshake and holds a lease
 (:mod:`kernel.cell.link.lease`), by the frames ``lease heard`` and ``beat number running-pid``.
@@ -36,7 +36,7 @@ from kernel.cell.process import CellProcess, Delivery
 from kernel.cell.protocol import StartOrder
 from kernel.cell.slot import Slot
 from kernel.cell.steps import Steps, task_factory
-from kernel.shapes import read
+from kernel.shapes import ShapeError, read
 
 
 class Link(Protocol):
@@ -69,12 +69,15 @@ class Cell:
         return int(self._slot.running[0])
 
     def received(self, frame: Any) -> None:
-        """One frame from the node."""
+        """One frame from the node. Raises FrameError."""
         try:
             operation = self._operations[frame[0]]
         except (LookupError, TypeError) as error:
             raise FrameError("the node sent a frame that this cell does not know") from error
-        operation(*frame[1:])
+        try:
+            operation(*frame[1:])
+        except ShapeError as error:
+            raise FrameError(f"the node sent a {frame[0]} of the wrong shape: {error}") from None
 
     def _welcome(self, slot_path: str | None) -> None:
         self._slot = Slot(slot_path)
@@ -105,7 +108,7 @@ class Cell:
         if process is not None:
             process.deliver(Delivery(turn, read(Message, message), history, tools))
 
-    def _result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+    def _result(self, pid: int, turn: str, round_: int, index: int, outcome: Any) -> None:
         process = self._processes.get(pid)
         if process is not None:
             process.resolve(turn, round_, index, outcome)

@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from kernel.abi import (
     OPEN_CALLS,
@@ -31,11 +32,11 @@ from kernel.abi import (
 )
 from kernel.cell.conversation import Conversation, as_json, canonical_json
 from kernel.cell.link.frames import FrameError
-from kernel.cell.protocol import Arguments, ModelQuestion, Nothing
-from kernel.shapes import told
+from kernel.cell.protocol import Arguments, ModelQuestion, Nothing, ToolOutcome, Value
+from kernel.shapes import read, told
 
 Send = Callable[[list[Any]], None]
-Outcome = asyncio.Future[dict[str, Any]]
+T = TypeVar("T")
 MAX_LOG_CHARS = 4096
 MAX_LOGS_PER_TURN = 1000
 
@@ -44,6 +45,21 @@ def _check_text(what: str, **fields: Any) -> None:
     for name, value in fields.items():
         if not isinstance(value, str):
             raise TypeError(f"{what}.{name} is {type(value).__name__}, expected str")
+
+
+@dataclass(slots=True)
+class _Call(Generic[T]):
+    """A syscall that waits for its outcome, which is a ``kind``. ``unmade``: what that is when the call is too large to
+    be made, which one without arguments is not.
+    """
+
+    round: int
+    index: int
+    op: str
+    args: dict[str, Any]
+    kind: type[T]
+    unmade: Callable[[str], T] | None
+    outcome: asyncio.Future[T]
 
 
 class CellSyscalls(Syscalls):
@@ -62,8 +78,8 @@ class CellSyscalls(Syscalls):
         self._loop = asyncio.get_running_loop()
         self._round = 0
         self._logs = 0
-        self._open: dict[tuple[int, int], Outcome] = {}
-        self._waiting: deque[tuple[int, int, str, dict[str, Any], Outcome]] = deque()
+        self._open: dict[tuple[int, int], _Call[Any]] = {}
+        self._waiting: deque[_Call[Any]] = deque()
         self._ended: str | None = None
 
     async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
@@ -75,18 +91,18 @@ class CellSyscalls(Syscalls):
             _check_text("ToolCall", name=call.name, arguments=call.arguments, id=call.id)
         round_ = self._next_round()
         asked = [
-            self._call(round_, index, "tool", ToolCall(call.name, call.arguments, call.id))
+            self._call(
+                (round_, index),
+                "tool",
+                ToolCall(call.name, call.arguments, call.id),
+                ToolOutcome,
+                _unmade_call,
+            )
             for index, call in enumerate(calls)
         ]
         outcomes = [await outcome for outcome in asked]
         return [
-            ToolResult(
-                id=call.id,
-                name=call.name,
-                status=outcome["status"],
-                text=outcome["text"],
-                truncated=outcome.get("truncated", False),
-            )
+            ToolResult(call.id, call.name, outcome.status, outcome.text, outcome.truncated)
             for call, outcome in zip(calls, outcomes, strict=True)
         ]
 
@@ -98,19 +114,9 @@ class CellSyscalls(Syscalls):
         question = ModelQuestion(tuple(said), tuple(request.tools), request.provider, request.model, terms)
         self._whole[round_, 0] = (self._conversation.packed, question) if terms is not None else None
         try:
-            outcome = await self._call(round_, 0, "model", question)
+            return await self._call((round_, 0), "model", question, ModelAnswer, _unmade_question)
         finally:
             del self._whole[round_, 0]
-        return ModelAnswer(
-            status=outcome["status"],
-            text=outcome["text"],
-            tool_calls=tuple(
-                ToolCall(call["name"], call["arguments"], call["id"])
-                for call in outcome.get("tool_calls", ())
-            ),
-            input_tokens=outcome.get("input_tokens", 0),
-            output_tokens=outcome.get("output_tokens", 0),
-        )
 
     async def history(self) -> list[dict[str, Any]]:
         return list(self._history)
@@ -119,8 +125,7 @@ class CellSyscalls(Syscalls):
         return list(self._tools)
 
     async def value(self, name: ValueName) -> float | int:
-        value: float | int = (await self._call(self._next_round(), 0, name, Nothing()))["value"]
-        return value
+        return (await self._call((self._next_round(), 0), name, Nothing(), Value)).value
 
     def log(self, text: str) -> None:
         self._logs += 1
@@ -132,63 +137,77 @@ class CellSyscalls(Syscalls):
         self._round += 1
         return round_
 
-    def _call(self, round_: int, index: int, op: str, arguments: Arguments) -> Outcome:
+    def _call(
+        self,
+        ordinal: tuple[int, int],
+        op: str,
+        arguments: Arguments,
+        kind: type[T],
+        unmade: Callable[[str], T] | None = None,
+    ) -> asyncio.Future[T]:
         if self._ended is not None:
             raise TurnEnded(self._ended)
-        args = told(arguments)
-        future: Outcome = self._loop.create_future()
+        call = _Call(*ordinal, op, told(arguments), kind, unmade, self._loop.create_future())
         if self._waiting or len(self._open) >= OPEN_CALLS:
-            self._waiting.append((round_, index, op, args, future))
+            self._waiting.append(call)
         else:
-            self._make(round_, index, op, args, future)
-        return future
+            self._make(call, call.args)
+        return call.outcome
 
-    def _make(self, round_: int, index: int, op: str, args: dict[str, Any], future: Outcome) -> None:
+    def _make(self, call: _Call[Any], args: dict[str, Any]) -> None:
         try:
-            self._send(["call", self._pid, self._turn, round_, index, op, args])
+            self._send(["call", self._pid, self._turn, call.round, call.index, call.op, args])
         except FrameError as error:
-            future.set_result({"status": "error", "text": f"the call is too large to be made: {error}"})
+            if call.unmade is None:
+                raise
+            call.outcome.set_result(call.unmade(f"the call is too large to be made: {error}"))
         else:
-            self._open[round_, index] = future
+            self._open[call.round, call.index] = call
 
     def _make_next(self) -> None:
         """Make calls that wait, as far as there is room. One that nobody waits for any more is not made."""
         while self._waiting and len(self._open) < OPEN_CALLS:
             call = self._waiting.popleft()
-            future = call[-1]
-            if future.done():
+            if call.outcome.done():
                 continue
             try:
-                self._make(*call)
+                self._make(call, call.args)
             except (TypeError, ValueError, OverflowError) as error:  # as it would have been raised at once
-                future.set_exception(error)
+                call.outcome.set_exception(error)
 
-    def resolve(self, round_: int, index: int, outcome: dict[str, Any]) -> None:
-        """The node's answer to one call; one that nobody waits for any more is dropped."""
-        future = self._open.pop((round_, index), None)
-        if future is not None and not future.done():
-            future.set_result(outcome)
+    def resolve(self, round_: int, index: int, outcome: Any) -> None:
+        """The node's answer to one call; one that nobody waits for any more is dropped. Raises ShapeError."""
+        call = self._open.pop((round_, index), None)
+        if call is not None and not call.outcome.done():
+            call.outcome.set_result(read(call.kind, outcome))
         self._make_next()
 
     def say_whole(self, round_: int, index: int) -> None:
         """The node wants all of a call that was told in terms of what it no longer knows. Each message is said packed,
         as one value: together they may have more than a frame may.
         """
-        future, whole = self._open.get((round_, index)), self._whole.get((round_, index))
-        if future is not None and whole is not None:
+        call, whole = self._open.get((round_, index)), self._whole.get((round_, index))
+        if call is not None and whole is not None:
             packed, question = whole
-            args = told(question) | {"messages": packed, "terms": None}
-            self._make(round_, index, "model", args, future)
+            self._make(call, told(question) | {"messages": packed, "terms": None})
 
     def end(self, why: str) -> bool:
         """The turn is over. True when a call was waiting, and so the behaviour learns of it without being
         cancelled.
         """
         self._ended = why
-        futures = [*self._open.values(), *(future for *_, future in self._waiting)]
-        waiting = [future for future in futures if not future.done()]
+        outcomes = [call.outcome for call in (*self._open.values(), *self._waiting)]
+        waiting = [outcome for outcome in outcomes if not outcome.done()]
         self._open.clear()
         self._waiting.clear()
-        for future in waiting:
-            future.set_exception(TurnEnded(why))
+        for outcome in waiting:
+            outcome.set_exception(TurnEnded(why))
         return bool(waiting)
+
+
+def _unmade_call(why: str) -> ToolOutcome:
+    return ToolOutcome("error", why, False)
+
+
+def _unmade_question(why: str) -> ModelAnswer:
+    return ModelAnswer("error", why)

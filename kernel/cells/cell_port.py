@@ -31,7 +31,7 @@ from typing import Any, Literal, Protocol
 
 from kernel.abi import Message, TurnResult
 from kernel.cell.link.frames import VALUE_BYTES, FrameError
-from kernel.cell.protocol import StartOrder, read_arguments
+from kernel.cell.protocol import CallOutcome, StartOrder, read_arguments
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -146,11 +146,11 @@ class CellPort:
         hosted.delivered += 1
         hosted.last = (-1, -1)
 
-    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None:
         """Answer a syscall; dropped when the turn is over or the call was answered before."""
         hosted = self._hosted.get(pid)
         if hosted is not None and hosted.turn == turn and (round_, index) in hosted.open_calls:
-            self._host.send(["result", pid, turn, round_, index, outcome])
+            self._host.send(["result", pid, turn, round_, index, told(outcome)])
             hosted.open_calls.discard((round_, index))
 
     def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from kernel.abi import Message
 from kernel.cell.link.frames import UNHEEDED, FrameError, Hearing, TamperedLink
+from kernel.cell.protocol import CallOutcome
 from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_acceptor import Acceptor, CellConnection
 from kernel.cells.cell_entrance import Entrance
@@ -132,9 +133,8 @@ class Cells:
             raise StateError(f"pid {pid} is in no cell")
         cell.port.deliver(pid, turn, message, history, tools)
 
-    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
-        """Answer a syscall: tool {status, text, truncated}; model {status, text, tool_calls, input_tokens,
-        output_tokens}; now, random {value}. Dropped when the turn is over."""
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None:
+        """Answer a syscall. Dropped when the turn is over."""
         if pid in self._where:
             self._where[pid].port.result(pid, turn, round_, index, outcome)
 

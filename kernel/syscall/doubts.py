@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.ledger.ledger import PREVIOUS, Draft
-from kernel.abi import OnDoubt, ToolDeclaration
+from kernel.abi import OnDoubt, OutcomeStatus, ToolDeclaration
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessEvent, ProcessState
 from kernel.process.live import LiveTable
@@ -24,7 +24,7 @@ from kernel.state.state import State
 from kernel.syscall.tool_records import Outcome
 
 MAX_ATTEMPTS = 3
-RESOLUTIONS = {
+RESOLUTIONS: dict[str, tuple[OutcomeStatus, str]] = {
     "done": ("ok", "done: a person confirmed it"),
     "lost": ("lost", "not done: a person said so"),
 }
@@ -87,7 +87,9 @@ class Doubts:
             intent, "in_doubt", f"{why}; it is not known whether this was done, a person must say"
         )
 
-    def outcome(self, intent: OpenIntent, status: str, text: str, cause: int | None = None) -> Draft:
+    def outcome(
+        self, intent: OpenIntent, status: OutcomeStatus, text: str, cause: int | None = None
+    ) -> Draft:
         """An outcome that no tool gave. Caused by the intent, unless ``cause`` says otherwise."""
         call = intent.call
         body = Outcome(status, text, call.attempt, self._limit_bytes).body()

@@ -1,14 +1,16 @@
-"""Answers of models: how one is come by, what is taken of it, and the entry that holds it."""
+"""Answers of models: how one is come by, what is taken of it, the entry that holds it, and what a cell is told."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
 from chain.entry.draft import Draft
+from kernel.abi import ModelAnswer, ToolCall
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, fault_of
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
@@ -196,3 +198,10 @@ def answered_draft(pid: int, turn: Turn, ordinal: str, answer: dict[str, Any], c
 
 def error_answer(text: str) -> dict[str, Any]:
     return {"status": "error", "text": text, "tool_calls": [], "input_tokens": 0, "output_tokens": 0}
+
+
+def recorded_answer(outcome: dict[str, Any]) -> ModelAnswer:
+    """The outcome of a question as the state holds it."""
+    answer = json.loads(outcome["answer"])
+    calls = tuple(ToolCall(call["name"], call["arguments"], call["id"]) for call in answer["tool_calls"])
+    return ModelAnswer(outcome["status"], answer["text"], calls, *outcome["tokens"])

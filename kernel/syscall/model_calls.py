@@ -14,7 +14,6 @@ says where, and ``new`` lacks it.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +34,7 @@ from kernel.process.process_signals import SlotGone
 from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.conversations import Asked, Conversations
-from kernel.syscall.model_answer import Asking, Gateway, answered_draft, error_answer
+from kernel.syscall.model_answer import Asking, Gateway, answered_draft, error_answer, recorded_answer
 from kernel.syscall.model_question import (
     Base,
     Question,
@@ -312,15 +311,7 @@ class ModelCalls:
 
     def _answer(self, turn: Turn, call: Call) -> None:
         assert call.outcome is not None
-        answer = json.loads(call.outcome["answer"])
-        tokens = call.outcome["tokens"]
-        outcome = {
-            "status": call.outcome["status"],
-            **answer,
-            "input_tokens": tokens[0],
-            "output_tokens": tokens[1],
-        }
-        self._turns.answer(turn, call.ordinal, outcome)
+        self._turns.answer(turn, call.ordinal, recorded_answer(call.outcome))
 
     def failed(self, process: LiveProcess, turn: Turn, ordinal: str, why: str) -> None:
         """The node itself failed at a call that is not recorded: its outcome is an error."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kernel.abi import OutcomeStatus
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, Refused
 from kernel.message.messaging import Messaging, Outgoing
@@ -36,7 +37,7 @@ from kernel.toolbox.calculator import CalculationError, calculate
 class Done:
     """Finished: outcome status and text."""
 
-    status: str
+    status: OutcomeStatus
     text: str
 
 

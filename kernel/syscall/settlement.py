@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from chain.ledger.ledger import Draft
-from kernel.abi import OnDoubt
+from kernel.abi import OnDoubt, OutcomeStatus
 from kernel.bounds import Bounds
 from kernel.message.message_signals import AskAnswered
 from kernel.model.states import KILLED, SHUTDOWN
@@ -57,7 +57,7 @@ class Settlement:
         return follow_up(intent, self.subject(intent.call.name), kind, body, cause)
 
     def outcome(
-        self, status: str, text: str, attempt: int, full_hash: str = "", truncated: bool = False
+        self, status: OutcomeStatus, text: str, attempt: int, full_hash: str = "", truncated: bool = False
     ) -> Outcome:
         return Outcome(status, text, attempt, self._limit_bytes, full_hash, truncated)
 
@@ -66,7 +66,9 @@ class Settlement:
         entry = self._registry.get(call.name)
         return policy_of(entry.declaration if entry else None, call, turn_open=turn_open)
 
-    def undone(self, site: CallSite, call: Call, status: str, text: str, *, again: bool = False) -> Draft:
+    def undone(
+        self, site: CallSite, call: Call, status: OutcomeStatus, text: str, *, again: bool = False
+    ) -> Draft:
         """The outcome of an attempt of which it is known that it was not made; ``again``: the next one after the
         recorded one. When an earlier one may have been, that is not the outcome of the call: then it is in doubt.
         """
@@ -107,9 +109,9 @@ class Settlement:
         call = turn.calls.get(ordinal) if turn is not None else None
         if turn is None or call is None or call.outcome is not None or question.seq < call.seq:
             return
-        self.ask_ended(unit, turn, call, status if status == "ok" else "error", reply)
+        self.ask_ended(unit, turn, call, "ok" if status == "ok" else "error", reply)
 
-    def ask_ended(self, unit: Unit, turn: Turn, call: Call, status: str, reply: str) -> None:
+    def ask_ended(self, unit: Unit, turn: Turn, call: Call, status: OutcomeStatus, reply: str) -> None:
         """The same for the ask itself, whatever became of its question."""
         outcome = self.outcome(status, reply, call.attempt)
         unit.add(self.site_of(turn, call, call.pid).outcome(outcome, call.intent_seq))

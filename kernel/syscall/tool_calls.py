@@ -21,7 +21,7 @@ from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft, Ticket
-from kernel.abi import ToolCall, ToolDeclaration
+from kernel.abi import OutcomeStatus, ToolCall, ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import AskAnswered
@@ -134,16 +134,16 @@ class ToolCalls:
     def _propose(self, process: LiveProcess, site: CallSite, hashed: str, text: str) -> None:
         examined = self._examine(process, site.tool, text)
         if isinstance(examined, Examined):
-            verdict, status = self._judge(process, site.turn, examined), "denied"
-            arguments = examined.arguments
+            verdict, arguments = self._judge(process, site.turn, examined), examined.arguments
         else:
-            verdict, status = Verdict("deny", (examined,)), "error"
+            verdict = Verdict("deny", (examined,))
             arguments, _ = cut_bytes(text, SHOWN_UNPARSED_BYTES)
         records = [site.proposed(hashed, arguments), site.verdict(verdict)]
         if isinstance(examined, Examined) and verdict.decision == "allow":
             self._execute(process, site, records, examined)
             return
-        records.append(site.outcome(self._settlement.outcome(status, "; ".join(verdict.reasons), 0)))
+        refused = self._settlement.outcome(_refusal(examined), "; ".join(verdict.reasons), 0)
+        records.append(site.outcome(refused))
         self._recorder.commit(records)
         self._answer(site.turn, site.turn.calls[site.ordinal])
 
@@ -159,13 +159,14 @@ class ToolCalls:
         site = self._settlement.site_of(turn, call, process.pid)
         examined = self._examine(process, call.name, call.arguments)
         if isinstance(examined, Examined):
-            verdict, status = self._judge(process, turn, examined), "denied"
+            verdict = self._judge(process, turn, examined)
             if verdict.decision == "allow":
                 self._execute(process, site, [], examined)
                 return
         else:
-            verdict, status = Verdict("deny", (examined,)), "error"
-        draft = self._settlement.undone(site, call, status, "; ".join(verdict.reasons), again=True)
+            verdict = Verdict("deny", (examined,))
+        why = "; ".join(verdict.reasons)
+        draft = self._settlement.undone(site, call, _refusal(examined), why, again=True)
         self._recorder.commit([draft])
         self._conclude(turn, call)
 
@@ -415,7 +416,8 @@ class ToolCalls:
         if result.status == "refused":
             return self._settlement.undone(site, call, "denied", result.text)
         intent = self._state.intents.get(call_id(*site.key))
-        if result.status == "changed" and intent is not None:
+        if result.status == "changed":
+            assert intent is not None  # it is open until this is recorded
             return self.doubts.outcome(intent, "in_doubt", result.text)
         outcome = self._settlement.outcome(
             result.status, result.text, call.attempt, result.full_hash, result.truncated
@@ -589,6 +591,11 @@ def _work(examined: Examined, ticket: Ticket, workspace: str) -> WorkerCall:
         timeout_s=declaration.timeout_s,
         effects=declaration.effects != "none",
     )
+
+
+def _refusal(examined: Examined | str) -> OutcomeStatus:
+    """How a call ends that is not made: denied, or an error when it could not be read."""
+    return "denied" if isinstance(examined, Examined) else "error"
 
 
 def _check_wanted(attempt: Attempt) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.ledger.ledger import PREVIOUS, Draft
-from kernel.abi import ToolDeclaration
+from kernel.abi import OutcomeStatus, ToolDeclaration
+from kernel.cell.protocol import ToolOutcome
 from kernel.policy.proposal import Verdict
 from kernel.slices.calls import OpenIntent
 from kernel.slices.turns import Call, Turn
@@ -80,7 +81,7 @@ class CallSite:
 class Outcome:
     """How a call ended. ``text`` is cut to ``limit_bytes`` in the record; ``full_hash`` is of all of it."""
 
-    status: str
+    status: OutcomeStatus
     text: str
     attempt: int
     limit_bytes: int
@@ -98,7 +99,7 @@ class Outcome:
         }
 
 
-def for_cell(outcome: dict[str, Any], limit_bytes: int) -> dict[str, Any]:
+def for_cell(outcome: dict[str, Any], limit_bytes: int) -> ToolOutcome:
     """A recorded outcome as a cell gets it: at most ``limit_bytes`` of the text."""
     text, cut = cut_bytes(outcome["result"], limit_bytes)
-    return {"status": outcome["status"], "text": text, "truncated": cut or outcome["truncated"]}
+    return ToolOutcome(outcome["status"], text, cut or outcome["truncated"])

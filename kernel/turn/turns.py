@@ -18,6 +18,7 @@ from chain.errors import ChainError, LedgerUnavailable
 from chain.ledger.ledger import Draft, Ticket
 from kernel.abi import Message, TurnResult
 from kernel.bounds import Bounds
+from kernel.cell.protocol import CallOutcome
 from kernel.errors import Invalid, KernelError
 from kernel.message.message_signals import TurnOver
 from kernel.message.messaging import DEAD_LETTERS_AT_ONCE
@@ -46,7 +47,7 @@ class CellPort(Protocol):
         self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]
     ) -> None: ...
 
-    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None: ...
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None: ...
 
     def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None: ...
 
@@ -160,7 +161,7 @@ class Turns:
 
     # -- answering -----------------------------------------------------------------------------------------------
 
-    def answer(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
+    def answer(self, turn: Turn, ordinal: str, outcome: CallOutcome) -> None:
         """Hand a recorded outcome to whoever runs the turn now and asked for it; held up while the disk is behind."""
         self._recorder.ledger.when_room(lambda: self._hand_over(turn, ordinal, outcome))
 
@@ -191,7 +192,7 @@ class Turns:
             round_, index = ordinal.split(".")
             self._cells.say_whole(process.pid, turn.id, int(round_), int(index))
 
-    def _hand_over(self, turn: Turn, ordinal: str, outcome: dict[str, Any]) -> None:
+    def _hand_over(self, turn: Turn, ordinal: str, outcome: CallOutcome) -> None:
         self._live.asked.release(turn.id, ordinal)
         process = self._live.at(turn.address)
         if process is None or process.turn != turn.id or ordinal not in process.asked:

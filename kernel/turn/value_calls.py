@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from chain.ledger.ledger import Draft
+from kernel.cell.protocol import Value
 from kernel.process.live import LiveProcess
 from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
 from kernel.turn.divergence import shown
 from kernel.turn.turns import Turns
 from kernel.values import call_hash
-
-Value = float | int
 
 
 class ValueCalls:
@@ -24,7 +23,7 @@ class ValueCalls:
     def __init__(self, recorder: Recorder, turns: Turns, chance: Random) -> None:
         self._recorder = recorder
         self._turns = turns
-        self._values: Mapping[str, Callable[[], Value]] = {
+        self._values: Mapping[str, Callable[[], float]] = {
             "now": lambda: recorder.ledger.now_us() / 1e6,
             "random": lambda: chance.getrandbits(63),
         }
@@ -43,4 +42,4 @@ class ValueCalls:
             self._recorder.commit([draft])
         outcome = turn.calls[ordinal].outcome
         assert outcome is not None
-        self._turns.answer(turn, ordinal, outcome)
+        self._turns.answer(turn, ordinal, Value(outcome["value"]))

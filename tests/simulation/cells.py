@@ -18,7 +18,7 @@ from typing import Any
 
 from kernel.abi import Message, TurnResult
 from kernel.cell.conversation import Conversation
-from kernel.cell.protocol import ModelQuestion, read_arguments
+from kernel.cell.protocol import CallOutcome, ModelQuestion, read_arguments
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -32,6 +32,7 @@ from kernel.cells.cell_events import (
     Placement,
     TurnDone,
 )
+from kernel.shapes import told
 from kernel.signals import Signals
 from tests.simulation.world import World, plan_of
 
@@ -97,7 +98,7 @@ class SimulatedCells:
         hosted.attempt = self.turns[turn] = self.turns.get(turn, 0) + 1
         self._next(hosted)
 
-    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None:
         hosted, ordinal = self.hosted.get(pid), f"{round_}.{index}"
         if hosted is None or hosted.turn != turn:
             return
@@ -107,7 +108,7 @@ class SimulatedCells:
             )
             return
         hosted.waits.discard(ordinal)
-        hosted.outcomes[ordinal] = outcome
+        hosted.outcomes[ordinal] = told(outcome)
         if not hosted.waits:
             hosted.round += 1
             self._next(hosted)
@@ -219,8 +220,8 @@ class SimulatedCells:
         return replace(call, args=replace(whole, messages=tuple(said), terms=terms))
 
     def _done(self, hosted: Hosted) -> None:
-        told = json.dumps([hosted.plan["name"], hosted.outcomes], sort_keys=True)
-        reply = hashlib.sha256(told.encode()).hexdigest()[:16]
+        outcomes = json.dumps([hosted.plan["name"], hosted.outcomes], sort_keys=True)
+        reply = hashlib.sha256(outcomes.encode()).hexdigest()[:16]
         turn, hosted.turn = hosted.turn, ""
         self._ended.add(turn)
         remember = [{"said": reply}] if hosted.plan.get("remember") else []

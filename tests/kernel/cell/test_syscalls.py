@@ -6,11 +6,14 @@ import asyncio
 from typing import Any
 
 import msgpack
+import pytest
 
-from kernel.abi import ModelRequest, TurnEnded
+from kernel.abi import ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
+from kernel.cell.protocol import ToolOutcome, Value
 from kernel.cell.syscalls import CellSyscalls
+from kernel.shapes import ShapeError, told
 
-ANSWER = {"status": "ok", "text": "hm"}
+ANSWER = told(ModelAnswer("ok", "hm"))
 
 
 def user(text: str) -> dict[str, Any]:
@@ -73,5 +76,75 @@ def test_a_question_that_cannot_be_made_leaves_nothing() -> None:
         except TurnEnded:
             calls.say_whole(0, 0)
         assert calls._whole == {}
+
+    asyncio.run(body())
+
+
+GIVEN: dict[str, Any] = {
+    "tool": ToolOutcome("denied", "no", True),
+    "model": ModelAnswer("ok", "hm", (ToolCall("ask", "{}", "c1"),), 3, 4),
+    "now": Value(12.5),
+    "random": Value(2**62),
+}
+"""What each syscall gives."""
+
+
+async def ask(calls: CellSyscalls, op: str) -> Any:
+    match op:
+        case "tool":
+            return await calls.call_tool("ask", {})
+        case "model":
+            return await calls.ask_model(request(user("one")))
+        case "now":
+            return await calls.now()
+    return await calls.random()
+
+
+def test_what_is_given_is_what_was_told() -> None:
+    async def body() -> None:
+        calls = CellSyscalls(7, "t1", [], [], lambda frame: None)
+        came = []
+        for round_, (op, outcome) in enumerate(GIVEN.items()):
+            asked = asyncio.ensure_future(ask(calls, op))
+            await asyncio.sleep(0)
+            calls.resolve(round_, 0, msgpack.unpackb(msgpack.packb(told(outcome))))
+            came.append(await asked)
+        assert came == [ToolResult("", "ask", "denied", "no", True), GIVEN["model"], 12.5, 2**62]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("op", "change", "words"),
+    [
+        (
+            "tool",
+            {"status": "changed"},
+            "status is none of ok, error, timeout, killed, denied, lost, in_doubt",
+        ),
+        ("tool", {"text": b"no"}, "text is bytes, not str"),
+        ("tool", {"truncated": 1}, "truncated is int, not bool"),
+        ("tool", {"more": 1}, "not a map with exactly the fields status, text, truncated"),
+        ("model", {"status": "lost"}, "status is none of ok, error"),
+        (
+            "model",
+            {"tool_calls": [{"name": "ask", "arguments": {}, "id": "c1"}]},
+            "tool_calls is arguments is dict",
+        ),
+        ("model", {"input_tokens": None}, "input_tokens is NoneType, not int"),
+        ("now", {"value": "12.5"}, "value is str, not float"),
+        ("random", {"value": None}, "value is NoneType, not float"),
+    ],
+)
+def test_an_outcome_of_another_shape_is_refused_by_its_field(
+    op: str, change: dict[str, Any], words: str
+) -> None:
+    async def body() -> None:
+        calls = CellSyscalls(7, "t1", [], [], lambda frame: None)
+        asked = asyncio.ensure_future(ask(calls, op))
+        await asyncio.sleep(0)
+        with pytest.raises(ShapeError, match=words):
+            calls.resolve(0, 0, told(GIVEN[op]) | change)
+        asked.cancel()
 
     asyncio.run(body())

@@ -8,9 +8,9 @@ from typing import Any, get_args
 import msgpack
 import pytest
 
-from kernel.abi import ValueName
+from kernel.abi import ModelAnswer, ValueName
 from kernel.cell.link.frames import VALUE_BYTES, FrameError
-from kernel.cell.protocol import ModelQuestion, Nothing, read_arguments
+from kernel.cell.protocol import ModelQuestion, Nothing, ToolOutcome, Value, read_arguments
 from kernel.cells.cell_events import CellCall
 from kernel.cells.cell_port import CellPort
 from kernel.cells.cell_table import CellLimits
@@ -225,7 +225,7 @@ def test_calls_without_number_end_their_process_alone() -> None:
     case = Case()
     for round_ in range(3):
         case.call(round_)
-    case.port.result(1, "t1", 0, 0, {"status": "ok", "text": ""})
+    case.port.result(1, "t1", 0, 0, Value(0.5))
     case.call(3)
     assert case.notes.of("crashed") == []
     case.call(4)
@@ -238,8 +238,8 @@ def test_an_outcome_is_sent_once_and_only_in_its_turn() -> None:
     case = Case()
     case.call(0)
     for turn, ordinal in (("t1", (0, 0)), ("t1", (0, 0)), ("t0", (0, 0)), ("t1", (7, 0))):
-        case.port.result(1, turn, *ordinal, {"text": turn})
-    assert case.host.sent == [["result", 1, "t1", 0, 0, {"text": "t1"}]]
+        case.port.result(1, turn, *ordinal, ToolOutcome("ok", turn, False))
+    assert case.host.sent == [["result", 1, "t1", 0, 0, {"status": "ok", "text": "t1", "truncated": False}]]
 
 
 def test_a_turn_ends_once_and_the_next_one_numbers_anew() -> None:
@@ -472,7 +472,7 @@ def test_one_that_was_answered_meanwhile_is_not_heard_and_no_lie() -> None:
     case = Case()
     case.port.receive(["call", 1, "t1", 0, 0, "model", REFERS])
     case.port.say_whole(1, "t1", 0, 0)
-    case.port.result(1, "t1", 0, 0, {})
+    case.port.result(1, "t1", 0, 0, ModelAnswer("ok", ""))
     case.port.receive(["call", 1, "t1", 0, 0, "model", {**MODEL, "messages": []}])
     assert len(case.notes.all) == 1
 

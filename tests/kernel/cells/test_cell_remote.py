@@ -231,6 +231,18 @@ def test_a_cell_whose_node_is_gone_ends() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("frame", [["turn", 1, "t1", {"id": "m1"}, [], []], ["turn", 1]])
+def test_a_cell_that_was_sent_what_it_cannot_read_ends(frame: list[Any]) -> None:
+    async def body(node: RemoteNode) -> None:
+        await node.start(1, "Echo")
+        handle = os.pidfd_open(node.cells.place_of(1).os_pid)
+        node.cells._engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # as above
+        node.cells._where[1].port._host.send(frame)
+        await ended(handle)
+
+    with_remote(body)
+
+
 # Whoever else dials: every byte is the test's
 
 

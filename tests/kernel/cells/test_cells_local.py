@@ -17,6 +17,7 @@ import pytest
 
 from kernel.abi import OPEN_CALLS, ToolCall
 from kernel.cell.link.frames import VALUE_BYTES
+from kernel.cell.protocol import CallOutcome
 from kernel.cells.cell_events import CellCall, Place
 from kernel.cells.engines.engine import EngineError
 from kernel.cells.engines.engine_local import LocalEngine
@@ -386,7 +387,7 @@ def test_calls_beyond_those_that_may_be_under_way_wait_in_the_cell() -> None:
     async def body(node: Node) -> None:
         held: list[CellCall] = []
 
-        def hold(pid: int, call: CellCall) -> dict[str, Any] | None:
+        def hold(pid: int, call: CellCall) -> CallOutcome | None:
             held.append(call)
             return None
 

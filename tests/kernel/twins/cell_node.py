@@ -11,7 +11,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from kernel.abi import Message, ToolCall
+from kernel.abi import Message, ModelAnswer, ToolCall
+from kernel.cell.protocol import CallOutcome, ToolOutcome, Value
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_events import (
     CellAsked,
@@ -38,11 +39,11 @@ from tests.places import ROOT
 BEHAVIOURS = ROOT / "tests" / "behaviours"
 BOOT = 0xB007
 ENV = {"PATH": os.environ.get("PATH", ""), "PYTHONUNBUFFERED": "1"}
-OUTCOMES: dict[str, dict[str, Any]] = {
-    "tool": {"status": "ok", "text": "three", "truncated": False},
-    "model": {"status": "ok", "text": "hello", "tool_calls": [], "input_tokens": 1, "output_tokens": 1},
-    "now": {"value": 12.5},
-    "random": {"value": 2**64 - 1},
+OUTCOMES: dict[str, CallOutcome] = {
+    "tool": ToolOutcome("ok", "three", False),
+    "model": ModelAnswer("ok", "hello", (), 1, 1),
+    "now": Value(12.5),
+    "random": Value(2**64 - 1),
 }
 
 
@@ -68,7 +69,7 @@ class Notes:
     def __init__(self) -> None:
         self.all: list[tuple[Any, ...]] = []
         self.cells: Cells | None = None
-        self.answers: Callable[[int, CellCall], dict[str, Any] | None] = default_answer
+        self.answers: Callable[[int, CellCall], CallOutcome | None] = default_answer
         self.lost: Callable[[], None] = lambda: None
         self._new = asyncio.Event()
 
@@ -111,7 +112,7 @@ class Notes:
                 self.cells.result(said.pid, call.turn, call.round, call.index, outcome)
 
 
-def default_answer(pid: int, call: CellCall) -> dict[str, Any] | None:
+def default_answer(pid: int, call: CellCall) -> CallOutcome | None:
     slow = isinstance(call.args, ToolCall) and call.args.name == "slow"
     return None if slow else OUTCOMES[call.op]
 

@@ -23,7 +23,7 @@ from chain.vectors.document import may_read
 from kernel.abi import Message, ToolCall, ToolDeclaration, TurnResult
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.cell.conversation import Conversation
-from kernel.cell.protocol import ModelQuestion
+from kernel.cell.protocol import CallOutcome, ModelQuestion
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -45,6 +45,7 @@ from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.remote_calls import PeerAsked
 from kernel.policy.proposal import Gate
 from kernel.process.process_signals import SlotGone
+from kernel.shapes import told
 from kernel.signals import Signal, Signals
 from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder, replay_into
@@ -101,8 +102,8 @@ class TwinCells:
     def deliver(self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]) -> None:
         self.deliveries.put_nowait(Delivery(pid, turn, message, history, tools))
 
-    def result(self, pid: int, turn: str, round_: int, index: int, outcome: dict[str, Any]) -> None:
-        self.results.put_nowait((pid, turn, f"{round_}.{index}", outcome))
+    def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None:
+        self.results.put_nowait((pid, turn, f"{round_}.{index}", told(outcome)))
 
     def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:
         self.wanted_whole.put_nowait((turn, f"{round_}.{index}"))

@@ -1,0 +1,80 @@
+"""A cell and the frames of its node: one that is not what was declared ends it, and says why."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kernel.abi import Message, ProcessInfo, Syscalls
+from kernel.cell.link.frames import FrameError
+from kernel.cell.protocol import StartOrder, ToolOutcome, Value
+from kernel.cell.shell import Cell
+from kernel.cell.steps import task_factory
+from kernel.shapes import told
+
+START = told(StartOrder("/user/a", "a", "asks", f"{__name__}:Asks", (), {}))
+MESSAGE = told(Message("m1", "operator", "x", "s", wants_reply=False))
+
+
+class Asks:
+    """Asks for the time and tells it."""
+
+    def __init__(self, info: ProcessInfo) -> None: ...
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return str(await sys.now())
+
+
+class Sent:
+    """A link that nobody reads."""
+
+    def __init__(self) -> None:
+        self.frames: list[Any] = []
+
+    def send(self, value: Any) -> None:
+        self.frames.append(value)
+
+
+def hear(*frames: list[Any]) -> list[Any]:
+    """What a cell answers to such frames, heard one by one."""
+
+    async def body() -> list[Any]:
+        asyncio.get_running_loop().set_task_factory(task_factory)
+        cell = Cell()
+        cell.link = sent = Sent()
+        for frame in frames:
+            cell.received(frame)
+            for _ in range(8):
+                await asyncio.sleep(0)
+        return list(sent.frames)
+
+    return asyncio.run(body())
+
+
+BEGUN = (["start", 7, START], ["turn", 7, "t1", MESSAGE, [], []])
+
+
+def test_a_turn_has_what_the_node_told() -> None:
+    *_, done = hear(*BEGUN, ["result", 7, "t1", 0, 0, told(Value(12.5))])
+    assert done == ["done", 7, "t1", {"reply": "12.5", "remember": [], "status": "ok"}]
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (["start", 8, START | {"config": []}], "a start of the wrong shape: config is list, not dict"),
+        (["turn", 7, "t2", MESSAGE | {"text": 1}, [], []], "a turn of the wrong shape: text is int, not str"),
+        (["result", 7, "t1", 0, 0, told(ToolOutcome("ok", "", False))], "fields value"),
+        (["result", 7, "t1", 0, 0, None], "fields value"),
+        (["result", 7, "t1", 0, 0, {"value": True}], "a result of the wrong shape: value is bool, not float"),
+    ],
+)
+def test_a_frame_of_another_shape_ends_the_cell_by_its_field(frame: list[Any], words: str) -> None:
+    with pytest.raises(FrameError, match=words):
+        hear(*BEGUN, frame)
+
+
+def test_an_outcome_that_nobody_waits_for_is_dropped() -> None:
+    assert hear(*BEGUN, ["result", 7, "t1", 3, 0, None])[-1][:2] == ["call", 7]
