@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from kernel.control.asked import Asked
 from kernel.errors import Busy, Invalid, KernelError, TimedOut, Unavailable
 from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.memory.memory import Ask
+from kernel.memory.requests import ArchiveStatus, SqlAnswer, SqlFault, SqlQuestion
 from kernel.operations.archive import Archive, ArchiveState, Found, Query
 from kernel.operations.operation import Handler, Nothing
+from kernel.shapes import ShapeError, read, told
 from kernel.state.recorder import Recorder, ledger_errors
 
+T = TypeVar("T")
 _ERRORS: Mapping[str, type[KernelError]] = {kind.code: kind for kind in (Invalid, Busy, TimedOut)}
+
+
+async def ask_archive(archive: Ask, op: str, question: Any, kind: type[T]) -> T:
+    """One question to the archive, however long it takes. Raises Unavailable."""
+    try:
+        return read(kind, await archive(op, told(question)))
+    except (HelperLost, HelperRefused) as error:
+        raise Unavailable(f"the archive cannot answer: {error}") from error
+    except ShapeError as error:
+        raise Unavailable(f"the archive's answer to {op} is none: {error}") from error
 
 
 class ArchiveControl:
@@ -38,11 +51,12 @@ class ArchiveControl:
         """
         with ledger_errors():
             await self._ledger.barrier()
-        answer = await self._ask("sql", {"sql": request.sql, "limit": request.limit})
-        if "error" in answer:
-            code, message = str(answer["error"]["code"]), str(answer["error"]["message"])
-            raise _ERRORS.get(code, Unavailable)(message)
-        return cast(Found, answer)
+        answer = await ask_archive(self._archive, "sql", SqlQuestion(request.sql, request.limit), SqlAnswer)
+        if answer.found is None:
+            fault = answer.fault or SqlFault(Unavailable.code, "the archive says nothing of this statement")
+            raise _ERRORS.get(fault.code, Unavailable)(fault.message)
+        found = answer.found
+        return {"columns": found.columns, "rows": found.rows, "cut": found.cut, "loaded": found.loaded}
 
     async def status(self, asked: Asked, request: Nothing) -> ArchiveState:
         """Raises Unavailable."""
@@ -51,15 +65,14 @@ class ArchiveControl:
     async def rebuild(self, asked: Asked, request: Nothing) -> ArchiveState:
         """Raises Unavailable."""
         asked.record()
-        await self._ask("rebuild", {})
+        await ask_archive(self._archive, "rebuild", Nothing(), Nothing)
         return await self._state()
 
     async def _state(self) -> ArchiveState:
-        return cast(ArchiveState, {**await self._ask("status", {}), "size": self._ledger.size})
-
-    async def _ask(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
-        try:
-            answer = await self._archive(op, args)
-        except (HelperLost, HelperRefused) as error:
-            raise Unavailable(f"the archive cannot answer: {error}") from error
-        return answer if isinstance(answer, dict) else {}
+        status = await ask_archive(self._archive, "status", Nothing(), ArchiveStatus)
+        return {
+            "entries": status.entries,
+            "size": self._ledger.size,
+            "rebuilt": status.rebuilt,
+            "fault": status.fault,
+        }

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import cast
 
 from chain.in_thread import in_thread
+from kernel.control.archive import ask_archive
 from kernel.control.asked import Asked
 from kernel.control.facts import NodeFacts, NodeServices
 from kernel.control.totals import log_bytes, totals
 from kernel.errors import Unavailable
-from kernel.helper.helper import HelperLost, HelperRefused
 from kernel.kernel import Kernel
+from kernel.memory.requests import LogQuestion, LogRows
 from kernel.operations.node import (
     Configuration,
     Event,
@@ -127,14 +128,9 @@ class NodeControl:
 
     async def log(self, asked: Asked, request: Log) -> LogAnswer:
         await self._kernel.recorder.ledger.barrier()
-        arguments: dict[str, Any] = {"limit": request.limit}
-        arguments |= {} if request.pid is None else {"pid": request.pid}
-        arguments |= {} if request.kind is None else {"kind": request.kind}
-        try:
-            answer = await self._services.archive("log", arguments)
-        except (HelperLost, HelperRefused) as error:
-            raise Unavailable(f"the archive cannot answer: {error}") from error
-        return {"rows": answer["rows"], "source": "archive"}
+        question = LogQuestion(request.limit, request.pid, request.kind)
+        answer = await ask_archive(self._services.archive, "log", question, LogRows)
+        return {"rows": answer.rows, "source": "archive"}
 
     def events(self, asked: Asked, request: Follow) -> AsyncIterator[Event]:
         return cast(AsyncIterator[Event], self._kernel.events.stream(request.follow))

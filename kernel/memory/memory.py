@@ -10,29 +10,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeVar
 
 from chain.errors import LedgerUnavailable
 from kernel.bounds import Bounds
 from kernel.errors import Invalid, TimedOut, Unavailable
 from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.memory.requests import (
+    FoundDocument,
+    FoundHit,
+    IndexStats,
+    ReadQuestion,
+    ReindexQuestion,
+    SearchAnswer,
+    SearchQuestion,
+    ToIndex,
+)
 from kernel.operations.memory import Document, Hit, Hits, MemoryStats, Reindexed, SearchMode
+from kernel.operations.operation import Nothing
+from kernel.shapes import ShapeError, read, told
 from kernel.state.recorder import Recorder
 from kernel.values import canonical, cut_bytes
 
+T = TypeVar("T")
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 MOST_OWNERS = 50
-_HIT_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "id": str,
-    "title": str,
-    "text": str,
-    "score": (int, float),
-    "parts": dict,
-    "seq": int,
-    "owner": str,
-    "scope": str,
-}
+_HIT_FIELDS = ("id", "title", "text", "score", "parts", "seq", "owner", "scope")
+"""What a model is shown of a hit."""
 
 
 async def no_archive(op: str, args: dict[str, Any]) -> Any:
@@ -58,52 +63,70 @@ class Memory:
             raise Invalid("the query is empty: say what to look for")
         if not 1 <= k <= self._bounds.memory_results:
             raise Invalid(f"k is {k}, must be 1 to {self._bounds.memory_results}")
-        answer = await self._ask("search", {"query": query, "k": k, "owner": reader, "mode": mode})
-        answer = answer if isinstance(answer, dict) else {}
-        found = (hit for hit in answer.get("results", ()) if _is_hit(hit))
-        hits = [shown for hit in found if (shown := self._shown(hit, reader)) is not None]
+        answer = await self._ask("search", SearchQuestion(query, k, reader, mode), SearchAnswer)
+        hits = [shown for hit in answer.results if (shown := self._shown(hit, reader)) is not None]
         return {
             "results": hits[:k],
-            "mode": str(answer.get("mode", "")),
-            "degraded": str(answer.get("degraded", "")),
-            "embedder": str(answer.get("embedder", "")),
+            "mode": answer.mode,
+            "degraded": answer.degraded,
+            "embedder": answer.embedder,
         }
 
-    def _shown(self, hit: Hit, reader: str | None) -> Hit | None:
+    def _shown(self, hit: FoundHit, reader: str | None) -> Hit | None:
         """The hit with what the node itself knows of it; None when ``reader`` may not see it, or it is not what was
         written.
         """
-        text = hit["text"]
-        if not self._documents.may_read(hit["id"], reader):
+        if not self._documents.may_read(hit.id, reader):
             return None
-        fact = self._documents.readable(hit["id"], reader)
-        if not fact.is_shown(hit["title"], text):
+        fact = self._documents.readable(hit.id, reader)
+        if not fact.is_shown(hit.title, hit.text):
             return None
-        if not (fact.is_text(text) or (bool(hit.get("cut")) and fact.may_begin(text))):
+        if not (fact.is_text(hit.text) or (hit.cut and fact.may_begin(hit.text))):
             return None
-        return {**hit, "owner": fact.owner, "scope": fact.scope, "seq": fact.seq}
+        return {
+            "id": hit.id,
+            "title": hit.title,
+            "text": hit.text,
+            "cut": hit.cut,
+            "score": hit.score,
+            "parts": hit.parts,
+            "owner": fact.owner,
+            "scope": fact.scope,
+            "seq": fact.seq,
+            "time_us": hit.time_us,
+            "tags": list(hit.tags),
+        }
 
     async def read(self, ident: str, reader: str | None) -> Document:
         """One document whole. Raises NotFound, Unavailable, TimedOut."""
         fact = self._documents.readable(ident, reader)
-        found = await self._ask("read", {"id": ident, "owner": reader})
-        if not isinstance(found, dict) or found.get("id") != ident or not isinstance(found.get("text"), str):
+        found = await self._ask("read", ReadQuestion(ident, reader), FoundDocument)
+        if found.id != ident:
             raise Unavailable(
                 f"the archive does not give document {ident}: it may still be reading the journal"
             )
-        if not (fact.is_text(found["text"]) and fact.is_shown(str(found.get("title")), found["text"])):
+        if not (fact.is_text(found.text) and fact.is_shown(found.title, found.text)):
             raise Unavailable(
                 f"the archive gives another text or title for document {ident} than entry {fact.seq} names by its "
                 "hash: its files were changed; stop the node, delete archive/ in its data directory, and it is built "
                 "again"
             )
-        known = {"owner": fact.owner, "scope": fact.scope, "seq": fact.seq, "bytes": fact.bytes}
-        return cast(Document, {**found, **known})
+        return {
+            "id": found.id,
+            "title": found.title,
+            "text": found.text,
+            "owner": fact.owner,
+            "scope": fact.scope,
+            "seq": fact.seq,
+            "bytes": fact.bytes,
+            "time_us": found.time_us,
+            "tags": list(found.tags),
+        }
 
     async def stats(self) -> MemoryStats:
         """What the node holds, and ``index``: what the archive says of its index, or why it says nothing."""
         try:
-            index = await self._ask("stats", {})
+            index = told(await self._ask("stats", Nothing(), IndexStats))
         except (Unavailable, TimedOut) as error:
             index = {"fault": str(error)}
         return {
@@ -115,27 +138,23 @@ class Memory:
 
     async def reindex(self) -> Reindexed:
         """Have the index built anew. Raises Unavailable, TimedOut."""
-        answer = await self._ask("reindex", {})
-        return cast(Reindexed, answer if isinstance(answer, dict) else {})
+        answer = await self._ask("reindex", ReindexQuestion(), ToIndex)
+        return {"documents": answer.documents}
 
-    async def _ask(self, op: str, args: dict[str, Any]) -> Any:
+    async def _ask(self, op: str, question: Any, kind: type[T]) -> T:
         with contextlib.suppress(LedgerUnavailable):  # what is on the disk can be searched all the same
             await self._ledger.barrier()
         limit_s = self._bounds.memory_timeout_s
         try:
-            return await asyncio.wait_for(self._archive(op, args), limit_s)
+            return read(kind, await asyncio.wait_for(self._archive(op, told(question)), limit_s))
+        except ShapeError as error:
+            raise Unavailable(f"the archive's answer to {op} is none: {error}") from error
         except HelperLost as error:
             raise Unavailable(f"memory cannot be searched now: {error}") from error
         except HelperRefused as error:
             raise Unavailable(f"the archive refused to {op}: {error}") from error
         except TimeoutError:
             raise TimedOut(f"memory did not answer within {limit_s:g} s; the archive may be busy") from None
-
-
-def _is_hit(hit: Any) -> TypeGuard[Hit]:
-    return isinstance(hit, dict) and all(
-        isinstance(hit.get(field), kind) for field, kind in _HIT_FIELDS.items()
-    )
 
 
 def hits_text(hits: list[Hit], limit_bytes: int) -> str:

@@ -1,14 +1,7 @@
 """The archive process: ``python -P -m weftos.archive --data DIR --link-fd N --boot B``.
 
-It follows the ledger's files by itself; the node only tells it how far they are durable (notice ``durable``,
-``{"size"}``). Operations, beside those of the memory (:mod:`weftos.archive.memory_service`):
-
-``log``     ``{"pid"?, "kind"?, "limit"?, "before"?}`` to ``{"rows", "loaded"}``, newest last.
-``sql``     ``{"sql", "limit"?}`` to ``{"columns", "rows", "cut", "loaded"}`` or, when the statement is at fault,
-            ``{"error": {"code", "message"}}`` (:mod:`chain.archive.query`).
-``status``  ``{"entries", "rebuilt", "fault"}``.
-``rebuild`` Throw the database and the memory's vector files away; answered when they are gone. What they held is then
-            loaded again, as after a start.
+It follows the ledger's files by itself; the node only tells it how far they are durable. What it is asked, and answers,
+has the shapes of :mod:`kernel.memory.requests`.
 
 DuckDB and the indices work in one thread, and statements of others in a second, so the link is always served and the
 ledger always followed. A statement that cannot be stopped ends the process, and the node starts it again.
@@ -32,6 +25,18 @@ from chain.archive.query import DEADLINE_S, STOP_S, Answer, QueryError
 from chain.entry.entry import MAX_INTEGER
 from chain.errors import ChainError
 from kernel.helper.helper import die_with_parent, serve_link
+from kernel.memory.requests import (
+    ArchiveStatus,
+    Durable,
+    LogQuestion,
+    LogRows,
+    SqlAnswer,
+    SqlFault,
+    SqlQuestion,
+    SqlRows,
+)
+from kernel.operations.operation import Nothing
+from kernel.shapes import read, told
 from weftos.archive.embedder import Embedder, make_embedder
 from weftos.archive.memory_service import MemoryService, Notify
 
@@ -41,7 +46,6 @@ NICE = 10  # what it makes can be made again at any time: the node, its cells an
 FOLLOW_S = 0.02
 RETRY_S = 1.0
 CATCH_UP_S = 3.0
-SQL_ROWS = 100
 SQL_ASKED = 8
 END_S = 0.2  # for the last answer to reach the node
 STUCK_STATUS = 3
@@ -90,19 +94,21 @@ class ArchiveService:
         """Answer one frame of the link. Raises ChainError, ValueError."""
         match op:
             case "durable":
-                self._durable = _integer(args, "size")
+                self._durable = read(Durable, args).size
                 self._follow()
                 return None
             case "log":
-                return await self._log(args)
+                return told(await self._log(read(LogQuestion, args)))
             case "sql":
-                return await self._sql(args)
+                return told(await self._sql(read(SqlQuestion, args)))
             case "status":
-                return {"entries": self._archive.size, "rebuilt": self._archive.rebuilt, "fault": self._fault}
+                read(Nothing, args)
+                return told(ArchiveStatus(self._archive.size, self._archive.rebuilt, self._fault))
             case "rebuild":
+                read(Nothing, args)
                 await self._memory.rebuild(partial(self._archive.rebuild, "it was asked for"))
                 self._follow()
-                return {}
+                return told(Nothing())
             case "search" | "read" | "stats" | "reindex":
                 await self._in_thread(self._archive.update, self._durable)
                 answer = await self._memory.handle(op, args)
@@ -113,33 +119,24 @@ class ArchiveService:
             case _:
                 raise ValueError(f"the archive knows no operation {op!r}")
 
-    async def _log(self, args: dict[str, Any]) -> dict[str, Any]:
-        kind = args.get("kind")
-        if kind is not None and not isinstance(kind, str):
-            raise ValueError("kind must be text")
-        pid, before, limit = (_integer(args, name) for name in ("pid", "before", "limit"))
+    async def _log(self, asked: LogQuestion) -> LogRows:
         await self._catch_up()
         ask = partial(
-            self._archive.log, pid=pid, kind=kind, before=before, limit=100 if limit is None else limit
+            self._archive.log, pid=asked.pid, kind=asked.kind, before=asked.before, limit=asked.limit
         )
-        return {"rows": await self._in_thread(ask), "loaded": self._archive.size}
+        return LogRows(await self._in_thread(ask), self._archive.size)
 
-    async def _sql(self, args: dict[str, Any]) -> dict[str, Any]:
-        sql, limit = args.get("sql"), _integer(args, "limit")
-        if not isinstance(sql, str):
-            raise ValueError("sql must be text")
+    async def _sql(self, asked: SqlQuestion) -> SqlAnswer:
         if self._asked >= SQL_ASKED:
             return _error("busy", f"{SQL_ASKED} queries are under way or wait, the limit: ask again later")
         self._asked += 1
         try:
             async with self._one_query:
-                return await self._query(
-                    partial(self._archive.query, sql, SQL_ROWS if limit is None else limit)
-                )
+                return await self._query(partial(self._archive.query, asked.sql, asked.limit))
         finally:
             self._asked -= 1
 
-    async def _query(self, work: Callable[[], Answer]) -> dict[str, Any]:
+    async def _query(self, work: Callable[[], Answer]) -> SqlAnswer:
         await self._catch_up()
         loaded = self._archive.size
         loop = asyncio.get_running_loop()
@@ -154,7 +151,8 @@ class ArchiveService:
             self._report("a query cannot be stopped, so this process ends")
             loop.call_later(END_S, os._exit, STUCK_STATUS)
             return _error("timeout", "the query could not be stopped in time; the archive starts again")
-        return {"columns": answer.columns, "rows": answer.rows, "cut": answer.cut, "loaded": loaded}
+        columns = [list(column) for column in answer.columns]
+        return SqlAnswer(found=SqlRows(columns, answer.rows, answer.cut, loaded))
 
     async def _catch_up(self) -> None:
         """Load what the node has acknowledged so far, for a moment; a long backlog goes on in the background."""
@@ -219,15 +217,8 @@ class ArchiveService:
             return await loop.run_in_executor(self._thread, call, *values)
 
 
-def _error(code: str, message: str) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message}}
-
-
-def _integer(args: dict[str, Any], name: str) -> int | None:
-    value = args.get(name)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise ValueError(f"{name} must be a whole number")
-    return value
+def _error(code: str, message: str) -> SqlAnswer:
+    return SqlAnswer(fault=SqlFault(code, message))
 
 
 async def serve(data: Path, embedder: Embedder, link_fd: int, boot: int) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from chain.archive.archive import Archive
 from chain.vectors.document import Document, may_read
@@ -18,6 +17,7 @@ from chain.vectors.kept_vectors import Matrix
 from cognition.recall.bm25 import Bm25Index
 from cognition.recall.fusion import Fused, reciprocal_rank
 from cognition.recall.lexical import embed
+from kernel.memory.requests import FoundDocument, FoundHit, IndexStats
 from weftos.archive.embedder import Embedder
 from weftos.archive.memory_catalog import Catalog, Held, Numbers
 from weftos.archive.memory_vectors import MemoryVectors
@@ -109,7 +109,7 @@ class MemoryIndex:
             self._settle()
         return bool(self._to_do)
 
-    def search(self, question: Question) -> tuple[list[dict[str, Any]], int]:
+    def search(self, question: Question) -> tuple[tuple[FoundHit, ...], int]:
         """The results, best first, and how many documents are pending. Raises ChainError."""
         visible = self._catalog.visible(question.reader)
         depth = max(4 * question.k, 40)
@@ -129,25 +129,32 @@ class MemoryIndex:
         visible = self._catalog.visible(reader)
         return None if visible is None else visible.numbers
 
-    def read(self, document_id: str, reader: str | None) -> dict[str, Any] | None:
+    def read(self, document_id: str, reader: str | None) -> FoundDocument | None:
         """One document with its whole text; None when there is none that ``reader`` may read."""
         held = self._catalog.by_id.get(document_id)
         numbers = [] if held is None else [held.number]
         found = self._archive.ask(lambda: self._archive.documents.get(numbers))
         if not found or not may_read(found[0].owner, found[0].scope, reader):
             return None
-        return _told(found[0])
+        return FoundDocument(*_shown(found[0]))
 
-    def stats(self) -> dict[str, Any]:
-        return {
-            "documents": len(self._catalog),
-            "shared": self._catalog.shared,
-            "owners": self._catalog.owners,
-            "text_bytes": self._catalog.text_bytes,
-            "pending": self.pending,
-            "skipped": self._archive.documents.skipped,
-            **self._vectors.stats(),
-        }
+    def stats(self, fault: str) -> IndexStats:
+        """``fault``: what holds the memory up, empty when nothing does."""
+        return IndexStats(
+            documents=len(self._catalog),
+            shared=self._catalog.shared,
+            owners=self._catalog.owners,
+            text_bytes=self._catalog.text_bytes,
+            pending=self.pending,
+            skipped=self._archive.documents.skipped,
+            embedder=self.embedder.name,
+            dimensions=self.dimensions,
+            vectors=self._vectors.indexed,
+            kept=self._vectors.kept,
+            index_bytes=self._vectors.index_bytes,
+            rebuilt=self._vectors.rebuilt,
+            fault=fault,
+        )
 
     def reindex(self, fresh: bool) -> int:
         """Empty the indices; how many documents are to do. Raises OSError.
@@ -190,13 +197,13 @@ class MemoryIndex:
             return None
         return embed([question.query])[0] if self.embedder.lexical else question.vector
 
-    def _results(self, fused: Sequence[Fused]) -> list[dict[str, Any]]:
+    def _results(self, fused: Sequence[Fused]) -> tuple[FoundHit, ...]:
         results = []
         for one in fused:
             held = self._catalog.by_number[one.document]
             parts = {name: {"rank": part.rank, "score": part.score} for name, part in one.parts.items()}
-            results.append({**_told(held.shown), "cut": held.cut, "score": one.score, "parts": parts})
-        return results
+            results.append(FoundHit(*_shown(held.shown), held.cut, one.score, parts))
+        return tuple(results)
 
     def _take(self, ids: Iterable[str], documents: Sequence[Document]) -> None:
         """Bring catalog, BM25 and vectors in step with ``documents``, which are all that there is of ``ids``."""
@@ -237,14 +244,14 @@ class MemoryIndex:
         self._settled = False
 
 
-def _told(document: Document) -> dict[str, Any]:
-    return {
-        "id": document.id,
-        "title": document.title,
-        "text": document.text,
-        "seq": document.seq,
-        "owner": document.owner,
-        "scope": document.scope,
-        "time_us": document.time_us,
-        "tags": list(document.tags),
-    }
+def _shown(document: Document) -> tuple[str, str, str, int, str, str, int, tuple[str, ...]]:
+    return (
+        document.id,
+        document.title,
+        document.text,
+        document.seq,
+        document.owner,
+        document.scope,
+        document.time_us,
+        document.tags,
+    )

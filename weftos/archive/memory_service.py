@@ -1,21 +1,9 @@
 """Memory's half of the archive process: search over the documents, by words and by vectors.
 
 Everything here is a projection of the journal's state records of table ``doc`` (:mod:`chain.vectors.document`), and
-lives in the archive's thread. Operations of the archive's link:
+lives in the archive's thread. It answers ``search``, ``read``, ``stats`` and ``reindex``
+(:mod:`kernel.memory.requests`), and takes
 
-``search``  ``{"query", "k"?, "owner"?, "mode"?, "vector"?}``. ``owner``: the address that reads (it sees shared
-            documents, its own and those of the places above it); None: the operator, who sees all. ``mode``: hybrid
-            (default), vector or bm25. Answer ``{"results", "mode", "degraded", "pending", "embedder"}``:
-            ``degraded`` says in words why a part is missing, else it is empty; ``pending`` counts documents whose
-            vector is still to come. A result is ``{"id", "title", "text", "cut", "score", "parts", "seq", "owner",
-            "scope", "time_us", "tags"}``, the best first; ``text`` is its first 1,000 characters and ``cut`` whether
-            there are more; ``parts`` is ``{"bm25": {"rank", "score"}?, "vector": {"rank", "score"}?}``.
-``read``    ``{"id", "owner"?}``: the result without score and parts, with the whole text. A document that is not
-            there and one that may not be read give the same error.
-``stats``   ``{}``: ``{"documents", "shared", "owners", "text_bytes", "embedder", "dimensions", "vectors", "pending",
-            "kept", "index_bytes", "skipped", "fault", "rebuilt"}``.
-``reindex`` ``{"fresh"?}``: throw the index away and build it again; with ``fresh``, or after an embedder changed its
-            dimension, the kept vectors too. Answers at once with ``{"documents"}``.
 ``embedded`` ``{"id", "count", "dimensions", "data"}`` (little-endian float32, row by row) or ``{"id", "error"}``: the
             answer to a notice ``embed`` ``{"id", "provider", "model", "texts"}``, which is sent to the node when an
             embedder other than lexical is configured, and which the node forwards to the gateway's operation ``embed``
@@ -44,16 +32,25 @@ from chain.disk import Disk
 from chain.errors import ChainError
 from chain.vectors.kept_vectors import Matrix
 from chain.vectors.vectors import VectorError
+from kernel.memory.requests import (
+    FoundDocument,
+    ReadQuestion,
+    ReindexQuestion,
+    SearchAnswer,
+    SearchQuestion,
+    ToIndex,
+)
+from kernel.operations.operation import Nothing
+from kernel.shapes import read, told
 from weftos.archive.embedder import MAX_DIMENSIONS, Embedder
 from weftos.archive.memory_index import MemoryIndex, Question
 
 T = TypeVar("T")
 Notify = Callable[[str, dict[str, Any]], None]
 
-MODES = ("hybrid", "vector", "bm25")
 MAX_QUERY_BYTES = 4 * 2**10
 MAX_RESULTS = 50
-DEFAULT_RESULTS = 5
+MAX_ID_CHARS = 64
 CATCH_UP_S = 0.5
 QUERY_EMBED_S = 2.0
 EMBED_S = 60.0
@@ -134,56 +131,52 @@ class MemoryService:
         """Answer one operation over what the archive has loaded. Raises ChainError, OSError, ValueError."""
         match op:
             case "search":
-                return await self._search(args)
+                return told(await self._search(read(SearchQuestion, args)))
             case "read":
-                return await self._read(args)
+                return told(await self._read(read(ReadQuestion, args)))
             case "stats":
+                read(Nothing, args)
                 await self._catch_up()
-                return {**await self._in_thread(self._index.stats), "fault": self._fault}
+                return told(await self._in_thread(self._index.stats, self._fault))
             case "reindex":
-                await self._catch_up()
-                count = await self._in_thread(self._index.reindex, args.get("fresh") is True)
-                self._fault = ""
-                self._embed_again()
-                return {"documents": count}
+                return told(await self._reindex(read(ReindexQuestion, args)))
             case "embedded":
                 return self._embedded(args)
             case _:
                 raise ValueError(f"the memory knows no operation {op!r}")
 
-    async def _search(self, args: dict[str, Any]) -> dict[str, Any]:
-        query, reader, mode = _query(args), _reader(args), args.get("mode", "hybrid")
-        k = args.get("k", DEFAULT_RESULTS)
-        if mode not in MODES:
-            raise ValueError(f"mode is {str(mode)[:32]!r}, must be one of {', '.join(MODES)}")
-        if type(k) is not int or not 1 <= k <= MAX_RESULTS:
+    async def _search(self, asked: SearchQuestion) -> SearchAnswer:
+        _check_query(asked.query)
+        _check_reader(asked.owner)
+        if not 1 <= asked.k <= MAX_RESULTS:
             raise ValueError(f"k must be 1 to {MAX_RESULTS}")
         await self._catch_up()
         vector, degraded = None, ""
-        if mode != "bm25" and not self._index.embedder.lexical:
+        if asked.mode != "bm25" and not self._index.embedder.lexical:
             try:
-                vector = await self._query_vector(query, args.get("vector"))
+                vector = await self._query_vector(asked.query, asked.vector)
             except EmbedFault as fault:
                 degraded = f"found by words only: {fault}"
-        question = Question(query, k, reader, mode, vector)
+        question = Question(asked.query, asked.k, asked.owner, asked.mode, vector)
         results, pending = await self._in_thread(self._index.search, question)
-        return {
-            "results": results,
-            "mode": mode,
-            "degraded": degraded,
-            "pending": pending,
-            "embedder": self._index.embedder.name,
-        }
+        return SearchAnswer(results, asked.mode, degraded, pending, self._index.embedder.name)
 
-    async def _read(self, args: dict[str, Any]) -> dict[str, Any]:
+    async def _read(self, asked: ReadQuestion) -> FoundDocument:
         await self._catch_up()
-        document_id = args.get("id")
-        if not isinstance(document_id, str) or len(document_id) > 64:
+        _check_reader(asked.owner)
+        if len(asked.id) > MAX_ID_CHARS:
             raise ValueError("id must be a document's id")
-        found = await self._in_thread(self._index.read, document_id, _reader(args))
+        found = await self._in_thread(self._index.read, asked.id, asked.owner)
         if found is None:
-            raise ValueError(f"no document {document_id!r}")
+            raise ValueError(f"no document {asked.id!r}")
         return found
+
+    async def _reindex(self, asked: ReindexQuestion) -> ToIndex:
+        await self._catch_up()
+        count = await self._in_thread(self._index.reindex, asked.fresh)
+        self._fault = ""
+        self._embed_again()
+        return ToIndex(count)
 
     async def _catch_up(self) -> None:
         """Index what was just written, for a moment; a long backlog goes on in the background."""
@@ -192,7 +185,7 @@ class MemoryService:
             pass
         self._embed_waiting()
 
-    async def _query_vector(self, query: str, given: Any) -> Matrix:
+    async def _query_vector(self, query: str, given: bytes | None) -> Matrix:
         if given is not None:
             vectors = _floats({"count": 1, **_vector(given)})
             return vectors[:1].reshape(-1)
@@ -271,24 +264,18 @@ class MemoryService:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *values)
 
 
-def _query(args: dict[str, Any]) -> str:
-    query = args.get("query")
-    if not isinstance(query, str):
-        raise ValueError("query must be text")
+def _check_query(query: str) -> None:
     if len(query) > MAX_QUERY_BYTES or len(query.encode("utf-8", "replace")) > MAX_QUERY_BYTES:
         raise ValueError(f"a query of {len(query)} characters, limit {MAX_QUERY_BYTES} bytes")
-    return query
 
 
-def _reader(args: dict[str, Any]) -> str | None:
-    reader = args.get("owner")
-    if reader is not None and not (isinstance(reader, str) and len(reader) <= _READERS_LIMIT):
+def _check_reader(reader: str | None) -> None:
+    if reader is not None and len(reader) > _READERS_LIMIT:
         raise ValueError("owner must be an address")
-    return reader
 
 
-def _vector(given: Any) -> dict[str, Any]:
-    if not isinstance(given, bytes) or len(given) % 4:
+def _vector(given: bytes) -> dict[str, Any]:
+    if len(given) % 4:
         raise EmbedFault("the query's vector is not of little-endian float32")
     return {"dimensions": len(given) // 4, "data": given}
 

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -141,16 +140,20 @@ class MemoryVectors:
         if index.unsaved > max(SAVE_AFTER, len(index) // 10):
             index.save()
 
-    def stats(self) -> dict[str, Any]:
-        index = self._index
-        return {
-            "embedder": self.embedder.name,
-            "dimensions": self.dimensions,
-            "vectors": len(index) if index is not None else 0,
-            "kept": len(index.kept) if index is not None else 0,
-            "index_bytes": index.graph_bytes if index is not None else 0,
-            "rebuilt": self.rebuilt,
-        }
+    @property
+    def indexed(self) -> int:
+        """How many vectors are in the index."""
+        return len(self._index) if self._index is not None else 0
+
+    @property
+    def kept(self) -> int:
+        """How many are kept."""
+        return len(self._index.kept) if self._index is not None else 0
+
+    @property
+    def index_bytes(self) -> int:
+        """What the index takes."""
+        return self._index.graph_bytes if self._index is not None else 0
 
     def _put(self, numbers: Sequence[int], hashes: Sequence[bytes], rows: Matrix) -> None:
         """Index rows that are not all zeros: a text without words is near nothing."""

@@ -8,6 +8,8 @@ from typing import Any
 
 from chain.ledger.ledger import Group, Ledger
 from kernel.helper.helpers import LinkedHelper
+from kernel.memory.requests import Durable
+from kernel.shapes import told
 
 READY_S = 3.0
 PAUSE_S = 0.25  # a notice for each group would cost every caller of the ledger a frame and a wake-up
@@ -30,7 +32,7 @@ class ArchiveLink:
     def tell(self) -> None:
         """Say how far the ledger is durable."""
         self._due = False
-        self.helper.notify("durable", {"size": self._ledger.size})
+        self.helper.notify("durable", told(Durable(self._ledger.size)))
 
     def ask(self, op: str, args: dict[str, Any]) -> Awaitable[Any]:
         """One question; the answer covers everything that is durable now. Raises HelperLost, HelperRefused."""

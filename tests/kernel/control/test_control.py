@@ -454,7 +454,7 @@ def test_no_archive_is_unavailable_and_an_archive_is_asked(tmp_path: Path) -> No
             await control_of(twin)(Node.log, limit=5)
 
         async def archive(op: str, args: dict[str, Any]) -> Any:
-            assert (op, args) == ("log", {"limit": 5, "pid": 3, "kind": "tool"})
+            assert (op, args) == ("log", {"limit": 5, "pid": 3, "kind": "tool", "before": None})
             return {"rows": [{"seq": 1}], "loaded": 2}
 
         assert await control_of(twin, archive)(Node.log, pid=3, kind="tool", limit=5) == {

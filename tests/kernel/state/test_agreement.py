@@ -17,7 +17,9 @@ from chain.vectors.document import EXCERPT_CHARACTERS, Document, encode_document
 from kernel.bounds import Bounds
 from kernel.errors import Unavailable
 from kernel.memory.memory import Memory
+from kernel.memory.requests import FoundDocument, FoundHit, SearchAnswer
 from kernel.model.spec import ProcessSpec
+from kernel.shapes import told
 from kernel.signals import Signals
 from kernel.state.agreement import DocumentCheck, disagreements, document_differs, documents_differ
 from kernel.state.recorder import Recorder
@@ -169,11 +171,14 @@ class Archive:
     """Answers what it is told to, whatever the node has written."""
 
     def __init__(self, text: str, cut: bool = False, title: str = "loom") -> None:
-        self.hit = {"id": "d1", "title": title, "text": text, "cut": cut, "score": 1.0, "parts": {}, "seq": 1,
-                    "owner": "/user/ada", "scope": "own"}  # fmt: skip
+        self.found = FoundDocument("d1", title, text, 1, "/user/ada", "own", 7, ())
+        self.cut = cut
 
     async def __call__(self, op: str, args: dict[str, Any]) -> Any:
-        return {"results": [self.hit]} if op == "search" else self.hit
+        if op == "read":
+            return told(self.found)
+        hit = FoundHit(**told(self.found), cut=self.cut, score=1.0, parts={})
+        return told(SearchAnswer((hit,), "hybrid", "", 0, "twin"))
 
 
 @pytest.mark.parametrize(
@@ -256,7 +261,7 @@ def test_whose_a_document_is_the_node_says_and_not_the_archive(tmp_path: Path) -
         ledger = open_ledger(tmp_path)
         ledger.start(asyncio.get_running_loop())
         archive = Archive("the loom")
-        archive.hit |= {"owner": "operator", "scope": "shared", "seq": 99}
+        archive.found = replace(archive.found, owner="operator", scope="shared", seq=99)
         memory = Memory(Recorder(ledger, state(), Signals()), Bounds(), archive)
         (hit,) = (await memory.search("loom", 5, "/user/ada"))["results"]
         assert (hit["owner"], hit["scope"], hit["seq"]) == ("/user/ada", "own", 1)

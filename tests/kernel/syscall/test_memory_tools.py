@@ -17,8 +17,10 @@ from chain.entry.reader import StateRecord, read_records
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
 from kernel.memory.memory import document_text, hits_text
+from kernel.memory.requests import FoundHit
 from kernel.operations.memory import Document, Hit, Memory
 from kernel.operations.processes import Processes
+from kernel.shapes import told
 from kernel.state.state import State
 from kernel.values import canonical
 from tests.kernel.control.test_control import control_of
@@ -28,6 +30,7 @@ from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import MEMORY, Delivery, Twin
 from tests.patience import HANG_S
 
+HIT = told(FoundHit("d9", "", "x", 1, "/user/ada", "shared", 1, (), False, 9.0, {}))
 QUICK = replace(Bounds(), memory_timeout_s=0.05)
 
 
@@ -118,18 +121,35 @@ def test_what_an_index_shows_too_much_the_node_withholds(tmp_path: Path) -> None
         ada = await at_work(twin, "ada")
         await twin.call_tool(bob, "memory_write", {"text": "blue secret of bob"})
         ident = (await twin.entries("memory.written"))[0].body["id"]
-        hit = {"title": "", "score": 9.0, "parts": {}, "seq": 1, "owner": "/user/ada", "scope": "shared"}
-        twin.archive.extra = [
-            {**hit, "id": ident, "text": "blue secret of bob"},
-            {**hit, "id": "d9", "text": "x"},
-        ]
-        twin.archive.extra += [{"id": ident}, {**hit, "id": ident, "text": 7}]
+        twin.archive.extra = [{**HIT, "id": ident, "text": "blue secret of bob"}, HIT]
         assert await search(twin, ada, "blue", 1) == []
         denied = await twin.call_tool(ada, "memory_read", {"id": ident}, 2)
         unknown = await twin.call_tool(ada, "memory_read", {"id": "d9"}, 3)
         assert (denied["status"], denied["text"]) == ("error", f"no document '{ident}' in memory")
         assert unknown["text"] == "no document 'd9' in memory"
         assert [op for op, _ in twin.archive.asked] == ["search"]
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"text": 7}, "results is text is int, not str"),
+        ({"cut": None}, "results is cut is NoneType, not bool"),
+        ({"tags": [1]}, "results is tags is int, not str"),
+        ({"more": 1}, "results is not a map with exactly the fields"),
+    ],
+)
+def test_an_answer_of_the_archive_that_is_none_is_refused_by_its_field(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    async def body(twin: Twin) -> None:
+        ada = await at_work(twin, "ada")
+        twin.archive.extra = [{**HIT, **change}]
+        outcome = await twin.call_tool(ada, "memory_search", {"query": "x"})
+        assert outcome["status"] == "error"
+        assert f"the archive's answer to search is none: {words}" in outcome["text"]
 
     on_twin(tmp_path, body)
 
@@ -312,7 +332,7 @@ def test_a_person_adds_finds_shows_and_forgets(tmp_path: Path) -> None:
         assert [hit["id"] for hit in found["results"]] == [ident]
         assert (await memory(Memory.show, ident))["title"] == "Ferry"
         stats = await memory(Memory.stats)
-        assert (stats["documents"], stats["bytes"], stats["index"]) == (1, 24, {"documents": 1})
+        assert (stats["documents"], stats["bytes"], stats["index"]["documents"]) == (1, 24, 1)
         assert stats["owners"] == [{"owner": "operator", "documents": 1, "bytes": 24}]
         ada = await at_work(twin, "ada")
         assert await search(twin, ada, "ferry", 0) == ["the ferry leaves at nine"]

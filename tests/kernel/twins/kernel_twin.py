@@ -39,6 +39,7 @@ from kernel.cells.launcher import BehaviourEntry
 from kernel.errors import KernelError
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from kernel.kernel import Environment, Kernel
+from kernel.memory.requests import IndexStats, ToIndex
 from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.peer.mesh_port import MeshPort, NoMesh
@@ -228,13 +229,16 @@ class TwinArchive:
         match op:
             case "search":
                 results = [*self.extra, *self._found(documents, args)][: args["k"]]
-                return {"results": results, "mode": args["mode"], "degraded": "", "embedder": "twin"}
+                answer = {"results": results, "mode": args["mode"], "degraded": "", "pending": 0}
+                return {**answer, "embedder": "twin"}
             case "read":
                 if args["id"] not in documents:
                     raise HelperRefused("ValueError: no such document")
                 return documents[args["id"]]
-            case "stats" | "reindex":
-                return {"documents": len(documents)}
+            case "stats":
+                return told(IndexStats(len(documents), 0, 0, 0, 0, 0, "twin", 0, 0, 0, 0, None, ""))
+            case "reindex":
+                return told(ToIndex(len(documents)))
         raise HelperRefused(f"ValueError: no operation {op!r}")
 
     def _documents(self) -> dict[str, dict[str, Any]]:

@@ -22,6 +22,8 @@ from chain.keys.keys import create_keys
 from chain.ledger.ledger import Draft, Ledger, StateChange
 from chain.vectors.document import Document, encode_document
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
+from kernel.memory.requests import LogQuestion, SearchQuestion, SqlAnswer, SqlQuestion, SqlRows
+from kernel.shapes import read, told
 from tests.chain.twins.hostile_sql import UNSTOPPABLE
 from tests.integration.live_node import until
 from tests.patience import HANG_S
@@ -70,7 +72,7 @@ def test_the_process_answers_with_what_is_durable_at_that_moment(
         for total in (2, 5):
             await append(ledger, total - ledger.size)
             helper.notify("durable", {"size": ledger.size})
-            answer = await helper.request("log", {"pid": 3, "limit": 3})
+            answer = await helper.request("log", told(LogQuestion(3, 3)))
             assert answer["loaded"] == total
             assert [row["seq"] for row in answer["rows"]] == list(range(max(0, total - 3), total))
             assert answer["rows"][-1]["body"]["to"] == "/user/a"
@@ -91,11 +93,14 @@ def test_it_loads_on_its_own_when_told_that_more_is_durable(tmp_path: Path) -> N
 
 WRONG_REQUESTS: list[tuple[str, dict[str, Any], str]] = [
     ("drop", {}, "knows no operation 'drop'"),
-    ("log", {"pid": "1"}, "pid must be a whole number"),
-    ("log", {"limit": True}, "limit must be a whole number"),
-    ("log", {"kind": 5}, "kind must be text"),
-    ("sql", {}, "sql must be text"),
-    ("sql", {"sql": "SELECT 1", "limit": "x"}, "limit must be a whole number"),
+    ("log", {**told(LogQuestion()), "pid": "1"}, "pid is str, not int"),
+    ("log", {**told(LogQuestion()), "limit": True}, "limit is bool, not int"),
+    ("log", {**told(LogQuestion()), "kind": 5}, "kind is int, not str"),
+    ("log", {**told(LogQuestion()), "more": 1}, "exactly the fields limit, pid, kind, before"),
+    ("sql", {"limit": 1}, "exactly the fields sql, limit"),
+    ("sql", {"sql": "SELECT 1", "limit": "x"}, "limit is str, not int"),
+    ("sql", {"sql": b"SELECT 1", "limit": 1}, "sql is bytes, not str"),
+    ("status", {"more": 1}, "exactly the fields"),
 ]
 
 
@@ -104,7 +109,7 @@ def test_a_wrong_request_is_refused_and_the_process_lives_on(tmp_path: Path) -> 
         for op, args, words in WRONG_REQUESTS:
             with pytest.raises(HelperRefused, match=words):
                 await helper.request(op, args)
-            assert (await helper.request("log", {}))["rows"] == []
+            assert (await helper.request("log", told(LogQuestion())))["rows"] == []
 
     node_with_archive(tmp_path, scenario)
 
@@ -117,11 +122,11 @@ def test_a_damaged_journal_is_reported_and_the_process_lives_on(tmp_path: Path) 
         content[300] ^= 1
         segment.write_bytes(content)
         with pytest.raises(HelperRefused, match="journal damaged at"):
-            await helper.request("log", {})
+            await helper.request("log", told(LogQuestion()))
         assert (await helper.request("status", {}))["entries"] == 0
         content[300] ^= 1
         segment.write_bytes(content)
-        assert (await helper.request("log", {}))["loaded"] == 3
+        assert (await helper.request("log", told(LogQuestion())))["loaded"] == 3
 
     node_with_archive(tmp_path, scenario)
 
@@ -131,9 +136,9 @@ def test_sql_is_asked_over_what_is_durable_at_that_moment(tmp_path: Path) -> Non
         for total in (2, 5):
             await append(ledger, total - ledger.size)
             helper.notify("durable", {"size": ledger.size})
-            answer = await helper.request("sql", {"sql": "SELECT count(*) AS n FROM entries"})
-            assert answer == {"columns": [["n", "BIGINT"]], "rows": [[total]], "cut": "", "loaded": total}
-        assert (await helper.request("sql", {"sql": "FROM entries", "limit": 2}))["cut"]
+            answer = await helper.request("sql", told(SqlQuestion("SELECT count(*) AS n FROM entries")))
+            assert read(SqlAnswer, answer).found == SqlRows([["n", "BIGINT"]], [[total]], "", total)
+        assert (await helper.request("sql", told(SqlQuestion("FROM entries", 2))))["found"]["cut"]
 
     node_with_archive(tmp_path, scenario)
 
@@ -149,15 +154,15 @@ HOSTILE_SQL = [
 def test_hostile_sql_gets_its_answer_in_words_and_the_process_follows_meanwhile(tmp_path: Path) -> None:
     async def scenario(ledger: Ledger, helper: Helper) -> None:
         for number, (sql, code, words) in enumerate(HOSTILE_SQL, 1):
-            asked = helper.request("sql", {"sql": sql})
+            asked = helper.request("sql", told(SqlQuestion(sql)))
             await append(ledger, 3)
             helper.notify("durable", {"size": 3 * number})
-            assert len((await helper.request("log", {}))["rows"]) == 3 * number
+            assert len((await helper.request("log", told(LogQuestion())))["rows"]) == 3 * number
             assert code != "timeout" or not asked.done()
-            error = (await asked)["error"]
+            error = (await asked)["fault"]
             assert (error["code"], words in error["message"]) == (code, True)
-            counted = await helper.request("sql", {"sql": "SELECT count(*) FROM entries"})
-            assert counted["rows"] == [[3 * number]]
+            counted = await helper.request("sql", told(SqlQuestion("SELECT count(*) FROM entries")))
+            assert counted["found"]["rows"] == [[3 * number]]
             assert (await helper.request("status", {}))["rebuilt"] is None
 
     node_with_archive(tmp_path, scenario)
@@ -204,16 +209,18 @@ def test_queries_begin_one_behind_the_other_and_few_wait(
             return Answer([], [], sql)
 
         monkeypatch.setattr(archive, "query", query)
-        asked = [asyncio.create_task(service.handle("sql", {"sql": f"{n}"})) for n in range(SQL_ASKED)]
+        asked = [
+            asyncio.create_task(service.handle("sql", told(SqlQuestion(f"{n}")))) for n in range(SQL_ASKED)
+        ]
         await asyncio.to_thread(begun.acquire)
-        refused = await service.handle("sql", {"sql": "one more"})
-        assert refused["error"]["code"] == "busy" and "ask again later" in refused["error"]["message"]
+        refused = await service.handle("sql", told(SqlQuestion("one more")))
+        assert refused["fault"]["code"] == "busy" and "ask again later" in refused["fault"]["message"]
         assert len(service._queries) == 1
         go_on.set()
-        assert [answer["cut"] for answer in await asyncio.gather(*asked)] == [
+        assert [answer["found"]["cut"] for answer in await asyncio.gather(*asked)] == [
             f"{n}" for n in range(SQL_ASKED)
         ]
-        assert (await service.handle("sql", {"sql": "again"}))["cut"] == "again"
+        assert (await service.handle("sql", told(SqlQuestion("again"))))["found"]["cut"] == "again"
 
     asyncio.run(run())
 
@@ -222,14 +229,15 @@ def test_queries_begin_one_behind_the_other_and_few_wait(
 def test_a_statement_that_cannot_be_stopped_ends_the_process_and_loses_nothing(tmp_path: Path) -> None:
     async def scenario(ledger: Ledger, helper: Helper) -> None:
         await append(ledger, 3)
-        error = (await helper.request("sql", {"sql": UNSTOPPABLE}))["error"]
+        error = (await helper.request("sql", told(SqlQuestion(UNSTOPPABLE))))["fault"]
         assert (error["code"], error["message"]) == (
             "timeout", "the query could not be stopped in time; the archive starts again")  # fmt: skip
         while helper.alive:
             await asyncio.sleep(0.01)
         again = Helper(helper.command, 7, lambda op, args: None, lambda status: None)
         await again.start()
-        assert (await again.request("sql", {"sql": "SELECT count(*) FROM entries"}))["rows"] == [[3]]
+        counted = await again.request("sql", told(SqlQuestion("SELECT count(*) FROM entries")))
+        assert counted["found"]["rows"] == [[3]]
         assert (await again.request("status", {}))["rebuilt"] is None
         await again.stop()
 
@@ -249,7 +257,7 @@ def test_a_rebuild_leaves_no_byte_of_what_the_files_held(tmp_path: Path) -> None
         change = StateChange("doc", "d2", encode_document(document))
         await ledger.commit([Draft("message.dead", body), change], durable=True).durable()
         helper.notify("durable", {"size": ledger.size})
-        found = await helper.request("search", {"query": "zanzibarwren"})
+        found = await helper.request("search", told(SearchQuestion("zanzibarwren")))
         assert [hit["id"] for hit in found["results"]] == ["d2"]
         vectors = (tmp_path / "archive" / "vectors").glob("*/kept.vec")
         assert holding() and any(any(path.read_bytes()[64:]) for path in vectors)
@@ -264,7 +272,7 @@ def test_a_rebuild_leaves_no_byte_of_what_the_files_held(tmp_path: Path) -> None
         for path, content in zip(journal, kept, strict=True):
             path.write_bytes(content)
         helper.notify("durable", {"size": 3})
-        found = await helper.request("search", {"query": "zanzibarwren"})
+        found = await helper.request("search", told(SearchQuestion("zanzibarwren")))
         assert [hit["id"] for hit in found["results"]] == ["d2"]
         status = await helper.request("status", {})
         assert (status["entries"], status["rebuilt"]) == (3, "it was asked for")
@@ -295,7 +303,7 @@ def test_a_rebuild_that_failed_is_done_when_it_is_asked_for_again(
         with pytest.raises(OSError, match="Input/output error"):
             await service.handle("rebuild", {})
         assert await service.handle("rebuild", {}) == {}
-        assert (await service.handle("search", {"query": "x"}))["results"] == []
+        assert (await service.handle("search", told(SearchQuestion("x"))))["results"] == []
         assert archive.rebuilt == "it was asked for"
         await service.close()
         await ledger.close()
@@ -306,13 +314,13 @@ def test_a_rebuild_that_failed_is_done_when_it_is_asked_for_again(
 def test_killed_in_the_middle_it_finds_its_place_again(tmp_path: Path) -> None:
     async def scenario(ledger: Ledger, helper: Helper) -> None:
         await append(ledger, 50)
-        asked = helper.request("log", {})
+        asked = helper.request("log", told(LogQuestion()))
         os.kill(helper.os_pid, signal.SIGKILL)
         with pytest.raises(HelperLost):
             await asked
         again = Helper(helper.command, 7, lambda op, args: None, lambda status: None)
         await again.start()
-        assert (await again.request("log", {"limit": 1000}))["loaded"] == 50
+        assert (await again.request("log", told(LogQuestion(1000))))["loaded"] == 50
         await again.stop()
 
     assert node_with_archive(tmp_path, scenario) == -signal.SIGKILL

@@ -17,6 +17,8 @@ import pytest
 
 from chain.vectors.document import MAX_TEXT_BYTES
 from kernel.helper.helper import HelperLost, HelperRefused
+from kernel.memory.requests import ReadQuestion, ReindexQuestion, SearchQuestion
+from kernel.shapes import told
 from tests.integration.live_node import until
 from tests.servers.embeddings import EmbeddingServer, embedding_server
 from tests.weftos.twins.memory_node import MemoryNode, helper, memory_node
@@ -108,10 +110,10 @@ def test_a_reader_finds_what_is_shared_its_own_and_what_is_above_it_and_nothing_
         hidden = ids[documents.index(("pelican /user/z own", "/user/z", "own"))]
         for ident in (hidden, "d999999"):
             with pytest.raises(HelperRefused, match=f"ValueError: no document '{ident}'"):
-                await node.archive.request("read", {"id": ident, "owner": "/user/a"})
-        whole = await node.archive.request("read", {"id": hidden, "owner": "/user/z"})
+                await node.archive.request("read", told(ReadQuestion(ident, "/user/a")))
+        whole = await node.archive.request("read", told(ReadQuestion(hidden, "/user/z")))
         assert whole["text"] == "pelican /user/z own"
-        assert (await node.archive.request("read", {"id": hidden}))["owner"] == "/user/z"
+        assert (await node.archive.request("read", told(ReadQuestion(hidden))))["owner"] == "/user/z"
 
     run(tmp_path, scenario)
 
@@ -144,7 +146,7 @@ def test_a_changed_document_is_found_by_its_new_words_and_a_forgotten_one_by_non
         assert ident not in await node.found("harpoon in the cellar")
         stats = await node.stats()
         assert (stats["documents"], stats["vectors"], stats["kept"]) == (1, 1, 1)
-        assert (await node.archive.request("read", {"id": other}))["id"] == other
+        assert (await node.archive.request("read", told(ReadQuestion(other))))["id"] == other
 
     run(tmp_path, scenario)
 
@@ -158,7 +160,7 @@ def test_a_document_of_the_largest_size_is_kept_whole_and_shown_cut(tmp_path: Pa
         assert result["id"] == ident
         assert result["cut"]
         assert result["text"] == text[:1000]
-        assert (await node.archive.request("read", {"id": ident}))["text"] == text
+        assert (await node.archive.request("read", told(ReadQuestion(ident))))["text"] == text
 
     run(tmp_path, scenario)
 
@@ -184,19 +186,24 @@ def test_records_that_are_no_documents_or_over_the_limit_are_left_out_and_counte
     run(tmp_path, scenario)
 
 
+SEARCH = told(SearchQuestion("x"))
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("search", {}, "query must be text"),
-    ("search", {"query": b"x"}, "query must be text"),
-    ("search", {"query": "x" * 4097}, "a query of 4097 characters, limit 4096 bytes"),
-    ("search", {"query": "ü" * 2049}, "a query of 2049 characters, limit 4096 bytes"),
-    ("search", {"query": "x" * 10_000_000}, "a query of 10000000 characters"),
-    ("search", {"query": "x", "k": 0}, "k must be 1 to 50"),
-    ("search", {"query": "x", "k": 51}, "k must be 1 to 50"),
-    ("search", {"query": "x", "k": True}, "k must be 1 to 50"),
-    ("search", {"query": "x", "mode": "magic"}, "mode is 'magic', must be one of hybrid, vector, bm25"),
-    ("search", {"query": "x", "owner": 7}, "owner must be an address"),
-    ("read", {"id": 7}, "id must be a document's id"),
-    ("read", {"id": "d" * 100}, "id must be a document's id"),
+    ("search", {}, "exactly the fields query, k, owner, mode, vector"),
+    ("search", {**SEARCH, "query": b"x"}, "query is bytes, not str"),
+    ("search", {**SEARCH, "query": "x" * 4097}, "a query of 4097 characters, limit 4096 bytes"),
+    ("search", {**SEARCH, "query": "ü" * 2049}, "a query of 2049 characters, limit 4096 bytes"),
+    ("search", {**SEARCH, "query": "x" * 10_000_000}, "a query of 10000000 characters"),
+    ("search", {**SEARCH, "k": 0}, "k must be 1 to 50"),
+    ("search", {**SEARCH, "k": 51}, "k must be 1 to 50"),
+    ("search", {**SEARCH, "k": True}, "k is bool, not int"),
+    ("search", {**SEARCH, "mode": "magic"}, "mode is none of hybrid, vector, bm25"),
+    ("search", {**SEARCH, "owner": 7}, "owner is int, not str"),
+    ("search", {**SEARCH, "owner": "/" * 1_201}, "owner must be an address"),
+    ("search", {**SEARCH, "vector": "abc"}, "vector is str, not bytes"),
+    ("read", {"id": 7, "owner": None}, "id is int, not str"),
+    ("read", {"id": "d" * 100, "owner": None}, "id must be a document's id"),
+    ("reindex", {"fresh": 1}, "fresh is int, not bool"),
+    ("stats", {"more": 1}, "exactly the fields"),
 ]
 STRANGE = ["", "…", "\x00 \x1b[31m", "' OR 1=1 --", "a" * 4096, "ﷺ" * 1000, "quotes" * 600]
 
@@ -218,7 +225,7 @@ def test_wrong_requests_are_refused_in_words_and_strange_queries_answered(tmp_pa
 def test_fifty_megabytes_are_refused_at_the_link_and_the_memory_lives_on(tmp_path: Path) -> None:
     async def scenario(node: MemoryNode) -> None:
         with pytest.raises(HelperRefused, match=r"frame of 5\d+ bytes, limit 16777216"):
-            await node.archive.request("search", {"query": "x" * 50_000_000})
+            await node.archive.request("search", told(SearchQuestion("x" * 50_000_000)))
         assert await node.found("x") == []
 
     run(tmp_path, scenario)
@@ -231,7 +238,7 @@ def test_a_killed_archive_has_everything_again_without_being_told(tmp_path: Path
         for number in range(4):
             ids.append(await node.write(f"note {number} of the flood"))
             again = helper(tmp_path, "archive", ["-m", "weftos.archive", "--data", str(tmp_path)])
-            asked = node.archive.request("search", {"query": "flood", "k": 50})
+            asked = node.archive.request("search", told(SearchQuestion("flood", 50)))
             os.kill(node.archive.os_pid, signal.SIGKILL)
             with pytest.raises(HelperLost):
                 await asked
@@ -343,7 +350,7 @@ def test_a_reindex_finds_the_same_again(tmp_path: Path, fresh: bool) -> None:
     async def scenario(node: MemoryNode) -> None:
         ids = await node.write_all([(f"note {n} of the regatta", "/user/a", "own") for n in range(700)])
         assert len(await node.found("regatta", k=50)) == 50
-        assert await node.archive.request("reindex", {"fresh": fresh}) == {"documents": 700}
+        assert await node.archive.request("reindex", told(ReindexQuestion(fresh))) == {"documents": 700}
         stats = await node.settled()
         assert (stats["documents"], stats["vectors"], stats["kept"]) == (700, 700, 700)
         assert await node.found("note 612", k=1) == [ids[612]]
@@ -473,7 +480,7 @@ def test_a_reindex_takes_the_dimension_that_the_embedder_has_now(tmp_path: Path)
         other = await node.write("a small ship")
         assert "answered 64 dimensions" in await node.fault()
         await node.put("d0", None)
-        await node.archive.request("reindex", {})
+        await node.archive.request("reindex", told(ReindexQuestion()))
         stats = await node.settled()
         assert (stats["dimensions"], stats["vectors"], stats["fault"]) == (64, 1, "")
         assert await node.found("boat", mode="vector") == [other]

@@ -17,6 +17,8 @@ from chain.vectors.document import TABLE, Document, encode_document
 from kernel.helper.helper import Helper, HelperCommand
 from kernel.helper.helpers import HelperNotice
 from kernel.memory.embeddings import Embeddings
+from kernel.memory.requests import SearchQuestion
+from kernel.shapes import told
 from tests.patience import HANG_S
 
 TIMEOUT_S = HANG_S
@@ -66,7 +68,7 @@ class MemoryNode:
             self.archive.notify("durable", {"size": self.ledger.size})
 
     async def search(self, query: str, **options: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = await self.archive.request("search", {"query": query, **options})
+        answer: dict[str, Any] = await self.archive.request("search", told(SearchQuestion(query, **options)))
         return answer
 
     async def found(self, query: str, **options: Any) -> list[str]:
