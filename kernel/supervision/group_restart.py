@@ -37,9 +37,9 @@ def restart_behind(sup: Supervisor, order: int, failed: Child, reason: str, jitt
     sup = sup.put(replace(failed, row=failed.row + 1, phase=Phase.QUEUED))
     members = [child for child in sup.children if child.order > order]
     alive = [child for child in members if child.is_alive]
-    for child in alive:
-        sup, moved = _bring_back(sup, child, why)
-        effects = (*effects, *moved)
+    moved = [_bring_back(child, why) for child in alive]
+    sup = sup.put_all(child for child, _ in moved)
+    effects = (*effects, *(effect for _, each in moved for effect in each))
     group = GroupRestart(
         failed.spec.id,
         why,
@@ -51,12 +51,13 @@ def restart_behind(sup: Supervisor, order: int, failed: Child, reason: str, jitt
     return replace(sup, group=group), effects
 
 
-def _bring_back(sup: Supervisor, child: Child, why: str) -> Result:
+def _bring_back(child: Child, why: str) -> tuple[Child, tuple[Effect, ...]]:
     """A child that is to be stopped with the others, and started again, unless it was meant to end."""
-    effects: tuple[Effect, ...] = ()
+    if child.fresh:
+        child = replace(child, fresh=False)
     if child.is_wanted and child.spec.restart != "temporary":
-        child, effects = child.move(SlotEvent.FAILED, why)
-    return sup.put(replace(child, fresh=False)), effects
+        return child.move(SlotEvent.FAILED, why)
+    return child, ()
 
 
 def start_in_order(sup: Supervisor) -> Supervisor:
@@ -82,16 +83,19 @@ def queue(sup: Supervisor, child: Child) -> Supervisor:
     group = sup.group
     assert group is not None
     left = [id for id in group.to_start[group.begun :] if id != child.spec.id]
-    at = next((at for at, id in enumerate(left) if _is_behind(sup, id, child)), len(left))
+    at = len(left)
+    while at and _may_follow(sup, left[at - 1], child):  # from the end: who is added is the last
+        at -= 1
     left.insert(at, child.spec.id)
     return replace(
         sup.put(replace(child, phase=Phase.QUEUED)), group=replace(group, to_start=tuple(left), begun=0)
     )
 
 
-def _is_behind(sup: Supervisor, id: str, child: Child) -> bool:
+def _may_follow(sup: Supervisor, id: str, child: Child) -> bool:
+    """Whether ``id`` is behind ``child``, or is no more."""
     other = sup.table.get(id)
-    return other is not None and other.order > child.order
+    return other is None or other.order > child.order
 
 
 def go_on(sup: Supervisor, effects: tuple[Effect, ...]) -> Result:

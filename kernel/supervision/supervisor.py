@@ -5,7 +5,7 @@ Values only; the rules are in kernel/supervision/reducer.py, from where all of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, get_args
@@ -213,6 +213,14 @@ class Supervisor:
     def put(self, child: Child) -> Supervisor:
         """With ``child`` in the place of what there was of it."""
         return self._with(child.spec.id, child, self.table.set(child.spec.id, child))
+
+    def put_all(self, children: Iterable[Child]) -> Supervisor:
+        """With each of these, all of which it has, in the place of what there was of it. As many steps as it has
+        children, and not as many times the copy of a part of them.
+        """
+        table = {child.spec.id: child for child in (*self.table.values(), *children)}
+        active = sum(map(_is_alive, table.values()))
+        return replace(self, table=PersistentMap.of(table), active=active)
 
     def without(self, id: str) -> Supervisor:
         """Without that child; KeyError when it is not there."""

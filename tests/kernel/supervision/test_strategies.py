@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from kernel.model.states import SlotState
@@ -11,6 +13,7 @@ from kernel.supervision.reducer import (
     ChildSpec,
     Dropped,
     Effect,
+    Event,
     Exited,
     Flags,
     GiveUp,
@@ -26,7 +29,9 @@ from kernel.supervision.reducer import (
     StartFailed,
     Stop,
     StopChild,
+    Supervisor,
     begin,
+    step,
 )
 from tests.kernel.supervision.test_supervision import Shell
 
@@ -473,3 +478,46 @@ def test_a_restart_in_order_is_not_for_a_supervisor_of_unrelated_children(strate
     flags = Flags(strategy=strategy, on_exceed="park")
     with pytest.raises(Exception, match=f"strategy is {strategy} and on_exceed park"):
         begin(flags)
+
+
+def costs(sup: Supervisor, event: Event) -> tuple[int, list[Effect]]:
+    """How many calls of functions an event takes, and its effects."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        _, effects = step(sup, event, 0.0, 0.0)
+    finally:
+        sys.setprofile(before)
+    return calls, list(effects)
+
+
+@TOGETHER
+def test_a_failure_among_thousands_takes_a_few_steps_for_each(strategy: str) -> None:
+    """The whole is one step of the node's loop."""
+    ids = [f"a{number}" for number in range(2000)]
+    sup, _ = begin(Flags(strategy=strategy), [(ChildSpec(id), SlotState.RUNNING) for id in ids])
+    for pid, id in enumerate(ids):
+        sup, _ = step(sup, Started(id, pid), 0.0, 0.0)
+    calls, effects = costs(sup, Exited("a0", 0, "crash"))
+    assert calls < 20 * len(ids)
+    assert [effect.id for effect in effects if isinstance(effect, SlotChanged)] == ids
+    assert moves(effects) == ["-a1999"]
+    after, _ = step(sup, Exited("a0", 0, "crash"), 0.0, 0.0)
+    assert after.counts() == {"specs": 2000, "active": 1999, "supervisors": 0, "workers": 2000}
+
+
+@TOGETHER
+def test_who_is_added_while_thousands_wait_for_their_turn_takes_as_many_steps_as_among_few(
+    strategy: str,
+) -> None:
+    def added(among: int) -> int:
+        children = [(ChildSpec(f"a{number}"), SlotState.RUNNING) for number in range(among)]
+        return costs(begin(Flags(strategy=strategy), children)[0], Add(ChildSpec("late")))[0]
+
+    assert added(2000) == added(2)
