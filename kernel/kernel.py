@@ -58,8 +58,8 @@ from kernel.signals import Handlers, Signals
 from kernel.state.recorder import Recorder, Unrecorded
 from kernel.syscall.attempts import Attempts
 from kernel.syscall.memory_tools import MemoryTools
-from kernel.syscall.model_answer import Gateway
-from kernel.syscall.model_calls import ModelCalls
+from kernel.syscall.models.asking import Gateway
+from kernel.syscall.models.model_calls import ModelCalls
 from kernel.syscall.node_tools import NodeTools
 from kernel.syscall.replies import Replies
 from kernel.syscall.settlement import Settlement

@@ -21,7 +21,7 @@ from kernel.process.process_signals import ProcessExited
 from kernel.process.processes import Processes
 from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
-from kernel.syscall.model_calls import ModelCalls
+from kernel.syscall.models.model_calls import ModelCalls
 from kernel.syscall.tool_calls import ToolCalls
 from kernel.turn.turns import Turns
 from kernel.turn.value_calls import ValueCalls

@@ -35,7 +35,7 @@ from kernel.slices.sessions import Sessions
 from kernel.slices.tree.pids import FORGOTTEN_AT_ONCE, REMEMBERED_PIDS
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state, restore_state
-from kernel.syscall.conversations import SLICE_BYTES
+from kernel.syscall.models.conversations import SLICE_BYTES
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin, TwinCells, answer_of

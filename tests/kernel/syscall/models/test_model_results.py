@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chain.entry.record import EntryRecord
-from kernel.syscall.model_question import MOST_COMPARED
+from kernel.syscall.models.model_question import MOST_COMPARED
 from kernel.worker.workers import WorkerResult
 from tests.kernel.syscall.test_tool_calls import turn_of_ada
 from tests.kernel.turn.test_turns import on_twin
@@ -116,7 +116,7 @@ def test_a_result_of_before_a_crash_and_a_boot_is_named_too(tmp_path: Path) -> N
 
 
 def test_so_many_results_are_compared_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernel.syscall.model_question.MOST_COMPARED", 2)
+    monkeypatch.setattr("kernel.syscall.models.model_question.MOST_COMPARED", 2)
     assert MOST_COMPARED == 256
 
     async def body(twin: Twin) -> None:

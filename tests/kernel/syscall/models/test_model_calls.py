@@ -17,7 +17,7 @@ from chain.ledger.ledger import Draft, Ticket
 from kernel.bounds import Bounds
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from kernel.helper.helpers import HelperNotice
-from kernel.syscall import conversations
+from kernel.syscall.models import conversations
 from kernel.values import canonical, sha256_hex
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin, answer_of

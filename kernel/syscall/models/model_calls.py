@@ -33,9 +33,10 @@ from kernel.process.live import LiveProcess
 from kernel.process.process_signals import SlotGone
 from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
-from kernel.syscall.conversations import Asked, Conversations
-from kernel.syscall.model_answer import Asking, Gateway, answered_draft, error_answer, recorded_answer
-from kernel.syscall.model_question import (
+from kernel.syscall.models.asking import Asking, Gateway
+from kernel.syscall.models.conversations import Asked, Conversations
+from kernel.syscall.models.model_answer import answered_draft, error_answer, recorded_answer
+from kernel.syscall.models.model_question import (
     Base,
     Question,
     Reading,

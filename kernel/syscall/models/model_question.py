@@ -20,7 +20,7 @@ from kernel.errors import Invalid
 from kernel.slices.calls import resolved_name
 from kernel.slices.sessions import Session
 from kernel.slices.turns import Call
-from kernel.syscall.conversations import NO_MESSAGES, Messages, ReadMessages
+from kernel.syscall.models.conversations import NO_MESSAGES, Messages, ReadMessages
 from kernel.turn.divergence import shown_question
 from kernel.values import call_hash, canonical, clean, cut_bytes, sha256_hex
 

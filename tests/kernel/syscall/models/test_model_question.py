@@ -14,8 +14,8 @@ from kernel.cell.protocol import ModelQuestion
 from kernel.errors import Invalid
 from kernel.shapes import read
 from kernel.slices.sessions import Session
-from kernel.syscall.conversations import SLICE_BYTES, Messages, ReadMessages
-from kernel.syscall.model_question import (
+from kernel.syscall.models.conversations import SLICE_BYTES, Messages, ReadMessages
+from kernel.syscall.models.model_question import (
     Base,
     Question,
     former_call_hash,

@@ -16,8 +16,8 @@ from kernel.bounds import Bounds
 from kernel.cell.conversation import Conversation, digest_of, list_hash
 from kernel.cell.protocol import ModelQuestion, Terms
 from kernel.helper.helper import HelperLost
-from kernel.syscall import conversations
-from kernel.syscall.conversations import Messages, ReadMessages
+from kernel.syscall.models import conversations
+from kernel.syscall.models.conversations import Messages, ReadMessages
 from kernel.values import call_hash, canonical
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of

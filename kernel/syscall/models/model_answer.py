@@ -1,0 +1,62 @@
+"""Answers of models: what is taken of one, the entry that holds it, and what a cell is told. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from chain.entry.draft import Draft
+from kernel.abi import ModelAnswer, ToolCall
+from kernel.bounds import Bounds
+from kernel.errors import Invalid
+from kernel.slices.turns import Turn
+from kernel.values import canonical, clean
+
+
+def checked_answer(answer: Any, bounds: Bounds) -> dict[str, Any]:
+    """A gateway's answer within bounds: what a provider says is hostile, and the gateway only carries it."""
+    try:
+        calls = [
+            {
+                "id": clean(str(item["id"]))[:128],
+                "name": clean(str(item["name"]))[:128],
+                "arguments": clean(str(item["arguments"])),
+            }
+            for item in answer["tool_calls"][: bounds.calls_per_round]
+        ]
+        checked = {
+            "status": "ok" if answer["status"] == "ok" else "error",
+            "text": clean(str(answer["text"])),
+            "tool_calls": calls,
+            "input_tokens": max(0, min(int(answer["input_tokens"]), 2**53)),
+            "output_tokens": max(0, min(int(answer["output_tokens"]), 2**53)),
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise Invalid(f"the gateway's answer is malformed: {type(error).__name__}") from error
+    size = len(canonical(checked).encode())
+    if size > bounds.model_answer_bytes:
+        raise Invalid(f"the model's answer has {size} bytes, limit {bounds.model_answer_bytes}")
+    return checked
+
+
+def answered_draft(pid: int, turn: Turn, ordinal: str, answer: dict[str, Any], cause: int) -> Draft:
+    body = {
+        "turn": turn.id,
+        "ordinal": ordinal,
+        "status": answer["status"],
+        "answer": canonical({"text": answer["text"], "tool_calls": answer["tool_calls"]}),
+        "input_tokens": answer["input_tokens"],
+        "output_tokens": answer["output_tokens"],
+    }
+    return Draft("model.answered", body, pid, turn.id, turn.mail.trace, cause)
+
+
+def error_answer(text: str) -> dict[str, Any]:
+    return {"status": "error", "text": text, "tool_calls": [], "input_tokens": 0, "output_tokens": 0}
+
+
+def recorded_answer(outcome: dict[str, Any]) -> ModelAnswer:
+    """The outcome of a question as the state holds it."""
+    answer = json.loads(outcome["answer"])
+    calls = tuple(ToolCall(call["name"], call["arguments"], call["id"]) for call in answer["tool_calls"])
+    return ModelAnswer(outcome["status"], answer["text"], calls, *outcome["tokens"])
