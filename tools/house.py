@@ -53,6 +53,15 @@ def sources(commit: str | None, root: Path = ROOT) -> list[Source]:
     return [Source(path, text, ast.parse(text)) for path, text in sorted(texts)]
 
 
+def asked_for(commit: str | None) -> list[Source]:
+    """The modules that a command is about. Ends it with status 2 for what is no commit."""
+    try:
+        return sources(commit)
+    except subprocess.CalledProcessError as error:
+        print(error.stderr.decode(errors="replace").strip(), file=sys.stderr)
+        raise SystemExit(2) from None
+
+
 def _working_tree(root: Path) -> Iterator[tuple[PurePosixPath, str]]:
     for package in PACKAGES:
         for file in (root / package).rglob("*.py"):
@@ -334,11 +343,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON on stdout")
     parser.add_argument("--names", action="store_true", help="name each wire and each late name too")
     options = parser.parse_args()
-    try:
-        modules = sources(options.commit)
-    except subprocess.CalledProcessError as error:
-        print(error.stderr.decode(errors="replace").strip(), file=sys.stderr)
-        return 2
+    modules = asked_for(options.commit)
     rows = measure(modules)
     if options.names:
         rows |= {"wires": "\n".join(wires(modules)), "late names": "\n".join(late_names(modules))}

@@ -10,7 +10,6 @@ are too many for a folder.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 
-from tools.house import MANY_FILES, Source, imports, sources
+from tools.house import MANY_FILES, Source, asked_for, imports
 
 Graph = Mapping[str, set[str]]
 WIDTH, MARGIN, GAP, FLOOR_GAP = 1500, 16, 14, 34
@@ -180,13 +179,7 @@ def main() -> int:
         prog="tools.house_drawing", description="Draw the folders of a commit as SVG."
     )
     parser.add_argument("commit", nargs="?", help="a commit; the working tree without one")
-    options = parser.parse_args()
-    try:
-        modules = sources(options.commit)
-    except subprocess.CalledProcessError as error:
-        print(error.stderr.decode(errors="replace").strip(), file=sys.stderr)
-        return 2
-    sys.stdout.write(draw(modules))
+    sys.stdout.write(draw(asked_for(parser.parse_args().commit)))
     return 0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from kernel.model.states import SlotState
@@ -13,7 +11,6 @@ from kernel.supervision.reducer import (
     ChildSpec,
     Dropped,
     Effect,
-    Event,
     Exited,
     Flags,
     GiveUp,
@@ -29,11 +26,10 @@ from kernel.supervision.reducer import (
     StartFailed,
     Stop,
     StopChild,
-    Supervisor,
     begin,
     step,
 )
-from tests.kernel.supervision.test_supervision import Shell
+from tests.kernel.supervision.test_supervision import Shell, counted
 
 TOGETHER = pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
 MANY = 100
@@ -480,23 +476,6 @@ def test_a_restart_in_order_is_not_for_a_supervisor_of_unrelated_children(strate
         begin(flags)
 
 
-def costs(sup: Supervisor, event: Event) -> tuple[int, list[Effect]]:
-    """How many calls of functions an event takes, and its effects."""
-    calls = 0
-
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        _, effects = step(sup, event, 0.0, 0.0)
-    finally:
-        sys.setprofile(before)
-    return calls, list(effects)
-
-
 @TOGETHER
 def test_a_failure_among_thousands_takes_a_few_steps_for_each(strategy: str) -> None:
     """The whole is one step of the node's loop."""
@@ -504,11 +483,10 @@ def test_a_failure_among_thousands_takes_a_few_steps_for_each(strategy: str) -> 
     sup, _ = begin(Flags(strategy=strategy), [(ChildSpec(id), SlotState.RUNNING) for id in ids])
     for pid, id in enumerate(ids):
         sup, _ = step(sup, Started(id, pid), 0.0, 0.0)
-    calls, effects = costs(sup, Exited("a0", 0, "crash"))
+    calls, (after, effects) = counted(lambda: step(sup, Exited("a0", 0, "crash"), 0.0, 0.0))
     assert calls < 20 * len(ids)
     assert [effect.id for effect in effects if isinstance(effect, SlotChanged)] == ids
-    assert moves(effects) == ["-a1999"]
-    after, _ = step(sup, Exited("a0", 0, "crash"), 0.0, 0.0)
+    assert moves([*effects]) == ["-a1999"]
     assert after.counts() == {"specs": 2000, "active": 1999, "supervisors": 0, "workers": 2000}
 
 
@@ -518,6 +496,7 @@ def test_who_is_added_while_thousands_wait_for_their_turn_takes_as_many_steps_as
 ) -> None:
     def added(among: int) -> int:
         children = [(ChildSpec(f"a{number}"), SlotState.RUNNING) for number in range(among)]
-        return costs(begin(Flags(strategy=strategy), children)[0], Add(ChildSpec("late")))[0]
+        sup, _ = begin(Flags(strategy=strategy), children)
+        return counted(lambda: step(sup, Add(ChildSpec("late")), 0.0, 0.0))[0]
 
     assert added(2000) == added(2)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -40,6 +40,7 @@ ORDERLY = ["normal", "shutdown", "shutdown:done"]
 ABNORMAL = ["crash", "killed", "cell_lost", "timeout", "budget", "noconnection", "noproc"]
 OTP = Flags(intensity=1, period_s=5.0)
 PARK = Flags(intensity=2, period_s=10.0, on_exceed="park")
+T = TypeVar("T")
 
 
 class Shell:
@@ -102,6 +103,23 @@ class Shell:
 
 
 # Start
+
+
+def counted(work: Callable[[], T]) -> tuple[int, T]:
+    """How many calls of functions ``work`` takes, and what it gives."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        given = work()
+    finally:
+        sys.setprofile(before)
+    return calls, given
 
 
 def test_sup_start_normal_has_no_children_and_external_shutdown_ends_it() -> None:
@@ -262,18 +280,7 @@ def test_thousands_of_children_begin_with_a_few_steps_each() -> None:
         (ChildSpec(f"a{number}", type="supervisor" if number % 4 == 0 else "worker"), slot)
         for number, slot in enumerate([SlotState.RUNNING, SlotState.PARKED] * 1000)
     ]
-    calls = 0
-
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        sup, effects = begin(PARK, children)
-    finally:
-        sys.setprofile(before)
+    calls, (sup, effects) = counted(lambda: begin(PARK, children))
     assert calls < 15 * len(children)
     assert sup.counts() == {"specs": 2000, "active": 1000, "supervisors": 500, "workers": 1500}
     assert [child.spec for child in sup.children] == [spec for spec, _ in children]
