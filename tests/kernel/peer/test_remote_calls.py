@@ -160,7 +160,7 @@ def test_a_listing_of_all_nodes_goes_on_behind_any_of_its_rows(tmp_path: Path) -
                 befriend(a, other)
                 for name in ("zoe", "bob"):
                     await other.twin.spawn(name)
-                await until(lambda: {"zoe", "bob"} <= names_of(a, other.origin))  # noqa: B023
+                await until(lambda: {"zoe", "bob"} <= running_of(a, other.origin))  # noqa: B023
             rows = await a.control(Cluster.ps)
             assert len(rows) > 6 and rows[0]["origin"] == a.origin
             others = [(row["origin"], row["address"]) for row in rows if row["origin"] != a.origin]
@@ -175,10 +175,10 @@ def test_a_listing_of_all_nodes_goes_on_behind_any_of_its_rows(tmp_path: Path) -
     asyncio.run(run())
 
 
-def names_of(node: NodeTwin, origin: str) -> set[str]:
-    """Of the processes that ``node`` knows of another one."""
+def running_of(node: NodeTwin, origin: str) -> set[str]:
+    """The names of the processes that run on another one, as far as ``node`` knows."""
     advert = node.mesh.adverts.of(origin)
-    return set() if advert is None else {process.name for process in advert.processes}
+    return set() if advert is None else {process.name for process in advert.processes if process.state == "running"}
 
 
 def test_ps_shows_the_processes_of_all_nodes_and_marks_those_of_a_lost_one(tmp_path: Path) -> None:
