@@ -37,9 +37,9 @@ is stopped; as in OTP, who asked gets the error. That is so for a start that fai
 lost with its cell, or that a shutdown of the whole overtook, is made up for as its restart type says. A
 shutdown with reason ``killed`` kills the children instead of stopping them, also when it overtakes an orderly
 one. Stop sets the slot at once and not when the exit comes, so that a node that crashes in between keeps to
-it; no restart of several brings back what was stopped. When a whole supervisor ends, slots keep their state:
-:func:`begin` starts again what was running or restarting, leaves what was parked or stopped, and drops
-temporary children.
+it; no restart of several brings back what was stopped. A supervisor that has given up takes no Stop: its slots
+may have been read for the next one. When a whole supervisor ends, slots keep their state: :func:`begin` starts
+again what was running or restarting, leaves what was parked or stopped, and drops temporary children.
 """
 
 from __future__ import annotations
@@ -215,6 +215,8 @@ def _start(sup: Supervisor, id: str) -> Result:
 
 
 def _stop(sup: Supervisor, id: str) -> Result:
+    if sup.ended:  # whoever begins anew with the slots may have read them already
+        raise _is_closing(sup)
     child, effects = sup.child(id).move(SlotEvent.STOP, "stop")
     child = replace(child, fresh=False)
     if child.phase is Phase.QUEUED and child.spec.restart == "temporary":
@@ -397,4 +399,8 @@ def _refuse(word: SupervisionWord, what: str, faults: list[str]) -> None:
 
 def _refuse_closing(sup: Supervisor) -> None:
     if sup.closing is not None:
-        raise SupervisionError("shutdown", f"the supervisor is ending ({sup.closing}): try again later")
+        raise _is_closing(sup)
+
+
+def _is_closing(sup: Supervisor) -> SupervisionError:
+    return SupervisionError("shutdown", f"the supervisor is ending ({sup.closing}): try again later")

@@ -1133,3 +1133,24 @@ def test_the_administration_of_slots_refuses_in_otps_words(tmp_path: Path) -> No
                 call("/user/nobody")
 
     on_twin(tmp_path, body)
+
+
+def test_a_stop_between_the_end_of_a_supervisor_and_what_follows_is_refused_and_not_overruled() -> None:
+    tree = Tree(at_once=1)
+    worker = tree.spawn("worker", restart="transient")
+    tree.finish()
+    tree.up()
+    child = tree.spawn("child", worker)
+    tree.finish()
+    tree.up()
+    tree.finish()
+    tree.crash(worker, "normal")
+    while not tree.processes.supervisors[worker].ended:
+        tree.clock.fire()
+    tree.processes.start(worker)
+    with pytest.raises(SupervisionError, match="try again later"):
+        tree.processes.stop(child)
+    tree.finish()
+    tree.up()
+    tree.finish()
+    assert tree.state.slots[child].state == "running" and child in tree.running()

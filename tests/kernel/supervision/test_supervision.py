@@ -337,6 +337,14 @@ def test_a_stop_while_the_supervisor_ends_keeps_the_order_and_is_remembered() ->
     assert (shell["a"].slot, shell["b"].slot) == (SlotState.STOPPED, SlotState.RUNNING)
 
 
+def test_a_supervisor_that_has_given_up_takes_no_stop_since_the_slots_may_have_been_read_already() -> None:
+    shell = Shell()
+    shell.add("a")
+    shell.do(Shutdown())
+    assert shell.refused(Stop("a")) == "shutdown"
+    assert shell["a"].slot is SlotState.RUNNING
+
+
 # Administration
 
 
