@@ -45,6 +45,11 @@ import = "timing:Stopwatch"
 python_path = ["{PLUGINS}"]
 isolation = "shared"
 
+[behaviours.idle]
+import = "idle:Idle"
+python_path = ["{PLUGINS}"]
+isolation = "shared"
+
 [limits]
 agent_children = 1000
 agent_spawns_per_trace = 1000
@@ -159,12 +164,12 @@ class BenchNode:
     def rows(self) -> list[ProcessRow]:
         return self.client.ps()
 
-    def wait(self, what: str, true: Callable[[], bool]) -> None:
-        """Wait for something of the node, looking now and then. Raises RuntimeError after a minute."""
-        until = time.monotonic() + WAIT_S
+    def wait(self, what: str, true: Callable[[], bool], within_s: float = WAIT_S) -> None:
+        """Wait for something of the node, looking now and then. Raises RuntimeError after ``within_s``."""
+        until = time.monotonic() + within_s
         while not true():
             if time.monotonic() > until:
-                raise RuntimeError(f"{what} did not come about within {WAIT_S:g} s")
+                raise RuntimeError(f"{what} did not come about within {within_s:g} s")
             threading.Event().wait(POLL_S)
 
     def wait_spare(self) -> None:
