@@ -146,7 +146,7 @@ _TABLE = (
     ),
     _kind(
         "process.started",
-        "an incarnation runs",
+        "an incarnation runs, and with it its slot, unless that is stopped or parked",
         address=_ADDRESS,
         pid=(WHOLE, "its PID"),
         cell=(TEXT, "name of its cell, empty without one"),
@@ -167,7 +167,10 @@ _TABLE = (
         "process.slot",
         "a child slot changed its state",
         address=_ADDRESS,
-        state=(TEXT, "running, restarting, parked, stopped or removed"),
+        state=(
+            TEXT,
+            "running (started by hand; in older entries after each start), restarting, parked, stopped or removed",
+        ),
         why=(TEXT, "what changed it"),
     ),
     _kind(

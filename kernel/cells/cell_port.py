@@ -25,6 +25,7 @@ must be killed for it, they go elsewhere unharmed. Clock, link and slot are the 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -112,6 +113,10 @@ class CellPort:
         self._hosted: dict[int, Hosted] = {}
         self._waiting: dict[int, Hosted] = {}
         self._stopping: set[int] = set()
+        self._starting: deque[tuple[float, Hosted]] = (
+            deque()
+        )  # and when each is late; some have started since
+        self._watches = False
         self._connected = False
         self._budget = LogBudget(host.now_s)
 
@@ -385,7 +390,22 @@ class CellPort:
                 self._host.refused(pid, f"its configuration is too large: {error}")
                 continue
             hosted.state = "starting"
-            self._host.later(self._limits.start_s, self._check_started, hosted)
+            self._starting.append((self._host.now_s() + self._limits.start_s, hosted))
+        self._watch_starts()
+
+    def _watch_starts(self) -> None:
+        """One timer for all of them: hundreds are handed over at a time, and hardly one is late."""
+        if self._starting and not self._watches:
+            self._watches = True
+            due_s = self._starting[0][0]
+            self._host.later(max(0.0, due_s - self._host.now_s()), self._check_starts)
+
+    def _check_starts(self) -> None:
+        self._watches = False
+        now_s = self._host.now_s()
+        while self._starting and (self._starting[0][0] <= now_s or self._starting[0][1].state != "starting"):
+            self._check_started(self._starting.popleft()[1])
+        self._watch_starts()
 
     def _check_started(self, hosted: Hosted) -> None:
         pid = hosted.placement.pid

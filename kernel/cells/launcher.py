@@ -41,6 +41,7 @@ class CellLauncher:
         self._state = state
         self._behaviours = behaviours
         self._signals = signals
+        self._texts: dict[str, tuple[BehaviourEntry, str]] = {}
 
     def place(self, process: LiveProcess) -> None:
         """Put a process into a cell; a behaviour that is not configured any more fails to start."""
@@ -51,10 +52,11 @@ class CellLauncher:
             asyncio.get_running_loop().call_soon(self._signals.say, failed)
             return
         resumed = self._state.turn_of(process.address)
-        told = dict(entry.config)
+        told = entry.config
+        process.config = self._text(entry)
         if resumed is not None and resumed.config:
             told = json.loads(resumed.config)  # what the open turn began with, whatever is configured by now
-        process.config = canonical(told)
+            process.config = canonical(told)
         domain = f"{entry.package}|{','.join(sorted(spec.tools))}"
         self._cells.place(
             Placement(
@@ -70,6 +72,13 @@ class CellLauncher:
                 config={**told, **spec.config},
             )
         )
+
+    def _text(self, entry: BehaviourEntry) -> str:
+        """What is configured of a behaviour, as JSON: one text for all of its processes."""
+        known = self._texts.get(entry.name)
+        if known is None or known[0] is not entry:
+            known = self._texts[entry.name] = entry, canonical(dict(entry.config))
+        return known[1]
 
     def stop(self, pid: int, why: str) -> None:
         """The process is dead to the node: see that its cell knows."""

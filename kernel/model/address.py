@@ -6,7 +6,8 @@ never are, so no two can be confused; ``@`` is kept for ``PID@node``.
 
     validate_name(name: str) -> str                     the name, or AddressError
     validate_address(address: str) -> str               the address, or AddressError
-    join(parent: str, name: str) -> str
+    join(parent: str, name: str) -> str                 checked, AddressError
+    child_of(parent: str, name: str) -> str             the same where both were checked before
     parent(address: str) -> str                         AddressError for the root
     name_of(address: str) -> str                        last step, "/" for the root
     ancestors(address: str) -> tuple[str, ...]          nearest first, the root last
@@ -94,7 +95,12 @@ def validate_address(address: str) -> str:
 def join(parent: str, name: str) -> str:
     """The address of the child ``name`` of ``parent``."""
     validate_name(name)
-    return validate_address(f"/{name}" if parent == ROOT else f"{parent}/{name}")
+    return validate_address(child_of(parent, name))
+
+
+def child_of(parent: str, name: str) -> str:
+    """The same of an address and a name that are there."""
+    return f"/{name}" if parent == ROOT else f"{parent}/{name}"
 
 
 def parent(address: str) -> str:

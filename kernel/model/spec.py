@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from kernel.errors import Invalid
@@ -58,19 +59,29 @@ class ProcessSpec:
     @classmethod
     def from_json(cls, text: str) -> ProcessSpec:
         """Read what :meth:`to_json` wrote. Raises :class:`Invalid`; unknown fields are refused."""
-        try:
-            data = json.loads(text)
-            unknown = set(data) - {item.name for item in fields(cls)}
-            if unknown:
-                raise Invalid(f"process spec has unknown fields {sorted(unknown)}")
-            texts = [data.get(name, "") for name in _TEXTS] + [*data["tools"]]
-            if not {*map(type, texts)} <= {str} or type(data.get("config", {})) is not dict:
-                raise Invalid("process spec: config must be a map, and all but it and intensity text")
-            check_depth(data, "process spec")
-            data["tools"] = tuple(data["tools"])
-            data["intensity"] = (int(data["intensity"][0]), float(data["intensity"][1]))
-            return cls(**data)
-        except (
-            ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
-        ) as error:  # fmt: skip
-            raise Invalid(f"process spec is not readable: {error}") from error
+        return _read(text)
+
+
+_FIELDS = frozenset(item.name for item in fields(ProcessSpec))
+
+
+@lru_cache(
+    maxsize=1
+)  # an entry is read twice, one after the other: when it is checked, and when it is applied
+def _read(text: str) -> ProcessSpec:
+    try:
+        data = json.loads(text)
+        unknown = set(data) - _FIELDS
+        if unknown:
+            raise Invalid(f"process spec has unknown fields {sorted(unknown)}")
+        texts = [data.get(name, "") for name in _TEXTS] + [*data["tools"]]
+        if not {*map(type, texts)} <= {str} or type(data.get("config", {})) is not dict:
+            raise Invalid("process spec: config must be a map, and all but it and intensity text")
+        check_depth(data, "process spec")
+        data["tools"] = tuple(data["tools"])
+        data["intensity"] = (int(data["intensity"][0]), float(data["intensity"][1]))
+        return ProcessSpec(**data)
+    except (
+        ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
+    ) as error:  # fmt: skip
+        raise Invalid(f"process spec is not readable: {error}") from error

@@ -20,7 +20,7 @@ from typing import Protocol
 from chain.ledger.ledger import Draft
 from kernel.clock import Clock, LoopClock
 from kernel.errors import NotFound, Refused, StateError
-from kernel.model.address import ROOT, USER, ancestors, join, name_of
+from kernel.model.address import ROOT, USER, ancestors, child_of, name_of
 from kernel.model.address import parent as parent_of
 from kernel.model.makers import OPERATOR
 from kernel.model.pids import ROOT_PID
@@ -365,7 +365,11 @@ class Processes:
         supervisor = self.supervisors.get(address)
         if supervisor is None:
             return
-        after, effects = step(supervisor, event, self._clock.now_s(), self._chance.random())
+        may_fail = isinstance(
+            event, (Exited, StartFailed)
+        )  # nothing else is jittered, and randomness is not free
+        jitter = self._chance.random() if may_fail else 0.0
+        after, effects = step(supervisor, event, self._clock.now_s(), jitter)
         self.supervisors[address] = after
         if supervisor.closing is None and after.closing is not None:
             for below in self._state.slots.tree(address):
@@ -378,15 +382,15 @@ class Processes:
             case ProcessExited():
                 self._signals.tell(effect)
             case StartChild(id=ident):
-                self._start_child(join(supervisor, ident))
+                self._start_child(child_of(supervisor, ident))
             case StartChildAfter(id=ident, delay_s=delay_s):
                 self.effects.later(delay_s, lambda: self._event(supervisor, RestartDue(ident)))
             case StopChild(id=ident, reason=reason, timeout_s=timeout_s, why=why):
-                self._stop_child(join(supervisor, ident), reason, timeout_s, why)
+                self._stop_child(child_of(supervisor, ident), reason, timeout_s, why)
             case SlotChanged(id=ident, state=state, why=why):
-                self._slot_changed(join(supervisor, ident), state, why)
+                self._slot_changed(child_of(supervisor, ident), state, why)
             case Dropped(id=ident, why=why):
-                self._drop(join(supervisor, ident), why)
+                self._drop(child_of(supervisor, ident), why)
             case GiveUp(reason=reason):
                 self._gave_up(supervisor, reason)
 

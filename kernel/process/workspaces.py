@@ -73,7 +73,9 @@ class Workspaces:
     def look(self) -> None:
         """Look for slots that are older than what is to be said against their workspaces."""
         workspaces = self._slots.workspaces()
-        ways = {at: fault for at in workspaces if (fault := self._others_on_the_way(Path(at)))}
+        own = f"{self._all}/"
+        elsewhere = (at for at in workspaces if not at.startswith(own))
+        ways = {at: fault for at in elsewhere if (fault := self._others_on_the_way(Path(at)))}
         self._faults = {at: f"could be replaced by others: {fault}" for at, fault in ways.items()}
         for at, what in self._protected.shown_by(workspaces, self._all).items():
             self._faults[at] = (

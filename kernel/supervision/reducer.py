@@ -15,7 +15,8 @@
 What the shell owes: after StartChild, one Started or one StartFailed (an Exited before Started is taken as
 that); after Started, one Exited; after StartChildAfter, RestartDue when the delay is over; after StopChild,
 the exit signal with ``reason`` and a kill ``timeout_s`` later (0: kill at once), and then Exited. Reports
-that fit no present incarnation are ignored.
+that fit no present incarnation are ignored. That a slot runs again follows from the start that was reported, and no
+effect says it.
 
 Strategies are those of :data:`kernel.supervision.strategies.STRATEGIES`. A restart of several children stops and
 starts them one by one (:mod:`kernel.supervision.group_restart`); what is asked for meanwhile is answered, and a child
@@ -52,8 +53,10 @@ from kernel.errors import SupervisionError, SupervisionWord
 from kernel.model.states import (
     KILLED,
     SHUTDOWN,
+    SLOT_TABLE,
     SlotEvent,
     SlotState,
+    advance,
     is_blameless,
     is_orderly,
 )
@@ -250,11 +253,12 @@ def _started(sup: Supervisor, event: Started, now_s: float) -> Result:
         return sup.put(replace(child, pid=event.pid)), ()
     if child.phase is not Phase.STARTING:
         return sup, ()
-    child = replace(child, phase=Phase.UP, pid=event.pid, up_since_s=now_s, fresh=False)
-    if child.slot is SlotState.STOPPED:  # by name, while the supervisor is closing and its turn has not come
-        return sup.put(child), ()
-    child, effects = child.move(SlotEvent.STARTED, "started")
-    return sup.put(child), effects
+    slot = child.slot
+    if slot is not SlotState.STOPPED:  # by name, while the supervisor is closing and its turn has not come
+        slot = advance(SLOT_TABLE, slot, SlotEvent.STARTED)
+    return sup.put(
+        replace(child, slot=slot, phase=Phase.UP, pid=event.pid, up_since_s=now_s, fresh=False)
+    ), ()
 
 
 def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: float) -> Result:

@@ -7,7 +7,6 @@ there now: a mount, or another name of the file, leads to it too.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -46,11 +45,12 @@ class ProtectedPaths:
 
         What lies around ``own``, where the node makes the workspaces of its agents, does not count for those in there.
         """
-        within, exactly = _Known(self._around), _Known(self._exactly)
-        end = frozenset(_keys(str(own)))
+        looked = _Looked()
+        within, exactly = _Known(self._around, looked), _Known(self._exactly, looked)
+        end = frozenset(looked(str(own)))
         found = {}
         for workspace in workspaces:
-            path = within.first([workspace]) or exactly.first(_below(workspace, end))
+            path = within.first([workspace]) or exactly.first(_below(workspace, end, looked))
             if path:
                 found[workspace] = path
         return found
@@ -64,10 +64,21 @@ def identity(found: os.stat_result) -> Identity:
     return found.st_dev, found.st_ino
 
 
-def _keys(path: str) -> Iterator[Key]:
-    yield path
-    with contextlib.suppress(OSError):
-        yield identity(os.stat(path))
+def _keys(path: str) -> tuple[Key, ...]:
+    try:
+        return path, identity(os.stat(path))
+    except OSError:
+        return (path,)
+
+
+class _Looked(dict[str, tuple[Key, ...]]):
+    """By its path, what each is known by: thousands lie in one directory, which is looked at once."""
+
+    def __call__(self, path: str) -> tuple[Key, ...]:
+        keys = self.get(path)
+        if keys is None:
+            keys = self[path] = _keys(path)
+        return keys
 
 
 def _upwards(path: str) -> Iterator[str]:
@@ -76,27 +87,28 @@ def _upwards(path: str) -> Iterator[str]:
         yield (path := above)
 
 
-def _below(path: str, end: frozenset[Key]) -> Iterator[str]:
+def _below(path: str, end: frozenset[Key], looked: _Looked) -> Iterator[str]:
     for step in _upwards(path):
         yield step
-        if not end.isdisjoint(_keys(step)):
+        if not end.isdisjoint(looked(step)):
             return
 
 
 class _Known:
     """Paths by their names, and by what is there now: that is looked at once, when something is there to compare."""
 
-    def __init__(self, named: Mapping[str, str]) -> None:
+    def __init__(self, named: Mapping[str, str], looked: _Looked) -> None:
         self._named = named
+        self._looked = looked
         self._there: dict[Key, str] | None = None
 
     def first(self, steps: Iterable[str]) -> str:
         """What the first of ``steps`` that is one of them stands for; empty when none is."""
-        return next((path for step in steps for key in _keys(step) if (path := self._get(key))), "")
+        return next((path for step in steps for key in self._looked(step) if (path := self._get(key))), "")
 
     def _get(self, key: Key) -> str:
         if isinstance(key, str):
             return self._named.get(key, "")
         if self._there is None:
-            self._there = {key: path for step, path in self._named.items() for key in _keys(step)}
+            self._there = {key: path for step, path in self._named.items() for key in self._looked(step)}
         return self._there.get(key, "")

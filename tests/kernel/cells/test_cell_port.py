@@ -44,6 +44,10 @@ class Host:
     def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
         self._timers.append((self.now + delay_s, call, args))
 
+    @property
+    def timers(self) -> int:
+        return len(self._timers)
+
     def running(self) -> int:
         return self.slot
 
@@ -177,6 +181,25 @@ def test_a_report_of_a_start_that_crosses_its_stop_is_no_lie() -> None:
     case.port.receive(["started", 3])
     case.port.receive(["stopped", 3])
     assert (case.notes.all, case.host.free, case.host.killed) == ([], [3], [])
+
+
+def test_hundreds_that_start_take_one_timer_and_each_that_is_late_is_told_in_its_time() -> None:
+    case = Case()
+    case.host.pass_time(60.0)
+    for pid in range(3, 203):
+        case.port.add(placement(pid, "Echo"))
+    assert case.host.timers == 1
+    case.host.pass_time(4.0)
+    case.port.add(placement(203, "Echo"))
+    for pid in range(3, 202):
+        case.port.receive(["started", pid], 0)
+    case.notes.all.clear()
+    case.host.pass_time(5.9)
+    assert case.notes.all == []
+    case.host.pass_time(0.1)
+    assert case.notes.all == [("start_failed", 202, "timeout: not constructed within 10 s")]
+    case.host.pass_time(4.0)
+    assert [note[:2] for note in case.notes.all] == [("start_failed", 202), ("start_failed", 203)]
 
 
 def test_a_start_timer_that_comes_late_does_nothing() -> None:

@@ -364,6 +364,26 @@ def test_what_goes_when_the_disk_takes_it_is_started_no_more(monkeypatch: pytest
     assert ada in tree.state.slots and ada not in tree.running()
 
 
+def test_that_a_slot_runs_again_is_said_by_the_start_and_by_no_entry_of_its_own(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        twin.crash(await twin.delivery())
+        await twin.delivery()
+        slot = twin.kernel.state.slots["/user/ada"]
+        assert slot.state == "running"
+        assert [record.body["state"] for record in await twin.entries("process.slot")] == ["restarting"]
+        older = {
+            "address": "/user/ada",
+            "state": "running",
+            "why": "started",
+        }  # as earlier versions wrote it too
+        twin.kernel.state.apply_entry("process.slot", older, 99, 0, b"")
+        assert slot.state == "running"
+
+    on_twin(tmp_path, body)
+
+
 def test_what_finds_no_cell_when_it_comes_back_waits_and_is_never_parked_for_it() -> None:
     tree = Tree()
     ada = tree.spawn("ada")

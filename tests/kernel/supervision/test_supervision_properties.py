@@ -161,6 +161,8 @@ class World:
             case Started(id, pid) if id in self.starting:
                 self.starting.remove(id)
                 self.running[id] = pid
+                if self.slots[id] is SlotState.RESTARTING and id not in self.stopping:
+                    self.slots[id] = SlotState.RUNNING  # no effect says so, since the report does
             case StartFailed(id) if id in self.starting:
                 self.starting.remove(id)
                 return True

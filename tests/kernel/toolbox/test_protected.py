@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,20 @@ def test_for_a_workspace_that_is_yet_to_be_made_each_path_is_looked_at_once_and_
     assert not protected.shown_by([str(own / "eve")], own)
     assert sorted(path for path in looked if path.startswith(str(place / "project"))) == sorted(paths)
     assert len(looked) < 12
+
+
+def test_of_many_workspaces_each_path_on_their_ways_is_looked_at_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that boots asks for those of all its processes at once."""
+    own, looked, stat = place / "data" / "workspaces", Counter[str](), os.stat
+    workspaces = [str(own / "user+" / f"team{number % 3}+" / f"a{number}") for number in range(60)]
+    protected = ProtectedPaths([str(place / "project" / "tools"), workspaces[7]])
+
+    def look(path: str) -> os.stat_result:
+        looked[path] += 1
+        return stat(path)
+
+    monkeypatch.setattr(os, "stat", look)
+    assert protected.shown_by(workspaces, own) == {workspaces[7]: workspaces[7]}
+    assert set(looked.values()) == {1}
