@@ -114,6 +114,8 @@ SupervisionWord = Literal[
     "not_found",
     "bad_spec",
     "bad_flags",
+    "bad_combination",
+    "simple_one_for_one",
     "shutdown",
 ]
 
@@ -125,6 +127,8 @@ _WORD_CODES: dict[SupervisionWord, Code] = {
     "not_found": "not_found",
     "bad_spec": "invalid",
     "bad_flags": "invalid",
+    "bad_combination": "invalid",
+    "simple_one_for_one": "conflict",
     "shutdown": "unavailable",
 }
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from kernel.control.asked import Asked, Record
 from kernel.control.facts import NodeFacts
@@ -15,13 +16,17 @@ from kernel.model.address import join, validate_address
 from kernel.model.makers import OPERATOR
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.operations.operation import START_S, Handler
-from kernel.operations.spawning import Spawned, Spawning, SpawnRequest
+from kernel.operations.spawning import TEMPLATE, Spawned, Spawning, SpawnRequest
 from kernel.policy.asker import PERSON, Asker
 from kernel.process.workspaces import Workspaces
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.data_mark import shows_ours
 from kernel.values import clean, measured
 from mesh.identity.peers import Peer
+
+DEFAULTS = {field.name: field.default for field in fields(SpawnRequest)}
+FIXED = ("behaviour", "tools", "restart", "isolation", "supervisor", "shutdown_s", "significant")
+"""Fields of a spawn that a template says of all its children."""
 
 RemoteSpawn = Callable[[Asked, SpawnRequest, Peer], Awaitable[Spawned]]
 
@@ -55,11 +60,7 @@ class SpawnControl:
         spec = self._spec(request, parent, asker)
         self._kernel.processes.admission.check_spawn(spec, parent, asker)
         self._workspaces.make(spec)
-        config = {
-            key: value if key != "system_prompt" else measured(value) for key, value in spec.config.items()
-        }
-        told = replace(spec, config=config).to_json()
-        seq, trace = record(name=spec.name, under=parent, spec=told)
+        seq, trace = record(name=spec.name, under=parent, spec=_measured(spec).to_json())
         processes = self._kernel.processes
         with ledger_errors():
             draft = processes.admission.draft_spawn(spec, parent, 0, trace, seq, asker)
@@ -77,24 +78,49 @@ class SpawnControl:
         return self._kernel.messaging.resolve(target)
 
     def _spec(self, request: SpawnRequest, parent: str, asker: Asker) -> ProcessSpec:
-        if request.supervisor:
-            return ProcessSpec(
-                request.name,
-                type="supervisor",
-                restart=request.restart,
-                tools=(),
-                intensity=request.intensity or (5, 60.0),
-                strategy=request.strategy or "one_for_one",
-            )
+        above = self._kernel.state.slots.get(parent)
+        if above is not None and above.spec.template is not None:
+            return self._of_template(request, above.spec.template, parent, asker)
+        if not request.supervisor:
+            return self._worker(request, asker, request.name, self._workspace(request, parent, asker))
+        return ProcessSpec(
+            request.name,
+            type="supervisor",
+            restart=request.restart,
+            tools=(),
+            intensity=request.intensity or (5, 60.0),
+            strategy=request.strategy or "one_for_one",
+            shutdown_s=request.shutdown_s,
+            significant=request.significant,
+            auto_shutdown=request.auto_shutdown,
+            template=self._template(request, asker) if request.strategy == TEMPLATE else None,
+        )
+
+    def _template(self, request: SpawnRequest, asker: Asker) -> ProcessSpec:
+        """What the children of a supervisor are made of."""
+        restart, shutdown_s = request.child_restart or "permanent", request.child_shutdown_s
+        one = replace(request, restart=restart, shutdown_s=shutdown_s, significant=False)
+        return self._worker(one, asker, "", "")
+
+    def _of_template(
+        self, request: SpawnRequest, template: ProcessSpec, parent: str, asker: Asker
+    ) -> ProcessSpec:
+        """A child that is made of it. Whoever asks for one says what is its own, and nothing of what all have."""
+        of_all = {**{name: getattr(template, name, None) for name in FIXED}, "supervisor": False}
+        said = [name for name in FIXED if getattr(request, name) not in (DEFAULTS[name], of_all[name])]
+        if said:
+            raise Invalid(f"{parent} makes its children of a template: leave out {', '.join(said)}")
+        self._check_provider(request.provider)
+        return template.made(request.name, self._workspace(request, parent, asker), _config(request))
+
+    def _worker(self, request: SpawnRequest, asker: Asker, name: str, workspace: str) -> ProcessSpec:
         entry = self._kernel.env.behaviours.get(request.behaviour)
         if entry is None:
             known = ", ".join(sorted(self._kernel.env.behaviours))
             raise Invalid(f"behaviour {request.behaviour!r} is not configured; there are: {known}")
-        if request.provider and request.provider not in self._providers:
-            known = ", ".join(sorted(self._providers))
-            raise Invalid(f"provider {request.provider!r} is not configured; there are: {known}")
-        tools = DEFAULT_TOOLS if request.tools is None else tuple(dict.fromkeys(request.tools))
-        unknown = [name for name in tools if name not in self._kernel.registry]
+        self._check_provider(request.provider)
+        tools = _default_tools(asker) if request.tools is None else tuple(dict.fromkeys(request.tools))
+        unknown = [each for each in tools if each not in self._kernel.registry]
         if unknown:
             known = ", ".join(sorted(self._kernel.registry))
             raise Invalid(f"no tool {', '.join(unknown)}; there are: {known}")
@@ -102,20 +128,22 @@ class SpawnControl:
             raise Refused(
                 f"behaviour {entry.name} is configured for cells of its own; see [behaviours.{entry.name}]"
             )
-        config = {
-            "provider": request.provider,
-            "model": request.model,
-            "system_prompt": request.system_prompt,
-        }
         return ProcessSpec(
-            name=request.name,
+            name=name,
             behaviour=request.behaviour,
             restart=request.restart,
             isolation=request.isolation or entry.isolation,
             tools=tools,
-            workspace=self._workspace(request, parent, asker),
-            config={key: clean(value) for key, value in config.items() if value},
+            workspace=workspace,
+            config=_config(request),
+            shutdown_s=request.shutdown_s,
+            significant=request.significant,
         )
+
+    def _check_provider(self, provider: str) -> None:
+        if provider and provider not in self._providers:
+            known = ", ".join(sorted(self._providers))
+            raise Invalid(f"provider {provider!r} is not configured; there are: {known}")
 
     def _workspace(self, request: SpawnRequest, parent: str, asker: Asker) -> str:
         """What a removed process left is its operator's, and handed to no process that somebody else has made."""
@@ -148,6 +176,22 @@ class SpawnControl:
             )
         self._workspaces.check(wanted)
         return str(wanted)
+
+
+def _default_tools(asker: Asker) -> tuple[str, ...]:
+    """Of a process for which nobody names any: as far as who asks may give them."""
+    return tuple(name for name in DEFAULT_TOOLS if asker.rights is None or name in asker.rights)
+
+
+def _config(request: SpawnRequest) -> dict[str, Any]:
+    config = {name: getattr(request, name) for name in ("provider", "model", "system_prompt")}
+    return {key: clean(value) for key, value in config.items() if value}
+
+
+def _measured(spec: ProcessSpec) -> ProcessSpec:
+    """The spec as it is told beside who asked for it: of standing instructions no more than what they hash to."""
+    config = {key: value if key != "system_prompt" else measured(value) for key, value in spec.config.items()}
+    return replace(spec, config=config, template=None if spec.template is None else _measured(spec.template))
 
 
 async def started_pid(address: str, started: asyncio.Future[int]) -> int:

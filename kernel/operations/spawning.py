@@ -15,6 +15,12 @@ from kernel.operations.operation import START_S, Limit, Noun, OnWire, Operation
 
 Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["shared", "dedicated"]
+AutoShutdown = Literal["never", "any_significant", "all_significant"]
+MAX_SHUTDOWN_S = 86_400.0
+ShutdownS = Annotated[float, Limit(ge=0, le=MAX_SHUTDOWN_S)] | Literal["infinity"]
+"""Seconds that a process may take to end: 0 kills it at once, infinity waits for ever."""
+TEMPLATE = "simple_one_for_one"
+"""The strategy of a supervisor that makes its children of a template."""
 
 USER = "/user"
 MAX_TOOLS = 100
@@ -25,7 +31,13 @@ MAX_PROMPT_CHARS = 64 * 2**10
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
     """A child to add. ``supervisor`` makes a supervisor, which has an ``intensity`` [restarts, seconds], a
-    ``strategy`` (one_for_one, one_for_all, rest_for_one) and none of the fields that describe a behaviour.
+    ``strategy`` (one_for_one, one_for_all, rest_for_one, simple_one_for_one), an ``auto_shutdown`` and none of the
+    fields that describe a behaviour. Those are, for a supervisor that is simple_one_for_one, of the template of its
+    children, as are ``child_restart`` and ``child_shutdown_s``; what is spawned below it is of that template, and says
+    no more than its name, provider, model, system_prompt and workspace.
+
+    ``shutdown_s``: what it may take to end when its supervisor stops it: seconds, 0 to be killed at once, "infinity";
+    None: 5 for a process, infinity for a supervisor. ``significant``: its own end may end its supervisor.
 
     ``on``: the peer that is to start it, empty for this node. ``tools`` None: the default set; ``isolation``
     None: what suits the behaviour; empty strings: the node's default.
@@ -48,6 +60,11 @@ class SpawnRequest:
     supervisor: bool = False
     intensity: tuple[int, float] | None = None
     strategy: str = ""
+    shutdown_s: ShutdownS | None = None
+    significant: bool = False
+    auto_shutdown: AutoShutdown = "never"
+    child_restart: Restart | None = None
+    child_shutdown_s: ShutdownS | None = None
 
     def check(self) -> list[str]:
         """Every fault that can be seen without knowing the node."""
@@ -64,19 +81,35 @@ class SpawnRequest:
                 faults.append(
                     f"intensity is {restarts}/{period_s}: restarts must be 0 or more, seconds above 0"
                 )
-        if self.strategy and not self.supervisor:
-            faults.append("strategy belongs to a supervisor: add supervisor (--supervisor) or leave it out")
+        faults += [
+            f"{name} belongs to a supervisor: add supervisor (--supervisor) or leave it out"
+            for name in OF_A_SUPERVISOR
+            if not self.supervisor and getattr(self, name) not in (None, "", "never")
+        ]
+        of_template = self.supervisor and self.strategy == TEMPLATE
         if self.supervisor:
             faults += [
                 f"a supervisor runs no behaviour: leave out {name}"
-                for name in OF_A_BEHAVIOUR
+                for name in (("workspace",) if of_template else OF_A_BEHAVIOUR)
                 if getattr(self, name)
+            ]
+        if not of_template:
+            faults += [
+                f"{name} belongs to a template: add strategy {TEMPLATE}, or leave it out"
+                for name in OF_A_TEMPLATE
+                if getattr(self, name) is not None
             ]
         return faults
 
 
 OF_A_BEHAVIOUR = ("tools", "isolation", "provider", "model", "system_prompt", "workspace")
 """Fields that say nothing of a supervisor, beside ``behaviour``, which has a default."""
+
+OF_A_SUPERVISOR = ("strategy", "auto_shutdown")
+"""Fields that say nothing of a process, beside ``intensity``."""
+
+OF_A_TEMPLATE = ("child_restart", "child_shutdown_s")
+"""Fields that say something of the children of a supervisor alone that makes them of a template."""
 
 NOT_FOR_PEERS = ("on", "workspace")
 """Fields that another node does not get to say: which node it is, and where on its disk."""

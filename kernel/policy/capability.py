@@ -18,7 +18,8 @@ def capability_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
                 f"capability: {declaration.name} is not among the rights of this turn ({_named(asker.rights)})"
             )
         case SpawnProcess(spec, parent):
-            why = _exceeds(asker, spec.tools) or _exceeds_above(spec.tools, parent, facts)
+            tools = spec.tools if spec.template is None else spec.template.tools
+            why = _exceeds(asker, tools) or _exceeds_above(tools, parent, facts)
             return deny(why, CapabilityError) if why else None
     return None
 

@@ -13,10 +13,11 @@ from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import SpawnProcess
 from kernel.process.effects import Effects
 from kernel.process.live import LiveTable, Supervisors
+from kernel.process.specs import child_spec, flags_of, supervisor_flags
 from kernel.slices.tree.slots import Slot
 from kernel.state.state import State
-from kernel.supervision.reducer import Flags, SlotState
-from kernel.supervision.strategies import strategy_faults
+from kernel.supervision.reducer import SlotState
+from kernel.supervision.strategies import combination_faults, strategy_faults
 
 
 class Admission:
@@ -38,13 +39,14 @@ class Admission:
 
     def check_spawn(self, spec: ProcessSpec, parent: str, asker: Asker = PERSON) -> str:
         """The address a new child would have."""
-        faults = spec.check() + strategy_faults(Flags(strategy=spec.strategy))
+        faults = spec.check() + _supervision_faults(spec)
         if faults:
             raise Invalid("; ".join(faults))
         if not (parent == USER or is_below(parent, USER)):
             raise Refused(f"children can be spawned under {USER}, not under {parent}")
         if parent not in self._state.slots:
             raise NotFound(f"no process at {parent} to spawn under; weftos tree shows the addresses")
+        self._check_fits(spec, parent)
         address = join(parent, spec.name)
         self._check_not_removed(address)
         present = self._state.slots.get(address)
@@ -57,6 +59,14 @@ class Admission:
         self._check_up(parent)
         self._policy.require(asker, SpawnProcess(spec, parent))
         return address
+
+    def _check_fits(self, spec: ProcessSpec, parent: str) -> None:
+        """A child is as its supervisor takes them."""
+        above = self._state.slots[parent]
+        if above.spec.template is not None and not spec.is_of(above.spec.template):
+            raise Invalid(f"{parent} makes its children of a template: {spec.name} is another")
+        if faults := flags_of(above).against(child_spec(spec)):
+            raise Invalid(f"{spec.name} below {parent}: {'; '.join(faults)}")
 
     def draft_spawn(
         self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker = PERSON
@@ -133,3 +143,11 @@ class Admission:
         below = next((one for one in self.removing if is_below(one, address)), None)
         if below is not None:
             raise Busy(f"{below} is being removed; try again in a moment")
+
+
+def _supervision_faults(spec: ProcessSpec) -> list[str]:
+    """What is wrong with a child, or with a supervisor, in the words of supervision."""
+    flags = supervisor_flags(spec)
+    if faults := strategy_faults(flags) or combination_faults(flags):
+        return faults
+    return child_spec(spec).check() if spec.significant else []

@@ -47,6 +47,7 @@ from kernel.process.process_signals import (
     ProcessRunning,
 )
 from kernel.process.slot_writer import SlotWriter
+from kernel.process.specs import TERM_S, child_spec, flags_of
 from kernel.process.starts import Starts
 from kernel.signals import Signals
 from kernel.slices.tree.slots import Slot
@@ -54,7 +55,6 @@ from kernel.state.recorder import Recorder
 from kernel.supervision.reducer import (
     INFINITY,
     Add,
-    ChildSpec,
     Dropped,
     Effect,
     Event,
@@ -79,7 +79,6 @@ from kernel.supervision.reducer import (
 
 EXITS_IN_A_UNIT = 50
 REMOVED_AT_ONCE = 20  # between two rounds of the event loop
-TERM_S = 5.0  # what a process that is ended may take for the turn it is in
 
 
 class Launcher(Protocol):
@@ -154,7 +153,7 @@ class Processes:
             spec = ProcessSpec("user", type="supervisor", tools=())
             body = {"address": USER, "parent": ROOT, "spec": spec.to_json(), "made_by": OPERATOR}
             self._recorder.commit([Draft("process.spawned", body, ROOT_PID)])
-        user = self._child_spec(self._state.slots[USER])
+        user = child_spec(self._state.slots[USER].spec)
         self.supervisors[ROOT], effects = begin(flags, [(user, SlotState.RUNNING)])
         self.effects.carry_out(ROOT, effects)
 
@@ -165,29 +164,18 @@ class Processes:
             if down is not None:
                 self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
 
-    def _child_spec(self, slot: Slot) -> ChildSpec:
-        shutdown_s = INFINITY if slot.spec.type == "supervisor" else TERM_S
-        return ChildSpec(name_of(slot.address), slot.spec.restart, shutdown_s, slot.spec.type)
-
     def _begin_children(self, address: str, without: str = "") -> None:
         """Give ``address`` its supervisor, with the children its slots say, but for the one that is to be added, and
         for those that are about to go.
         """
         if address in self.supervisors:
             raise StateError(f"{address} has a supervisor already: a fault in weftos, please report it")
-        slot = self._state.slots[address]
-        shared = slot.spec.type == "worker" or address == USER
-        restarts, period_s = slot.spec.intensity
-        if shared:
-            flags = Flags(restarts, period_s, "park")
-        else:
-            flags = Flags(restarts, period_s, strategy=slot.spec.strategy)
         below = [
-            (self._child_spec(child), self.slots.meant(child))
+            (child_spec(child.spec), self.slots.meant(child))
             for child in self._state.slots.children(address)
             if child.address != without and not self.slots.is_leaving(child)
         ]
-        self.supervisors[address], effects = begin(flags, below)
+        self.supervisors[address], effects = begin(flags_of(self._state.slots[address]), below)
         self.effects.carry_out(address, effects)
 
     # -- asked for -----------------------------------------------------------------------------------------------
@@ -205,7 +193,7 @@ class Processes:
         if not begun:
             self._begin_children(parent, without=address)
         if name_of(address) not in self.supervisors[parent].table:
-            self._event(parent, Add(self._child_spec(slot)))
+            self._event(parent, Add(child_spec(slot.spec)))
 
     def when_started(self, address: str) -> asyncio.Future[int]:
         """A future of the next PID that runs at ``address``; fails with Refused when the start fails."""
@@ -434,7 +422,7 @@ class Processes:
     def _stop_child(self, address: str, reason: str, timeout_s: float, why: str) -> None:
         process = self._live.at(address)
         if process is not None:
-            self._end(process, reason, timeout_s, why)
+            self._end(process, reason if timeout_s > 0 else KILLED, timeout_s, why)
         elif address in self._unnumbered:
             self._unnumbered.discard(address)
             self._not_started(address, reason, "it was ended before there was a PID for it")

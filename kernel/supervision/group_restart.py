@@ -16,17 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kernel.model.states import SHUTDOWN, SlotEvent
-from kernel.supervision.supervisor import (
-    Child,
-    Effect,
-    GroupRestart,
-    Phase,
-    Result,
-    StartChild,
-    StartChildAfter,
-    StopChild,
-    Supervisor,
-)
+from kernel.supervision.events import Effect, StartChild, StartChildAfter, StopChild
+from kernel.supervision.supervisor import Child, GroupRestart, Phase, Result, Supervisor
 
 
 def restart_behind(sup: Supervisor, order: int, failed: Child, reason: str, jitter: float) -> Result:

@@ -23,6 +23,10 @@ starts them one by one (:mod:`kernel.supervision.group_restart`); what is asked 
 that is added or started by name takes its place among those that are to be started. What ends before its turn to stop
 is part of the restart and not charged. Where children depend on those before them, :func:`begin` starts them so too.
 
+A significant child that ends by itself and for good while it runs ends the whole, as ``auto_shutdown`` says; what is
+told to stop, or goes along with a restart of several, does not. Children of a template are kept only while they are
+meant to run, and are all told to stop at once at the end of the whole (ADR 32).
+
 Additions to OTP. The first restart after quiet is immediate, later ones back off exponentially with jitter;
 quiet means that the child had run for a whole intensity period. Each restart, also one whose start fails,
 is charged; the one that exceeds the intensity is not done, and ``on_exceed`` says what is done instead:
@@ -51,7 +55,6 @@ from typing import assert_never
 
 from kernel.errors import SupervisionError, SupervisionWord
 from kernel.model.states import (
-    KILLED,
     SHUTDOWN,
     SLOT_TABLE,
     SlotEvent,
@@ -60,30 +63,16 @@ from kernel.model.states import (
     is_blameless,
     is_orderly,
 )
-from kernel.supervision.group_restart import (
-    backed_off,
-    ended_in_restart,
-    go_on,
-    is_in_restart,
-    queue,
-    start_in_order,
-)
-from kernel.supervision.strategies import STRATEGIES, strategy_faults
-from kernel.supervision.supervisor import (
-    INFINITY,
+from kernel.supervision.closing import close, close_on, shut_down
+from kernel.supervision.events import (
     Add,
-    Child,
-    ChildSpec,
     Dropped,
     Effect,
     Event,
     Exited,
-    Flags,
     GiveUp,
-    Phase,
     Remove,
     RestartDue,
-    Result,
     Shutdown,
     SlotChanged,
     Start,
@@ -93,8 +82,23 @@ from kernel.supervision.supervisor import (
     StartFailed,
     Stop,
     StopChild,
-    Supervisor,
 )
+from kernel.supervision.group_restart import (
+    backed_off,
+    ended_in_restart,
+    go_on,
+    is_in_restart,
+    queue,
+    start_in_order,
+)
+from kernel.supervision.specs import INFINITY, ChildSpec, Flags
+from kernel.supervision.strategies import (
+    STRATEGIES,
+    combination_faults,
+    is_dynamic,
+    strategy_faults,
+)
+from kernel.supervision.supervisor import Child, Phase, Result, Supervisor
 
 __all__ = [
     "INFINITY",
@@ -133,12 +137,12 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
     A child that does not start now is treated as one that fails to restart.
     """
     _refuse("bad_flags", "flags", flags.check() + strategy_faults(flags))
-    in_order = STRATEGIES[flags.strategy].in_order
+    _refuse("bad_combination", "flags", combination_faults(flags))
+    in_order, dynamic = STRATEGIES[flags.strategy].in_order, STRATEGIES[flags.strategy].dynamic
     begun: dict[str, Child] = {}
     effects: list[Effect] = []
     for spec, slot in children:
-        if faults := spec.check():
-            _refuse("bad_spec", f"child {spec.id!r}", faults)
+        _check_child(flags, spec)
         if spec.id in begun:
             raise SupervisionError("bad_spec", f"child {spec.id!r} is listed twice: give each its own id")
         if spec.restart == "temporary":
@@ -148,6 +152,8 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
             begun[spec.id] = Child(spec, len(begun), SlotState.RESTARTING, phase)
             if not in_order:
                 effects.append(StartChild(spec.id))
+        elif dynamic:
+            effects.append(Dropped(spec.id, str(slot)))
         else:
             begun[spec.id] = Child(spec, len(begun), slot, Phase.NONE)
     sup = Supervisor.having(flags, begun)
@@ -170,7 +176,7 @@ def _step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
         case Remove():
             return _remove(sup, event.id)
         case Shutdown():
-            return _shutdown(sup, event.reason)
+            return shut_down(sup, event.reason)
         case Started():
             return _started(sup, event, now_s)
         case StartFailed() | Exited():
@@ -186,7 +192,7 @@ def _step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
 
 def _add(sup: Supervisor, spec: ChildSpec) -> Result:
     _refuse_closing(sup)
-    _refuse("bad_spec", f"child {spec.id!r}", spec.check())
+    _check_child(sup.flags, spec)
     present = sup.table.get(spec.id)
     if present is not None:
         if present.phase is Phase.NONE:
@@ -208,6 +214,7 @@ def _start_asked(sup: Supervisor, child: Child, effects: tuple[Effect, ...]) -> 
 
 def _start(sup: Supervisor, id: str) -> Result:
     _refuse_closing(sup)
+    _refuse_dynamic(sup)
     child = sup.child(id)
     if child.slot is SlotState.RESTARTING:
         raise SupervisionError("restarting", f"child {id!r} is being restarted already")
@@ -222,7 +229,8 @@ def _stop(sup: Supervisor, id: str) -> Result:
         raise _is_closing(sup)
     child, effects = sup.child(id).move(SlotEvent.STOP, "stop")
     child = replace(child, fresh=False)
-    if child.phase is Phase.QUEUED and child.spec.restart == "temporary":
+    queued = child.phase is Phase.QUEUED and child.spec.restart == "temporary"
+    if queued or (child.phase is Phase.WAITING and is_dynamic(sup)):
         return _drop(sup, child, "stop")
     if child.phase in (Phase.WAITING, Phase.QUEUED):
         child = replace(child, phase=Phase.NONE)
@@ -234,6 +242,7 @@ def _stop(sup: Supervisor, id: str) -> Result:
 
 def _remove(sup: Supervisor, id: str) -> Result:
     _refuse_closing(sup)
+    _refuse_dynamic(sup)
     child = sup.child(id)
     if child.slot is SlotState.RESTARTING:
         raise SupervisionError("restarting", f"child {id!r} is being restarted: stop it first")
@@ -266,21 +275,33 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
     child = sup.table.get(event.id)
     if child is None or not _fits(child, event):
         return sup, ()
-    phase, was_fresh = child.phase, child.fresh
+    phase, was_fresh, in_restart = child.phase, child.fresh, is_in_restart(sup, child)
     child = replace(child, phase=Phase.NONE, pid=None, fresh=False)
+    told = phase is Phase.STOPPING or sup.closing is not None
+    over = not told and _is_over(child, phase, event.reason)
     never_ran = was_fresh and sup.closing is None and not is_blameless(event.reason)
-    if child.spec.restart == "temporary" or never_ran:
+    if child.spec.restart == "temporary" or never_ran or (is_dynamic(sup) and (over or not child.is_wanted)):
         sup, effects = _drop(sup, child, event.reason)
-    elif is_in_restart(sup, child) and child.is_wanted:
+    elif in_restart and child.is_wanted:
         return ended_in_restart(sup, child.rested(sup.flags, now_s))
-    elif phase is Phase.STOPPING or sup.closing is not None:
+    elif told:
         sup, effects = sup.put(child), ()
-    elif _is_over(child, phase, event.reason):
+    elif over:
         child, effects = child.move(SlotEvent.ENDED, event.reason)
         sup = sup.put(child)
     else:
         return _failed(sup, child, event, now_s, jitter)
-    return _close_on(sup, effects)
+    if phase is Phase.UP and not told and not in_restart and _ends_the_whole(sup, child):
+        sup, stops = close(sup, SHUTDOWN)
+        return sup, (*effects, *stops)
+    return close_on(sup, effects)
+
+
+def _ends_the_whole(sup: Supervisor, child: Child) -> bool:
+    """Whether ``child``, which has ended by itself and for good, was the significant one, or the last of them."""
+    if not child.spec.significant or sup.flags.auto_shutdown == "never":
+        return False
+    return sup.flags.auto_shutdown == "any_significant" or not sup.significant
 
 
 def _fits(child: Child, event: StartFailed | Exited) -> bool:
@@ -327,7 +348,7 @@ def _failed(
             charges = (*charges, (now_s, event.batch))
         sup = replace(sup, charges=charges)
         if len(charges) > sup.flags.intensity:
-            return _close(sup.put(child), SHUTDOWN)
+            return close(sup.put(child), SHUTDOWN)
     return STRATEGIES[sup.flags.strategy].restart(sup, child, event.reason, jitter)
 
 
@@ -342,53 +363,6 @@ def _recent(charges: tuple[float, ...], flags: Flags, now_s: float) -> tuple[flo
     return tuple(at for at in charges if now_s - at <= flags.period_s)
 
 
-# The end of the whole
-
-
-def _shutdown(sup: Supervisor, reason: str) -> Result:
-    """``killed`` overtakes a shutdown that is under way, as a kill does; nothing else does."""
-    if sup.closing is None:
-        return _close(sup, reason)
-    if reason != KILLED or sup.closing == KILLED:
-        return sup, ()
-    return _close_on(replace(sup, closing=reason), ())
-
-
-def _close(sup: Supervisor, reason: str) -> Result:
-    """Stop the children one after the other in reverse order, then give up."""
-    effects: tuple[Effect, ...] = ()
-    for child in sup.children:
-        if child.phase is Phase.QUEUED and child.spec.restart == "temporary":
-            sup, dropped = _drop(sup, child, reason)
-            effects = (*effects, *dropped)
-        elif child.phase in (Phase.WAITING, Phase.QUEUED):
-            sup = sup.put(replace(child, phase=Phase.NONE))
-    to_close = tuple(child.spec.id for child in reversed(sup.children) if child.phase is not Phase.NONE)
-    return _close_on(replace(sup, group=None, closing=reason, to_close=to_close), effects)
-
-
-def _close_on(sup: Supervisor, effects: tuple[Effect, ...]) -> Result:
-    """Go on with closing, if closing: ``effects`` and the next stop, or the end when no child is left."""
-    if sup.closing is None or sup.ended:
-        return sup, effects
-    at = sup.closed
-    while at < len(sup.to_close):
-        child = sup.table.get(sup.to_close[at])
-        if child is not None and child.phase is not Phase.NONE:
-            break
-        at += 1
-    else:
-        return replace(sup, closed=at, ended=True), (*effects, GiveUp(sup.closing))
-    sup = replace(sup, closed=at)
-    if sup.closing == KILLED:
-        stop = StopChild(child.spec.id, KILLED, 0.0)
-    elif child.phase is Phase.STOPPING:
-        return sup, effects
-    else:
-        stop = StopChild(child.spec.id, SHUTDOWN, child.spec.shutdown_s)
-    return sup.put(replace(child, phase=Phase.STOPPING)), (*effects, stop)
-
-
 # Small parts
 
 
@@ -399,6 +373,21 @@ def _drop(sup: Supervisor, child: Child, why: str) -> Result:
 def _refuse(word: SupervisionWord, what: str, faults: list[str]) -> None:
     if faults:
         raise SupervisionError(word, f"{what}: {'; '.join(faults)}")
+
+
+def _check_child(flags: Flags, spec: ChildSpec) -> None:
+    if faults := spec.check():
+        _refuse("bad_spec", f"child {spec.id!r}", faults)
+    if faults := flags.against(spec):
+        _refuse("bad_combination", f"child {spec.id!r}", faults)
+
+
+def _refuse_dynamic(sup: Supervisor) -> None:
+    if is_dynamic(sup):
+        raise SupervisionError(
+            "simple_one_for_one",
+            "its supervisor makes children of a template: they run or are gone; spawn another one",
+        )
 
 
 def _refuse_closing(sup: Supervisor) -> None:

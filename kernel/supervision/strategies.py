@@ -11,25 +11,21 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kernel.model.states import SlotEvent
+from kernel.supervision.events import StartChild, StartChildAfter
 from kernel.supervision.group_restart import restart_behind
-from kernel.supervision.supervisor import (
-    Child,
-    Flags,
-    Phase,
-    Result,
-    StartChild,
-    StartChildAfter,
-    Supervisor,
-)
+from kernel.supervision.specs import Flags
+from kernel.supervision.supervisor import Child, Phase, Result, Supervisor
 
 
 class Strategy(NamedTuple):
     """``in_order``: children depend on those before them, so that each is started when the one before it runs, also
-    when the supervisor itself begins.
+    when the supervisor itself begins. ``dynamic``: children are made of one template and come and go; a slot is kept
+    only while its child is meant to run, and at the end of the supervisor all have their time together.
     """
 
     restart: Callable[[Supervisor, Child, str, float], Result]
-    in_order: bool
+    in_order: bool = False
+    dynamic: bool = False
 
 
 def one_for_one(sup: Supervisor, child: Child, reason: str, jitter: float) -> Result:
@@ -52,10 +48,16 @@ def rest_for_one(sup: Supervisor, child: Child, reason: str, jitter: float) -> R
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    "one_for_one": Strategy(one_for_one, in_order=False),
+    "one_for_one": Strategy(one_for_one),
     "one_for_all": Strategy(one_for_all, in_order=True),
     "rest_for_one": Strategy(rest_for_one, in_order=True),
+    "simple_one_for_one": Strategy(one_for_one, dynamic=True),
 }
+
+
+def is_dynamic(sup: Supervisor) -> bool:
+    """Whether its children are made of one template."""
+    return STRATEGIES[sup.flags.strategy].dynamic
 
 
 def strategy_faults(flags: Flags) -> list[str]:
@@ -63,6 +65,17 @@ def strategy_faults(flags: Flags) -> list[str]:
     strategy = STRATEGIES.get(flags.strategy)
     if strategy is None:
         return [f"strategy is {flags.strategy!r}, must be one of {', '.join(STRATEGIES)}"]
-    if strategy.in_order and flags.on_exceed == "park":
+    if flags.strategy != "one_for_one" and flags.on_exceed == "park":
         return [f"strategy is {flags.strategy} and on_exceed park, which is for unrelated children"]
+    if strategy.dynamic and flags.template is None:
+        return [f"strategy is {flags.strategy}, which makes its children of a template: say one"]
+    if not strategy.dynamic and flags.template is not None:
+        return [f"strategy is {flags.strategy}, which has no template: leave it out"]
+    return []
+
+
+def combination_faults(flags: Flags) -> list[str]:
+    """Flags that are right in themselves, and do not go together."""
+    if STRATEGIES[flags.strategy].dynamic and flags.auto_shutdown != "never":
+        return [f"strategy is {flags.strategy} and auto_shutdown {flags.auto_shutdown}, which must be never"]
     return []

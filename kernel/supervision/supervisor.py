@@ -1,4 +1,4 @@
-"""What a supervisor is made of: child specs, flags, its state, and the events and effects of its reducer.
+"""The state of a supervisor: its children, and the restart of several that is under way.
 
 Values only; the rules are in kernel/supervision/reducer.py, from where all of this can be imported.
 """
@@ -8,79 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, get_args
 
-from kernel.errors import AddressError, SupervisionError
-from kernel.model.address import validate_name
+from kernel.errors import SupervisionError
 from kernel.model.persistent import PersistentMap
-from kernel.model.states import SHUTDOWN, SLOT_TABLE, SlotEvent, SlotState, advance
-from kernel.operations.spawning import Restart
-
-ChildType = Literal["worker", "supervisor"]
-OnExceed = Literal["shutdown", "park"]
-INFINITY = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class ChildSpec:
-    """What a supervisor knows of a child. ``shutdown_s``: 0 kills at once, infinity waits for ever."""
-
-    id: str
-    restart: Restart = "permanent"
-    shutdown_s: float = 5.0
-    type: ChildType = "worker"
-
-    def check(self) -> list[str]:
-        """Every fault at once, in words."""
-        faults = []
-        try:
-            validate_name(self.id)
-        except AddressError as error:
-            faults.append(f"id: {error}")
-        if self.restart not in get_args(Restart):
-            faults.append(f"restart is {self.restart!r}, must be one of {', '.join(get_args(Restart))}")
-        if not self.shutdown_s >= 0:
-            faults.append(f"shutdown_s is {self.shutdown_s}, must be 0 or more")
-        if self.type not in get_args(ChildType):
-            faults.append(f"type is {self.type!r}, must be one of {', '.join(get_args(ChildType))}")
-        return faults
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """How a supervisor restarts: at most ``intensity`` restarts in any ``period_s``, by a ``strategy`` of those in
-    :mod:`kernel.supervision.strategies`.
-    """
-
-    intensity: int = 5
-    period_s: float = 60.0
-    on_exceed: OnExceed = "shutdown"
-    backoff_base_s: float = 0.2
-    backoff_max_s: float = 30.0
-    strategy: str = "one_for_one"
-
-    def check(self) -> list[str]:
-        """Every fault at once, in words."""
-        faults = []
-        if not 0 <= self.intensity < INFINITY or self.intensity % 1:
-            faults.append(f"intensity is {self.intensity}, must be a whole number, 0 or more")
-        if not 0 < self.period_s < INFINITY:
-            faults.append(f"period_s is {self.period_s}, must be above 0 and finite")
-        if self.on_exceed not in get_args(OnExceed):
-            faults.append(f"on_exceed is {self.on_exceed!r}, must be one of {', '.join(get_args(OnExceed))}")
-        if not 0 < self.backoff_base_s <= self.backoff_max_s < INFINITY:
-            faults.append(
-                f"backoff_base_s is {self.backoff_base_s} and backoff_max_s {self.backoff_max_s}, "
-                "must be above 0, finite, and the first not above the second"
-            )
-        return faults
-
-    def backoff_s(self, row: int, jitter: float) -> float:
-        """0 for the first of a row, then doubling up to the greatest; jitter takes away up to half."""
-        if row == 0:
-            return 0.0
-        doubled = self.backoff_base_s * 2.0 ** min(row - 1, 64)
-        return min(self.backoff_max_s, doubled) * (0.5 + 0.5 * jitter)
+from kernel.model.states import SLOT_TABLE, SlotEvent, SlotState, advance
+from kernel.supervision.events import Effect, SlotChanged
+from kernel.supervision.specs import INFINITY, ChildSpec, Flags
 
 
 class Phase(StrEnum):
@@ -162,7 +95,8 @@ class GroupRestart:
 @dataclass(frozen=True, slots=True)
 class Supervisor:
     """The whole state. ``group`` is the restart of several children that is under way; ``closing`` is the reason it is
-    ending with, ``ended`` that it has given up; ``active`` children are alive, ``supervisors`` are of that type.
+    ending with, ``ended`` that it has given up; ``active`` children are alive, ``supervisors`` are of that type, and
+    ``significant`` are so many of those that are alive or come back.
     """
 
     flags: Flags
@@ -176,16 +110,15 @@ class Supervisor:
     closed: int = 0
     active: int = 0
     supervisors: int = 0
+    significant: int = 0
 
     @classmethod
     def having(cls, flags: Flags, children: Mapping[str, Child]) -> Supervisor:
         """One with these children, by their ids. As many steps as there are children: it may be thousands at once."""
-        active, supervisors = (
-            sum(map(_is_alive, children.values())),
-            sum(map(_is_supervisor, children.values())),
+        sup = cls(
+            flags, PersistentMap(), len(children), supervisors=sum(map(_is_supervisor, children.values()))
         )
-        table = PersistentMap.of(children)
-        return cls(flags, table, len(children), active=active, supervisors=supervisors)
+        return sup._having(children)
 
     @property
     def children(self) -> tuple[Child, ...]:
@@ -218,13 +151,18 @@ class Supervisor:
         """With each of these, all of which it has, in the place of what there was of it. As many steps as it has
         children, and not as many times the copy of a part of them.
         """
-        table = {child.spec.id: child for child in (*self.table.values(), *children)}
-        active = sum(map(_is_alive, table.values()))
-        return replace(self, table=PersistentMap.of(table), active=active)
+        return self._having({child.spec.id: child for child in (*self.table.values(), *children)})
 
     def without(self, id: str) -> Supervisor:
         """Without that child; KeyError when it is not there."""
         return self._with(id, None, self.table.remove(id))
+
+    def _having(self, table: Mapping[str, Child]) -> Supervisor:
+        active, significant = (
+            sum(map(_is_alive, table.values())),
+            sum(map(_is_significant, table.values())),
+        )
+        return replace(self, table=PersistentMap.of(table), active=active, significant=significant)
 
     def _with(self, id: str, child: Child | None, table: PersistentMap[Child]) -> Supervisor:
         before = self.table.get(id)
@@ -233,6 +171,7 @@ class Supervisor:
             table=table,
             active=self.active + _is_alive(child) - _is_alive(before),
             supervisors=self.supervisors + _is_supervisor(child) - _is_supervisor(before),
+            significant=self.significant + _is_significant(child) - _is_significant(before),
         )
 
 
@@ -240,100 +179,12 @@ def _is_alive(child: Child | None) -> bool:
     return child is not None and child.is_alive
 
 
+def _is_significant(child: Child | None) -> bool:
+    return child is not None and child.spec.significant and child.phase is not Phase.NONE
+
+
 def _is_supervisor(child: Child | None) -> bool:
     return child is not None and child.spec.type == "supervisor"
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
-    spec: ChildSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    id: str
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class StartFailed:
-    id: str
-    reason: str
-    batch: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Exited:
-    id: str
-    pid: int
-    reason: str
-    batch: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RestartDue:
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Shutdown:
-    reason: str = SHUTDOWN
-
-
-Event = Add | Started | StartFailed | Exited | RestartDue | Stop | Start | Remove | Shutdown
-
-
-@dataclass(frozen=True, slots=True)
-class StartChild:
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class StartChildAfter:
-    id: str
-    delay_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class StopChild:
-    id: str
-    reason: str
-    timeout_s: float
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotChanged:
-    id: str
-    state: SlotState
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    reason: str
-
-
-Effect = StartChild | StartChildAfter | StopChild | SlotChanged | Dropped | GiveUp
 Result = tuple[Supervisor, tuple[Effect, ...]]

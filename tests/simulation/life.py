@@ -9,14 +9,16 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from chain.errors import ChainError, LedgerUnavailable
 from kernel.errors import KernelError, SupervisionError
 from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
+from kernel.operations.spawning import AutoShutdown, Restart
 from kernel.supervision.strategies import STRATEGIES
 from mesh.identity.peers import Peer
 from tests.chain.twins.memory_disk import MemoryDisk
@@ -182,21 +184,26 @@ class Life:
             intensity=(choose.choice((1, 3, 5)), 60.0),
         )
         if spec.type == "supervisor":
-            strategy = choose.choice(sorted(STRATEGIES))
-            spec = ProcessSpec(
-                spec.name,
-                "supervisor",
-                restart=spec.restart,
-                tools=(),
-                intensity=spec.intensity,
-                strategy=strategy,
-            )
+            spec = self._supervisor(spec)
+        to = self.node.state.slots.get(parent)
+        if to is not None and to.spec.template is not None:
+            spec = to.spec.template.made(name, "", {})
+        elif to is not None and to.spec.auto_shutdown != "never" and spec.restart != "permanent":
+            spec = replace(spec, significant=choose.random() < 0.5)
         kernel = self.node.kernel
         draft = kernel.processes.admission.draft_spawn(spec, parent, 0, choose.randbytes(16), -1)
         kernel.recorder.commit([draft])
         kernel.processes.begin(draft.body["address"])
         kind = spec.strategy if spec.type == "supervisor" else spec.type
         return f"{draft.body['address']} ({kind}, {spec.restart})"
+
+    def _supervisor(self, spec: ProcessSpec) -> ProcessSpec:
+        choose, strategy = self._choose, self._choose.choice(sorted(STRATEGIES))
+        made = replace(spec, tools=(), strategy=strategy)
+        if STRATEGIES[strategy].dynamic:
+            restart = choose.choice(get_args(Restart))
+            return replace(made, template=ProcessSpec("", tools=TOOLS, restart=restart))
+        return replace(made, auto_shutdown=choose.choice(("never", *get_args(AutoShutdown))))
 
     def step_send(self) -> str:
         to = self._address(worker=True)

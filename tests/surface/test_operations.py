@@ -13,7 +13,14 @@ from kernel.control.nodes.cluster import told_to_peer
 from kernel.control.nodes.peer_services import READERS, read_spawn
 from kernel.model.spec import ProcessSpec
 from kernel.operations.operation import AnyRow
-from kernel.operations.spawning import NOT_FOR_PEERS, OF_A_BEHAVIOUR, Isolation, Restart, SpawnRequest
+from kernel.operations.spawning import (
+    NOT_FOR_PEERS,
+    OF_A_BEHAVIOUR,
+    TEMPLATE,
+    Isolation,
+    Restart,
+    SpawnRequest,
+)
 from kernel.operations.table import TABLE
 from kernel.toolbox.registry import builtin_declarations
 from tools.operations_docs import DOCS, openapi, page
@@ -62,9 +69,20 @@ def test_a_peer_may_say_every_field_but_those_that_are_not_for_it() -> None:
 
 
 def test_a_peer_of_a_version_without_a_field_is_told_of_it_only_when_it_says_something() -> None:
-    assert set(told_to_peer(SpawnRequest("ada"))) == {"name", "behaviour", "under", "restart", "supervisor"}
+    assert set(told_to_peer(SpawnRequest("ada"))) == {"name", "behaviour", "under", "restart"}
     team = SpawnRequest("team", supervisor=True, intensity=(3, 9.0), strategy="one_for_all")
     assert read_spawn(told_to_peer(team)) == team
+    pool = SpawnRequest(
+        "pool",
+        supervisor=True,
+        strategy=TEMPLATE,
+        shutdown_s="infinity",
+        child_restart="transient",
+        child_shutdown_s=0.0,
+    )
+    assert read_spawn(told_to_peer(pool)) == pool
+    leader = SpawnRequest("leader", restart="transient", significant=True, shutdown_s=2.5)
+    assert read_spawn(told_to_peer(leader)) == leader
 
 
 def test_the_tool_takes_fields_of_a_spawn_with_their_choices() -> None:
@@ -76,6 +94,6 @@ def test_the_tool_takes_fields_of_a_spawn_with_their_choices() -> None:
 
 def test_a_child_is_kept_with_the_fields_of_a_spawn_and_their_types() -> None:
     kept, wanted = get_type_hints(ProcessSpec), get_type_hints(SpawnRequest)
-    assert set(kept) - {"type", "config"} <= set(wanted)
+    assert set(kept) - {"type", "config", "template"} <= set(wanted)
     assert (kept["restart"], kept["isolation"]) == (Restart, Isolation)
     assert set(OF_A_BEHAVIOUR) < set(DEFAULTS)

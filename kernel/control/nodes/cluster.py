@@ -126,7 +126,11 @@ def told_to_peer(request: SpawnRequest) -> dict[str, Any]:
     """The request as it goes to another node, which may be of a version that does not know all fields: what is left to
     its defaults is not said.
     """
-    said = {name: value for name, value in asdict(request).items() if value is not None and value != ""}
+    said = {
+        name: value
+        for name, value in asdict(request).items()
+        if value not in (None, "", "never") and value is not False
+    }
     told = {name: value for name, value in said.items() if name not in NOT_FOR_PEERS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
 

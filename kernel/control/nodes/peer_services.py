@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from chain.ledger.ledger import Draft
 from kernel.control.asked import Record
@@ -13,13 +12,15 @@ from kernel.errors import Invalid, Refused
 from kernel.kernel import Kernel
 from kernel.model.address import USER
 from kernel.model.makers import peer_maker
-from kernel.model.spec import DEFAULT_TOOLS
 from kernel.operations.spawning import (
     MAX_PROMPT_CHARS,
+    MAX_SHUTDOWN_S,
     MAX_TOOL_CHARS,
     MAX_TOOLS,
+    AutoShutdown,
     Isolation,
     Restart,
+    ShutdownS,
     Spawned,
     SpawnRequest,
 )
@@ -50,15 +51,14 @@ def _text(name: str, value: object) -> str:
 
 
 def _choice(name: str, value: object) -> str | None:
-    choices = (*get_args(Restart),) if name == "restart" else (None, *get_args(Isolation))
-    if value not in choices:
-        raise Invalid("restart or isolation is none that there is")
-    return cast(str | None, value)
+    if isinstance(value, str | None) and value in CHOICES[name]:
+        return value
+    raise Invalid(f"{name} is none that there is")
 
 
 def _truth(name: str, value: object) -> bool:
     if type(value) is not bool:
-        raise Invalid("supervisor is yes or no")
+        raise Invalid(f"{name} is yes or no")
     return value
 
 
@@ -85,21 +85,30 @@ def _intensity(name: str, value: object) -> tuple[int, float] | None:
     raise Invalid("intensity is not [restarts, seconds]")
 
 
+def _shutdown_s(name: str, value: object) -> ShutdownS | None:
+    match value:
+        case None | "infinity":
+            return value
+        case int() | float() if type(value) is not bool and 0 <= value <= MAX_SHUTDOWN_S:
+            return float(value)
+    raise Invalid(f"{name} is neither seconds up to {MAX_SHUTDOWN_S:g} nor infinity")
+
+
+CHOICES: Mapping[str, tuple[str | None, ...]] = {
+    "restart": get_args(Restart),
+    "isolation": (None, *get_args(Isolation)),
+    "auto_shutdown": get_args(AutoShutdown),
+    "child_restart": (None, *get_args(Restart)),
+}
 READERS: Mapping[str, Callable[[str, object], Any]] = {
     **dict.fromkeys(("name", "behaviour", "under", "provider", "model", "system_prompt", "strategy"), _text),
-    **dict.fromkeys(("restart", "isolation"), _choice),
-    "supervisor": _truth,
+    **dict.fromkeys(CHOICES, _choice),
+    **dict.fromkeys(("supervisor", "significant"), _truth),
+    **dict.fromkeys(("shutdown_s", "child_shutdown_s"), _shutdown_s),
     "tools": _names,
     "intensity": _intensity,
 }
 """What reads each field of a spawn that a peer may say: all but :data:`kernel.operations.spawning.NOT_FOR_PEERS`."""
-
-
-def with_tools(request: SpawnRequest, ceiling: frozenset[str]) -> SpawnRequest:
-    """The request; when it names no tools, with the default ones as far as ``ceiling`` has them."""
-    if request.tools is None:
-        return replace(request, tools=tuple(name for name in DEFAULT_TOOLS if name in ceiling))
-    return request
 
 
 class PeerServices:
@@ -117,7 +126,7 @@ class PeerServices:
     async def spawn(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
         """The slot belongs to this node; its parent is under /user, like every child's."""
         ceiling = peer.ceiling(self._kernel.registry.effects)
-        request = with_tools(read_spawn(op.get("request")), ceiling)
+        request = read_spawn(op.get("request"))
         record = partial(self._record, peer, "spawn")
         return {**await self._spawn(request, record, asker_of(peer, ceiling))}
 

@@ -42,10 +42,11 @@ class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 3
+    FORMAT = 4
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
         2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
+        3: lambda rows: rows,  # and one without what was added since as what was true before
     }
 
     def __init__(self) -> None:

@@ -258,6 +258,45 @@ def test_spawns_that_are_refused_leave_nothing(tmp_path: Path) -> None:
     on_control(tmp_path, body)
 
 
+def test_what_is_spawned_below_a_template_is_of_that_and_says_no_more_than_what_is_its_own(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(
+            Spawning.spawn,
+            "pool",
+            supervisor=True,
+            strategy="simple_one_for_one",
+            tools=("calculator",),
+            system_prompt="be secretive",
+            child_restart="transient",
+            child_shutdown_s=2.0,
+        )
+        made = await control(Spawning.spawn, "a", under="/user/pool", model="large", restart="transient")
+        found = await control(Processes.inspect, made["pid"])
+        told = {name: found["spec"][name] for name in ("tools", "restart", "shutdown_s", "config")}
+        assert told == {
+            "tools": ["calculator"],
+            "restart": "transient",
+            "shutdown_s": 2.0,
+            "config": {"system_prompt": "be secretive", "model": "large"},
+        }
+        assert found["spec"]["workspace"].endswith("/pool+/a")
+        for fields, said in (
+            ({"restart": "temporary"}, "leave out restart"),
+            ({"tools": ("file_read",), "behaviour": "other"}, "leave out behaviour, tools"),
+            ({"supervisor": True}, "leave out supervisor"),
+            ({"shutdown_s": 9.0}, "leave out shutdown_s"),
+        ):
+            with pytest.raises(Invalid, match=f"/user/pool makes its children of a template: {said}"):
+                await control(Spawning.spawn, "b", under="/user/pool", **fields)
+        commands = await twin.entries("operator.command")
+        assert not [each for each in commands if "be secretive" in each.body["arguments"]]
+        assert set(twin.kernel.state.slots) == {"/user", "/user/pool", "/user/pool/a"}
+
+    on_control(tmp_path, body)
+
+
 def test_no_workspace_shows_what_decides_what_the_node_runs(tmp_path: Path) -> None:
     (tmp_path / "node").mkdir()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kernel.errors import KernelError
 from kernel.model.address import ROOT, USER, ancestors, is_below
 from kernel.model.states import CELL_LOST, CRASH
+from kernel.operations.spawning import TEMPLATE, AutoShutdown
 from kernel.slices.tree.slots import DOWN
 from kernel.supervision.reducer import STRATEGIES, Phase
 from tests.kernel.twins.tree_twin import Tree
@@ -21,6 +22,7 @@ RESTARTS = st.sampled_from(["permanent", "transient", "temporary"])
 TYPES: st.SearchStrategy[Literal["worker", "supervisor"]] = st.sampled_from(
     ["worker", "worker", "supervisor"]
 )
+MODES = get_args(AutoShutdown)
 STRATEGY = st.sampled_from(sorted(STRATEGIES))
 
 FAMILY: tuple[tuple[str, str, Literal["worker", "supervisor"]], ...] = (
@@ -63,6 +65,11 @@ steps = st.one_of(
 )
 
 
+def _may_end(tree: Tree, parent: str) -> bool:
+    """Whether a child there may be significant."""
+    return tree.state.slots[parent].spec.auto_shutdown != "never"
+
+
 def act(tree: Tree, step: Step) -> None:
     """Do one thing, to the slot or the process that its number means just now."""
     slots = sorted(tree.state.slots)
@@ -77,7 +84,13 @@ def act(tree: Tree, step: Step) -> None:
     workers = [address for address in live if tree.state.slots[address].spec.type == "worker"]
     match step:
         case ("spawn", _, str(name), kind, restart, strategy):
-            tree.spawn_only(name, slot(), type=kind, restart=restart, intensity=(2, 60.0), strategy=strategy)
+            parent = slot()
+            fields: dict[str, Any] = {"significant": restart != "permanent" and _may_end(tree, parent)}
+            if kind == "supervisor" and strategy != TEMPLATE:
+                fields["auto_shutdown"] = MODES[int(str(step[1])) % len(MODES)]
+            tree.spawn_only(
+                name, parent, type=kind, restart=restart, intensity=(2, 60.0), strategy=strategy, **fields
+            )
         case ("write", _, str(name), kind, restart):
             tree.spawn_only(name, slot(), begin=False, type=kind, restart=restart)
         case ("begin",):

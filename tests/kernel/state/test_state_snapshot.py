@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
@@ -301,7 +302,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 3, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 6,
+        "boots": 1, "pids": 1, "slots": 4, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 6,
         "crossings": 2, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
@@ -411,18 +412,23 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [4, []], "'slots'.* has format 4"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [5, []], "'slots'.* has format 5"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))
 
 
-def test_slots_of_format_2_had_no_strategy_and_are_read_as_one_for_one() -> None:
+@pytest.mark.parametrize("format", [2, 3])
+def test_slots_of_older_formats_lack_fields_and_are_read_with_what_was_true_before(format: int) -> None:
     parts = msgpack.unpackb(encode_state(example()))
     rows = [[*each[:2], SPEC_A, *each[3:]] for each in parts["slices"]["slots"][1]]
     old = State(*LIMITS)
-    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [2, rows]}}))
-    assert "strategy" not in SPEC_A
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [format, rows]}}))
+    assert not {"strategy", "shutdown_s", "significant", "auto_shutdown", "template"} & set(
+        json.loads(SPEC_A)
+    )
+    specs = [slot.spec for slot in old.slots.values()]
+    assert {(spec.auto_shutdown, spec.shutdown_s, spec.template) for spec in specs} == {("never", None, None)}
     assert [slot.spec.strategy for slot in old.slots.values()] == ["one_for_one"] * len(rows)
 
 

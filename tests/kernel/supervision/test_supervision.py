@@ -43,6 +43,12 @@ PARK = Flags(intensity=2, period_s=10.0, on_exceed="park")
 T = TypeVar("T")
 
 
+def flags_of(strategy: str, template: ChildSpec | None = None, **fields: Any) -> Flags:
+    """Flags of this strategy, with the template that it wants."""
+    dynamic = STRATEGIES[strategy].dynamic
+    return Flags(strategy=strategy, template=(template or ChildSpec("")) if dynamic else None, **fields)
+
+
 class Shell:
     """Performs effects as the kernel does, in memory, but for timers. ``effects`` has all of them, in order.
 
@@ -170,6 +176,7 @@ def test_sup_start_map_minimal_specs_get_the_defaults() -> None:
             ChildSpec("a", restart="always"),  # type: ignore[arg-type]
             "restart is 'always', must be one of permanent, transient, temporary",
         ),
+        (ChildSpec("a", significant=True), "significant is for a child that may end"),
         (ChildSpec("a", shutdown_s=-1), "shutdown_s is -1, must be 0 or more"),
         (ChildSpec("a", shutdown_s=float("nan")), "shutdown_s is nan, must be 0 or more"),
         (ChildSpec("a", type="agent"), "type is 'agent', must be one of worker, supervisor"),  # type: ignore[arg-type]
@@ -181,7 +188,7 @@ def test_child_specs_each_malformed_field_has_its_own_error(spec: ChildSpec, fau
     shell = Shell()
     assert shell.refused(Add(spec)) == "bad_spec"
     assert shell.sup.children == ()
-    with pytest.raises(SupervisionError, match=r"^child .*: (id|restart|shutdown_s|type)"):
+    with pytest.raises(SupervisionError, match=r"^child .*: (id|restart|shutdown_s|type|significant)"):
         begin(OTP, [(spec, SlotState.RUNNING)])
 
 
@@ -224,7 +231,7 @@ def test_sup_flags_default_is_five_in_a_minute_and_zero_intensity_is_allowed() -
 
 def test_sup_flags_name_a_strategy_that_there_is() -> None:
     for strategy in STRATEGIES:
-        assert begin(Flags(strategy=strategy))[1] == ()
+        assert begin(flags_of(strategy))[1] == ()
     words = "strategy is 'one_for_none', must be one of one_for_one"
     with pytest.raises(SupervisionError, match=words) as caught:
         begin(Flags(strategy="one_for_none"))

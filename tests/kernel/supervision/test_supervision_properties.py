@@ -1,7 +1,7 @@
 """What holds for every sequence of events: a supervisor against a shell that reports late, twice, or nonsense."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -35,6 +35,7 @@ from kernel.supervision.reducer import (
     begin,
     step,
 )
+from tests.kernel.supervision.test_supervision import flags_of
 
 IDS = ["a", "b", "c", "d"]
 REASONS = ["normal", "shutdown", "shutdown:x", "killed", "crash", "cell_lost", "timeout"]
@@ -80,6 +81,13 @@ groups = st.builds(
     period_s=st.just(5.0),
     strategy=st.sampled_from([name for name, strategy in STRATEGIES.items() if strategy.in_order]),
 )
+dynamic = st.builds(
+    Flags,
+    intensity=st.integers(0, 3),
+    period_s=st.just(5.0),
+    strategy=st.just("simple_one_for_one"),
+    template=st.builds(ChildSpec, st.just(""), st.sampled_from(["permanent", "transient", "temporary"])),
+)
 group_families = st.tuples(
     *(
         st.builds(ChildSpec, st.just(id), st.sampled_from(["permanent"] * 3 + ["transient", "temporary"]))
@@ -113,6 +121,10 @@ class World:
     @property
     def in_order(self) -> bool:
         return STRATEGIES[self.flags.strategy].in_order
+
+    @property
+    def is_dynamic(self) -> bool:
+        return STRATEGIES[self.flags.strategy].dynamic
 
     def __post_init__(self) -> None:
         self.sup, _ = begin(self.flags)
@@ -222,7 +234,7 @@ class World:
         """Reverse order: whoever was added later is gone already."""
         assert self.sup.closing is not None or id in self.leaving, "stopped, and nobody had it stopped"
         order = [child.spec.id for child in self.sup.children]
-        assert not self.alive() & set(order[order.index(id) + 1 :])
+        assert self.is_dynamic or not self.alive() & set(order[order.index(id) + 1 :])
 
     def _check_order(self, id: str, event: Event) -> None:
         """Who is to run before ``id`` does, and nobody is left who is to stop."""
@@ -282,6 +294,8 @@ class World:
                 comes = queued or (child.phase is Phase.WAITING and id in self.timers)
                 assert not wanted or id in self.alive() or comes, "a child that nobody brings back"
                 assert wanted or child.phase in (Phase.NONE, Phase.STOPPING) or id in self.leaving
+            if self.is_dynamic and self.sup.closing is None:
+                assert child.is_wanted or id in self.alive(), "a slot of a template is kept for nothing"
             if child.spec.restart == "temporary":
                 assert id in self.alive() or child.phase is Phase.QUEUED, (
                     "a temporary child outlived its process"
@@ -319,9 +333,18 @@ def act(world: World, action: Action, jitter: float) -> None:
             world.happen(action, jitter)
 
 
+def _of_template(template: ChildSpec, action: Action) -> Action:
+    return Add(replace(template, id=action.spec.id)) if isinstance(action, Add) else action
+
+
 def play(flags: Flags, family: Sequence[ChildSpec], history: History) -> World:
     """``family`` runs when ``history`` begins."""
     world = World(flags)
+    if flags.template is not None:
+        family = [replace(flags.template, id=spec.id) for spec in family]
+        history = [
+            (_of_template(flags.template, action), pause_s, jitter) for action, pause_s, jitter in history
+        ]
     for spec in family:
         world.happen(Add(spec))
         act(world, ("starts", spec.id), 0)
@@ -332,7 +355,7 @@ def play(flags: Flags, family: Sequence[ChildSpec], history: History) -> World:
 
 
 @settings(max_examples=400, deadline=None)
-@given(flag_sets, families, histories)
+@given(flag_sets | dynamic, families, histories)
 def test_every_effect_keeps_the_rules_whatever_happens(
     flags: Flags, family: list[ChildSpec], history: History
 ) -> None:
@@ -340,7 +363,7 @@ def test_every_effect_keeps_the_rules_whatever_happens(
 
 
 @settings(max_examples=200, deadline=None)
-@given(flag_sets | groups, families, histories)
+@given(flag_sets | groups | dynamic, families, histories)
 def test_a_shutdown_always_comes_to_its_end(flags: Flags, family: list[ChildSpec], history: History) -> None:
     world = play(flags, family, history)
     world.happen(Shutdown())
@@ -350,7 +373,7 @@ def test_a_shutdown_always_comes_to_its_end(flags: Flags, family: list[ChildSpec
 
 
 @settings(max_examples=600, deadline=None)
-@given(groups | flag_sets, group_families, histories)
+@given(groups | flag_sets | dynamic, group_families, histories)
 def test_when_nothing_befalls_it_any_more_all_that_is_wanted_runs_and_nothing_else(
     flags: Flags, family: tuple[ChildSpec, ...], history: History
 ) -> None:
@@ -395,7 +418,7 @@ def test_children_that_were_stopped_or_parked_start_only_when_asked(moves: list[
     "flags",
     [
         Flags(intensity=2, on_exceed="park"),
-        *(Flags(intensity=2, strategy=strategy) for strategy in STRATEGIES),
+        *(flags_of(strategy, intensity=2) for strategy in STRATEGIES),
     ],
 )
 def test_the_world_itself_sees_restarts(flags: Flags) -> None:

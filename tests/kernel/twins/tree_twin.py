@@ -17,6 +17,7 @@ from kernel.bounds import Bounds
 from kernel.model.address import is_below
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import CELL_LOST, CRASH, KILLED, SHUTDOWN
+from kernel.operations.spawning import TEMPLATE
 from kernel.policy.pipeline import Policy
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.pid_blocks import PidBlocks
@@ -211,12 +212,23 @@ class Tree:
         """Without ``begin`` the slot is written, and started by :meth:`begin`: in between a tool call waits for the
         disk.
         """
-        draft = self.processes.admission.draft_spawn(ProcessSpec(name, **fields), parent, 0, b"", -1)
+        draft = self.processes.admission.draft_spawn(self._spec(name, parent, fields), parent, 0, b"", -1)
         self.write(draft)
         self.written.append(draft.body["address"])
         if begin:
             self.begin()
         return str(draft.body["address"])
+
+    def _spec(self, name: str, parent: str, fields: dict[str, Any]) -> ProcessSpec:
+        """A supervisor whose strategy wants a template has one, and a child below it is of that."""
+        above = self.state.slots.get(parent)
+        if above is not None and above.spec.template is not None:
+            return above.spec.template.made(name, "", {})
+        if fields.get("strategy") == TEMPLATE and fields.get("type") == "supervisor":
+            fields = {"template": ProcessSpec("", restart=fields.get("restart", "permanent")), **fields}
+        elif fields.get("strategy") == TEMPLATE:
+            fields = {**fields, "strategy": "one_for_one"}
+        return ProcessSpec(name, **fields)
 
     def begin(self) -> None:
         """Start what was written."""

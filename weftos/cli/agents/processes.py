@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from kernel.operations.processes import ProcessRow, Signal
-from kernel.operations.spawning import Isolation, Restart
+from kernel.operations.spawning import TEMPLATE, AutoShutdown, Isolation, Restart, ShutdownS
 from weftos.cli.node.mesh import show_cluster
 from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, client
@@ -32,6 +32,17 @@ def _intensity(text: str | None) -> tuple[int, float] | None:
     except ValueError:
         raise typer.BadParameter(
             f"{text!r} is not RESTARTS/SECONDS, such as 5/60", param_hint="'--intensity'"
+        ) from None
+
+
+def _seconds(text: str | None, option: str) -> ShutdownS | None:
+    if text is None or text == "infinity":
+        return cast(ShutdownS | None, text)
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither seconds nor infinity", param_hint=f"'{option}'"
         ) from None
 
 
@@ -73,9 +84,31 @@ def spawn(
         str,
         typer.Option(
             metavar="NAME",
-            help="Whom a supervisor restarts with a child: one_for_one, one_for_all, rest_for_one [one_for_one].",
+            help="Whom a supervisor restarts with a child: one_for_one, one_for_all, rest_for_one, or "
+            "simple_one_for_one, for children of one template, which the other options describe [one_for_one].",
         ),
     ] = "",
+    shutdown_s: Annotated[
+        str | None,
+        typer.Option(
+            "--shutdown",
+            metavar="SECONDS",
+            help="Time it has to end when it is stopped; 0 kills at once, or infinity [5, a supervisor infinity].",
+        ),
+    ] = None,
+    significant: Annotated[
+        bool, typer.Option("--significant", help="Its own end may end its supervisor.")
+    ] = False,
+    auto_shutdown: Annotated[
+        AutoShutdown, typer.Option(help="When a supervisor ends with its significant children.")
+    ] = "never",
+    child_restart: Annotated[
+        Restart | None, typer.Option(help="When children of a template are started again [permanent].")
+    ] = None,
+    child_shutdown_s: Annotated[
+        str | None,
+        typer.Option("--child-shutdown", metavar="SECONDS", help="Time that each of them has to end [5]."),
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -90,12 +123,15 @@ def spawn(
         "system_prompt": system_prompt,
         "workspace": workspace and str(absolute(workspace)),
     }
-    if supervisor:
+    if supervisor and strategy != TEMPLATE:
         _refuse_behaviour(wanted, tools)
-    if allowed is not None and not supervisor:
-        raise typer.BadParameter("--intensity belongs to a supervisor: add --supervisor, or leave it out")
-    if strategy and not supervisor:
-        raise typer.BadParameter("--strategy belongs to a supervisor: add --supervisor, or leave it out")
+    for option, given in (
+        ("intensity", intensity),
+        ("strategy", strategy),
+        ("auto-shutdown", auto_shutdown != "never"),
+    ):
+        if given and not supervisor:
+            raise typer.BadParameter(f"--{option} belongs to a supervisor: add --supervisor, or leave it out")
     names = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
     with client(data) as node, out.waiting(f"starting {name}"):
         made = node.spawn(
@@ -107,6 +143,11 @@ def spawn(
             supervisor=supervisor,
             intensity=allowed,
             strategy=strategy,
+            shutdown_s=_seconds(shutdown_s, "--shutdown"),
+            significant=significant,
+            auto_shutdown=auto_shutdown,
+            child_restart=child_restart,
+            child_shutdown_s=_seconds(child_shutdown_s, "--child-shutdown"),
             **wanted,
         )
     out.document(made)
