@@ -220,7 +220,7 @@ def test_stop_ends_the_helper(tmp_path: Path) -> None:
         case = Case(tmp_path)
         await case.helper.start()
         assert await case.helper.request("echo", {}) == {}
-        await case.helper.stop()
+        await case.helper.stop(HANG_S)
         assert await case.death() == 0
 
     asyncio.run(run())
@@ -362,8 +362,13 @@ def test_a_stop_has_an_end_though_what_the_child_forked_holds_its_link_and_reads
         name = "forking"
 
         async def start(self, link_fd: int, boot: int) -> subprocess.Popen[bytes]:
-            argv = [sys.executable, "-c", "import os, time; os.fork(); time.sleep(300)"]
-            self.child = subprocess.Popen(argv, pass_fds=(link_fd,), start_new_session=True)
+            told, tell = os.pipe()
+            program = f"import os, time; os.fork(); os.write({tell}, b'x'); time.sleep(300)"
+            argv = [sys.executable, "-c", program]
+            self.child = subprocess.Popen(argv, pass_fds=(link_fd, tell), start_new_session=True)
+            os.close(tell)
+            assert os.read(told, 1) == b"x"  # whichever of the two says it, there are two
+            os.close(told)
             return self.child
 
     async def main() -> None:

@@ -115,12 +115,12 @@ def test_what_reads_the_logs_is_begun_again_when_there_was_no_thread_for_it(
     def none_left(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    before = os.listdir("/proc/self/fd")
+    before = set(os.listdir("/proc/self/fd"))
     with monkeypatch.context() as squeezed:
         squeezed.setattr(threading.Thread, "start", none_left)
         with pytest.raises(RuntimeError):
             logs.pipe_to(log)
-    assert os.listdir("/proc/self/fd") == before
+    assert set(os.listdir("/proc/self/fd")) <= before  # a thread may have closed some of a test before
     os.close(logs.pipe_to(log))
     logs.drain(HANG_S)
-    assert os.listdir("/proc/self/fd") == before
+    assert set(os.listdir("/proc/self/fd")) <= before  # a thread may have closed some of a test before

@@ -544,7 +544,7 @@ def test_no_descriptor_is_left_open(workspace: Path) -> None:
         for path in ("notes.txt", "sub/deep.txt", "sub", "gone/x", "link", "link/x", "..", "notes.txt/x"):
             with contextlib.suppress(FileError):
                 tool(workspace, path)
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before  # a thread may have closed some of a test before
 
 
 def test_a_temporary_name_that_is_taken_is_not_written_through(

@@ -85,7 +85,7 @@ class Case:
                 return await asyncio.wait_for(self.ends.get(), HANG_S)
             case "stop":
                 assert self.helper is not None
-                return await self.helper.stop()
+                return await self.helper.stop(HANG_S)
             case "impatient":
                 nurseries._PATIENCE_S = nurseries._BURIAL_S = 0.1
         return None
