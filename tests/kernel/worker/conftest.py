@@ -70,7 +70,7 @@ class Mint:
         tool: str,
         arguments: dict[str, Any],
         workspace: str | Path = "",
-        timeout_s: float = 30.0,
+        timeout_s: float = HANG_S,
         effects: bool = True,
         **changes: Any,
     ) -> WorkerCall:
@@ -105,7 +105,7 @@ class Scene:
         protected: ProtectedPaths = NOTHING_PROTECTED,
     ) -> None:
         """Run ``scene`` with workers, and end them all."""
-        limits = limits or WorkerLimits()
+        limits = limits or WorkerLimits(start_timeout_s=HANG_S)
         command = partial(worker_command, cwd=self.home, logs=self.home, limits=limits)
 
         async def main() -> None:

@@ -39,7 +39,7 @@ def a_pool(
 
 def a_call(home: Path) -> WorkerCall:
     """One with effects and without a receipt: a worker that hears of it refuses it."""
-    return WorkerCall("file_write", "{}", b"", b"", b"", str(home), 20.0)
+    return WorkerCall("file_write", "{}", b"", b"", b"", str(home), HANG_S)
 
 
 def kill(os_pid: int) -> None:

@@ -182,7 +182,7 @@ TOOLS = [
     "pay_late",
     "flood",
 ]
-QUICK = WorkerLimits(backoff_base_s=0.01)
+QUICK = WorkerLimits(backoff_base_s=0.01, start_timeout_s=HANG_S)
 
 
 @pytest.fixture
@@ -397,12 +397,13 @@ def test_a_tool_that_blocks_is_timed_out_and_killed_with_its_children(
     scene: Any, hostile: list[ToolSource]
 ) -> None:
     async def play(workers: Workers) -> None:
-        first = await workers.run(scene.mint.call("own_pid", {}))
-        started = scene.home / "started"
-        result = await workers.run(
-            scene.mint.call("block", {"started": str(started)}, timeout_s=1.0, effects=False)
-        )
-        assert (result.status, result.text) == ("timeout", "block did not end within 1 s")
+        started, timeout_s = scene.home / "started", 0.5
+        while not (started.exists() and started.read_text()):  # else it was stopped before it had a child
+            timeout_s *= 2
+            first = await workers.run(scene.mint.call("own_pid", {}))
+            block = scene.mint.call("block", {"started": str(started)}, timeout_s=timeout_s, effects=False)
+            result = await workers.run(block)
+            assert (result.status, result.text) == ("timeout", f"block did not end within {timeout_s:g} s")
         child = int(started.read_text())
         await until(lambda: gone(int(first.text)) and gone(child))
         assert (await workers.run(scene.mint.call("own_pid", {}))).text != first.text
@@ -567,10 +568,12 @@ def test_a_call_is_lost_when_nothing_that_it_started_is_left_wherever_that_has_g
     scene: Any, hostile: list[ToolSource], program: list[str], ends: bool
 ) -> None:
     async def play(workers: Workers) -> None:
-        started = scene.home / "started"
+        started, timeout_s = scene.home / "started", HANG_S if ends else 1.0
         arguments = {"program": program, "started": str(started), "ends": ends}
-        with pytest.raises(WorkerLost, match=r"^leave_behind: "):
-            await workers.run(scene.mint.call("leave_behind", arguments, timeout_s=2.0))
+        while not started.exists():  # else it was stopped before it had started anything
+            timeout_s *= 2
+            with pytest.raises(WorkerLost, match=r"^leave_behind: "):
+                await workers.run(scene.mint.call("leave_behind", arguments, timeout_s=timeout_s))
         assert gone(int(started.read_text()))
 
     scene.run(play, hostile, QUICK)
@@ -626,7 +629,7 @@ def test_calls_that_wait_behind_hanging_ones_run_in_the_next_process(
             for _ in range(2)
         ]
         await asyncio.sleep(0)
-        waiting = workers.run(scene.mint.call("own_pid", {}, timeout_s=20.0))
+        waiting = workers.run(scene.mint.call("own_pid", {}))
         assert (await waiting).status == "ok"
         assert [(await task).status for task in hanging] == ["timeout", "timeout"]
 
