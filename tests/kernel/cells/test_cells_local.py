@@ -164,6 +164,7 @@ def test_a_start_that_hangs_times_out_and_only_its_cell_dies() -> None:
     async def body(node: Node) -> None:
         await node.start(1, "Echo")
         await node.start(2, "Echo", domain="other")
+        node.limit(start_s=1)
         node.cells.place(placement(3, "StartHangs"))
         failed = await node.notes.wait("start_failed", 3)
         assert failed[2] == "timeout: not constructed within 1 s"
@@ -172,19 +173,22 @@ def test_a_start_that_hangs_times_out_and_only_its_cell_dies() -> None:
         assert (await node.turn(2, "hi"))["reply"] == "p2: hi"
         assert len(node.notes.of("cell_lost")) == 1
 
-    with_node(body, start_s=1, confirm_s=0.3)
+    with_node(body, confirm_s=0.3)
 
 
 def test_those_that_wait_behind_a_hanging_start_are_not_blamed_for_it() -> None:
     async def body(node: Node) -> None:
         await node.start(1, "Echo")
-        for pid, behaviour in ((2, "StartHangs"), (3, "Echo"), (4, "Echo")):
-            node.cells.place(placement(pid, behaviour))
+        node.limit(start_s=2)
+        node.cells.place(placement(2, "StartHangs"))
+        await node.running(2)
+        for pid in (3, 4):
+            node.cells.place(placement(pid, "Echo"))
         assert (await node.notes.wait("start_failed"))[1] == 2
         assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1, 3, 4])
         assert len(node.notes.of("start_failed")) == 1
 
-    with_node(body, start_s=1, confirm_s=0.3)
+    with_node(body, confirm_s=0.3)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +217,7 @@ def test_an_exception_ends_its_process_and_the_cell_goes_on(text: str, detail: s
         with pytest.raises(StateError, match="pid 2 is in no cell"):
             node.deliver(2, "again", "t10")
 
-    with_node(body)
+    with_node(body, confirm_s=HANG_S)
 
 
 def test_a_process_may_leave_by_itself() -> None:
@@ -239,7 +243,7 @@ def test_a_cancelled_turn_ends_at_the_call_that_waits_and_the_next_one_follows()
         assert not node.notes.of("crashed")
         assert [event[2] for event in node.notes.of("turn_done")] == ["t3"]
 
-    with_node(body)
+    with_node(body, confirm_s=HANG_S)
 
 
 def test_a_turn_that_does_not_unwind_is_a_crash_and_the_cell_dies_with_it() -> None:
@@ -269,7 +273,7 @@ def test_stopping_a_process_frees_its_place_and_says_nothing_more() -> None:
         assert [event[0] for event in node.notes.all[heard:]] == ["started"]
         assert node.cells.place_of(2).os_pid == 0
 
-    with_node(body)
+    with_node(body, confirm_s=HANG_S)
 
 
 def test_a_coroutine_that_survives_cancel_costs_its_cell_and_the_others_are_reported_lost_once() -> None:
@@ -301,7 +305,12 @@ def test_who_waits_in_a_dying_cell_and_is_stopped_for_its_loss_runs_in_no_other(
         node.cells.stop(2, "killed")
         node.cells.place(placement(3, "Echo"))
         node.cells.place(placement(4, "Echo"))
-        node.notes.lost = lambda: node.cells.stop(3, "killed")  # as when its parent goes with that cell
+
+        def stop_with_it() -> None:  # as when its parent goes with that cell
+            node.limit(confirm_s=HANG_S)  # it was short for the stubborn one
+            node.cells.stop(3, "killed")
+
+        node.notes.lost = stop_with_it
         assert (await node.notes.wait("cell_lost"))[3] == [1]
         await node.start(5, "Echo")  # once the cell has confirmed what was stopped there
         assert sorted(pid for view in node.cells.list() for pid in view.pids) == [4, 5]
@@ -320,7 +329,7 @@ def test_a_task_left_behind_by_a_turn_is_cancelled() -> None:
                 await asyncio.sleep(0.005)
         assert not node.notes.of("cell_lost")
 
-    with_node(body)
+    with_node(body, confirm_s=HANG_S)
 
 
 @pytest.mark.parametrize("text", ["", "in a task"])
@@ -354,10 +363,7 @@ def test_an_idle_cell_killed_from_outside_blames_nobody() -> None:
         await node.start(2, "Echo")
         node.deliver(1, "call")
         await node.notes.wait("syscall", 1)
-        slots = node.socket_path.parent / "slots"
-        async with asyncio.timeout(HANG_S):  # what it asks is on its way before the step is over
-            while any(any(slot.read_bytes()) for slot in slots.iterdir()):
-                await asyncio.sleep(0.001)
+        await node.running()  # what it asks is on its way before the step is over
         os.kill(node.cells.place_of(1).os_pid, signal.SIGKILL)
         assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1, 2])
 
@@ -369,10 +375,12 @@ def test_a_cell_that_is_held_by_a_process_is_killed_and_the_holder_named() -> No
         await node.start(1, "Echo")
         await node.start(2, "Blocks")
         node.deliver(2, "x")
+        await node.notes.wait("log", 2)
+        node.watch(hang_s=1)  # not before: a slow machine holds a cell too
         lost = await node.notes.wait("cell_lost")
         assert lost[2:5] == (2, [1, 2], "it did not answer for 1 s")
 
-    with_node(body, hang_s=1)
+    with_node(body)
 
 
 def test_a_call_too_large_for_the_link_is_an_answer_and_no_crash() -> None:
@@ -426,7 +434,7 @@ def test_who_breaks_a_rule_of_the_link_is_to_blame_and_its_neighbours_are_not(be
             _, _, running, lost, *_ = await node.notes.wait("cell_lost")
             assert (running, sorted(lost)) == (9, [7, 8, 9])
 
-    with_node(body)
+    with_node(body, confirm_s=HANG_S)
 
 
 def test_a_turn_too_large_for_the_link_is_refused_to_the_kernel() -> None:
@@ -451,7 +459,7 @@ def test_a_dedicated_cell_ends_with_its_process() -> None:
         await gone(os_pid)
         assert not node.notes.of("cell_lost")
 
-    with_node(body)
+    with_node(body, confirm_s=HANG_S)
 
 
 def test_the_last_cell_there_may_be_is_the_last() -> None:

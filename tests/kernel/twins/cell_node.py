@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -135,13 +136,42 @@ def message(text: str) -> Message:
     return Message("m1", "operator", text, "main", wants_reply=True)
 
 
+def relimit(limits: CellLimits, **changed: float) -> None:
+    """Other limits from now on for all that were given these: what has to be short in one step of a test is long in all
+    the others. What waits already waits as long as it was to.
+    """
+    for name, value in changed.items():
+        object.__setattr__(limits, name, value)
+
+
 class Node:
     """Cells on the local engine in a directory of their own."""
 
-    def __init__(self, cells: Cells, notes: Notes, socket_path: Path) -> None:
+    def __init__(self, cells: Cells, notes: Notes, socket_path: Path, limits: CellLimits) -> None:
         self.cells = cells
         self.notes = notes
         self.socket_path = socket_path
+        self._limits = limits
+
+    def limit(self, **changed: float) -> None:
+        """As :func:`relimit`."""
+        relimit(self._limits, **changed)
+
+    def watch(self, hang_s: float) -> None:
+        """Look from now on whether each cell answers within ``hang_s``."""
+        self.cells._watch.stop()
+        self.limit(hang_s=hang_s)
+        self.cells._watch.start(self.cells.remote)
+
+    async def running(self, *pids: int) -> None:
+        """Wait until the cells run these, and nobody else."""
+        async with asyncio.timeout(HANG_S):
+            while self._in_slots() - {0} != {*pids}:
+                await asyncio.sleep(0.001)
+
+    def _in_slots(self) -> set[int]:
+        slots = self.cells.slots_dir.iterdir()
+        return {int.from_bytes(slot.read_bytes(), sys.byteorder) for slot in slots}
 
     async def start(self, pid: int, behaviour: str, **changes: Any) -> None:
         self.cells.place(placement(pid, behaviour, **changes))
@@ -166,12 +196,13 @@ async def local_node(waiting: Sequence[Placement] = (), **limits: Any) -> AsyncI
         notes = Notes()
         entrance = UnixEntrance(base / "cells.sock")
         engine = LocalEngine(BOOT, entrance.dial, ENV, base, base / "cells.log")
-        cells = Cells(engine, BOOT, entrance, base / "slots", notes.signals(), CellLimits(**limits))
+        bounds = CellLimits(**limits)
+        cells = Cells(engine, BOOT, entrance, base / "slots", notes.signals(), bounds)
         notes.cells = cells
         try:
             for early in waiting:
                 cells.place(early)
             await cells.open()
-            yield Node(cells, notes, base / "cells.sock")
+            yield Node(cells, notes, base / "cells.sock", bounds)
         finally:
             await cells.close()
