@@ -394,7 +394,7 @@ def test_the_root_supervisor_is_not_for_people(tmp_path: Path) -> None:
 def test_waiting_for_a_reply_and_not_waiting_for_ever(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Doors) -> None:
         await control(Spawning.spawn, "ada")
-        asked = asyncio.ensure_future(control(Messages.send, "ada", "hi", wait_s=10))
+        asked = asyncio.ensure_future(control(Messages.send, "ada", "hi", wait_s=LIMIT_S))
         twin.finish(await twin.delivery(), "good day")
         answer = await asked
         assert (answer["status"], answer["reply"]) == ("ok", "good day")

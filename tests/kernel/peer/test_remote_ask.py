@@ -15,7 +15,7 @@ from kernel.operations.processes import Processes
 from kernel.peer.lost_questions import TOLD_AT_ONCE
 from mesh.errors import LinkFull
 from mesh.identity.peers import Peer
-from tests.kernel.twins.kernel_twin import Delivery
+from tests.kernel.twins.kernel_twin import LIMIT_S, Delivery, go_off
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
 
 
@@ -80,7 +80,9 @@ def test_a_reply_survives_the_loss_of_its_link_and_of_its_node(tmp_path: Path) -
             async with node_twin(tmp_path / "b", "b", 2) as b:
                 befriend(a, b)
                 await b.twin.spawn("bob")
-                waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=20.0))
+                waiting = asyncio.ensure_future(
+                    a.control(Messages.send, "bob@b", "what is it", wait_s=LIMIT_S)
+                )
                 got = await b.twin.delivery()
                 unlink(a.mesh, b.mesh)
                 b.twin.finish(got, "it is this")
@@ -226,8 +228,12 @@ def test_a_question_that_dies_there_is_answered_as_dead(tmp_path: Path) -> None:
 def test_an_ask_times_out_and_its_late_answer_is_refused(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
-        at = await ada_asks(a, "bob@b", timeout_s=1)
+        at = await ada_asks(a, "bob@b")
         got = await b.twin.delivery()
+        await until(lambda: balance(a) == (2, 1, 0, 0, 1))
+        attempt = a.twin.kernel.tool_calls._attempts.get(at.turn, "0.0")
+        assert attempt is not None
+        go_off(attempt.timer)
         outcome = await a.twin.result()
         assert outcome["status"] == "timeout"
         assert not a.twin.kernel.state.in_transit.questions

@@ -18,6 +18,7 @@ from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
 from mesh.gossip.heads import HeadConflict
 from tests.kernel.twins.disks import FullDisk
+from tests.kernel.twins.kernel_twin import LIMIT_S
 from tests.kernel.twins.mesh_twin import NodeTwin, befriend, link, node_twin, on_pair, unlink, until
 from tests.mesh.gossip.test_heads import of_tree
 
@@ -82,8 +83,8 @@ def test_a_node_lost_during_a_call_is_said_so(tmp_path: Path) -> None:
 def test_a_monitor_tells_the_end_once_and_why(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
-        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=20.0))
-        local = asyncio.ensure_future(b.control(Cluster.monitor, "bob", wait_s=20.0))
+        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=LIMIT_S))
+        local = asyncio.ensure_future(b.control(Cluster.monitor, "bob", wait_s=LIMIT_S))
         await until(lambda: any(op["op"] == "monitor" for op in a.mesh.said))
         await until(lambda: b.twin.kernel.remote.monitors.watched == 2)
         await b.control(Processes.kill, "bob", signal="kill")
@@ -105,14 +106,14 @@ def test_who_waits_no_longer_for_an_end_leaves_nothing_behind(tmp_path: Path) ->
 
 def test_a_monitor_of_nothing_is_noproc_and_of_a_lost_node_noconnection(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
-        assert (await a.control(Cluster.monitor, "nobody@b", wait_s=20.0))["reason"] == "noproc"
-        assert (await a.control(Cluster.monitor, "nobody", wait_s=20.0))["reason"] == "noproc"
+        assert (await a.control(Cluster.monitor, "nobody@b", wait_s=LIMIT_S))["reason"] == "noproc"
+        assert (await a.control(Cluster.monitor, "nobody", wait_s=LIMIT_S))["reason"] == "noproc"
         await b.twin.spawn("bob")
-        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=20.0))
+        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=LIMIT_S))
         await until(lambda: any(op.get("target") == "bob" for op in a.mesh.said))
         unlink(a.mesh, b.mesh)
         assert (await watching)["reason"] == "noconnection"
-        assert (await a.control(Cluster.monitor, "bob@b", wait_s=20.0))["reason"] == "noconnection"
+        assert (await a.control(Cluster.monitor, "bob@b", wait_s=LIMIT_S))["reason"] == "noconnection"
         link(a.mesh, b.mesh)
         with pytest.raises(TimedOut):
             await a.control(Cluster.monitor, "bob@b", wait_s=0.01)
@@ -128,7 +129,7 @@ def test_what_was_asked_over_a_link_that_another_replaced_is_told_so(tmp_path: P
         await b.twin.spawn("bob")
         a.mesh.lose = lambda op: op["op"] == "spawn"
         call = asyncio.ensure_future(a.control(Spawning.spawn, "minion", on="b"))
-        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=20.0))
+        watching = asyncio.ensure_future(a.control(Cluster.monitor, "bob@b", wait_s=LIMIT_S))
         await until(lambda: b.twin.kernel.remote.monitors.watched == 1)
         await until(lambda: any(op["op"] == "spawn" for op in a.mesh.said))
         link(a.mesh, b.mesh)
@@ -143,7 +144,7 @@ def test_what_was_asked_over_a_link_that_another_replaced_is_told_so(tmp_path: P
 def test_a_peer_that_may_not_see_processes_monitors_none(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         await b.twin.spawn("bob")
-        assert (await a.control(Cluster.monitor, "bob@b", wait_s=20.0))["reason"] == "refused"
+        assert (await a.control(Cluster.monitor, "bob@b", wait_s=LIMIT_S))["reason"] == "refused"
         assert {row["node"] for row in await a.control(Cluster.ps)} == {"a"}
 
     on_pair(tmp_path, body, may=frozenset({"send"}))
@@ -178,7 +179,11 @@ def test_a_listing_of_all_nodes_goes_on_behind_any_of_its_rows(tmp_path: Path) -
 def running_of(node: NodeTwin, origin: str) -> set[str]:
     """The names of the processes that run on another one, as far as ``node`` knows."""
     advert = node.mesh.adverts.of(origin)
-    return set() if advert is None else {process.name for process in advert.processes if process.state == "running"}
+    return (
+        set()
+        if advert is None
+        else {process.name for process in advert.processes if process.state == "running"}
+    )
 
 
 def test_ps_shows_the_processes_of_all_nodes_and_marks_those_of_a_lost_one(tmp_path: Path) -> None:

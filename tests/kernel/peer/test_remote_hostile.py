@@ -16,7 +16,7 @@ from kernel.operations.peers import Peers
 from mesh.delivery.delivery import MAX_OPEN
 from mesh.identity.peers import RIGHTS, AllowList, Peer
 from tests.kernel.twins.disks import FullDisk
-from tests.kernel.twins.kernel_twin import Delivery, Twin
+from tests.kernel.twins.kernel_twin import LIMIT_S, Delivery, Twin
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, node_twin, on_pair, unlink, until
 
 LETTER: dict[str, Any] = {
@@ -322,7 +322,7 @@ def test_only_the_node_that_was_asked_can_answer(tmp_path: Path) -> None:
             befriend(a, b)
             befriend(a, eve)
             await b.twin.spawn("bob")
-            waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=20.0))
+            waiting = asyncio.ensure_future(a.control(Messages.send, "bob@b", "what is it", wait_s=LIMIT_S))
             got = await b.twin.delivery()
             question = next(iter(a.twin.kernel.state.in_transit.questions))
             a.op(eve, message(text="a lie", answers=question, status="ok"))

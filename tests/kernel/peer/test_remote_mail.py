@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -20,8 +21,6 @@ from kernel.state.in_transit_records import numbering_record
 from mesh.identity.peers import AllowList, Peer
 from tests.kernel.twins.kernel_twin import LIMIT_S
 from tests.kernel.twins.mesh_twin import NodeTwin, balance, befriend, link, node_twin, on_pair, unlink, until
-
-SOON = Bounds(carriage_s=1.0)
 
 
 async def send_from_ada(a: NodeTwin, to: str, text: str = "hi", round_: int = 0, at: Any = None) -> Any:
@@ -330,12 +329,18 @@ def test_a_sender_of_an_older_copy_is_told_that_what_waits_in_it_was_maybe_deliv
 def test_what_is_not_taken_within_the_deadline_is_a_dead_letter_that_can_be_replayed(
     tmp_path: Path, went_out: bool
 ) -> None:
+    ahead_us = 0
+
     async def body(a: NodeTwin, b: NodeTwin) -> None:
+        nonlocal ahead_us
         await b.twin.spawn("bob")
         a.mesh.lose = lambda op: op["op"] == "message"
         if not went_out:
             unlink(a.mesh, b.mesh)
         answer = await a.control(Messages.send, "bob@b", "hello")
+        if went_out:
+            await until(lambda: any(op["op"] == "message" for op in a.mesh.said))
+        ahead_us = int(Bounds().carriage_s * 1e6)
         await until(lambda: bool(a.twin.kernel.state.dead))
         letter = (await a.control(Messages.deadletters))[0]
         assert letter["id"] == answer["message"]
@@ -348,13 +353,13 @@ def test_what_is_not_taken_within_the_deadline_is_a_dead_letter_that_can_be_repl
         assert (await b.twin.delivery()).message.text == "hello"
         assert await a.control(Messages.deadletters) == []
 
-    on_pair(tmp_path, body, bounds=SOON)
+    on_pair(tmp_path, body, now_us=lambda: time.time_ns() // 1000 + ahead_us)
 
 
 def test_what_the_other_node_refuses_is_a_dead_letter_with_its_words(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         for target in ("nobody@b", "/user@b", "/kernel@b"):
-            answer = await a.control(Messages.send, target, "hi", wait_s=10.0)
+            answer = await a.control(Messages.send, target, "hi", wait_s=LIMIT_S)
             assert answer["status"] == "dead"
             assert answer["reply"].startswith("refused by b: ")
             assert "maybe" not in answer["reply"]
@@ -428,7 +433,7 @@ def test_sessions_of_a_peer_are_apart_and_bounded(tmp_path: Path) -> None:
         await b.twin.spawn("bob")
         for session in ("one", "two", "one"):
             await a.control(Messages.send, "bob@b", "hi", session=session)
-        answer = await a.control(Messages.send, "bob@b", "hi", session="three", wait_s=10.0)
+        answer = await a.control(Messages.send, "bob@b", "hi", session="three", wait_s=LIMIT_S)
         assert answer["status"] == "dead"
         assert "2 sessions" in answer["reply"]
 

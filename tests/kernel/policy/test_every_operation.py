@@ -28,7 +28,7 @@ from kernel.policy.proposal import (
 )
 from tests.kernel.control.test_control import control_of
 from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.kernel_twin import Delivery, Twin
+from tests.kernel.twins.kernel_twin import LIMIT_S, Delivery, Twin
 from tests.kernel.twins.mesh_twin import NodeTwin, on_pair, until
 from weftos.node.gates import GATES
 
@@ -173,7 +173,7 @@ def test_what_another_node_asks_is_judged_as_a_call_and_as_what_it_does(tmp_path
         ):
             with pytest.raises(KernelError, match="b says: the watching gate is against it"):
                 await asked
-        assert (await a.control(Cluster.monitor, "minion@b", wait_s=5.0))["reason"] == "refused"
+        assert (await a.control(Cluster.monitor, "minion@b", wait_s=LIMIT_S))["reason"] == "refused"
         await a.control(Messages.send, "minion@b", "again")
         await until(lambda: bool(a.twin.kernel.state.dead), "the refusal")
 

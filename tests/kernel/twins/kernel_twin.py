@@ -262,6 +262,13 @@ class TwinArchive:
         ]
 
 
+def go_off(timer: asyncio.TimerHandle | None) -> None:
+    """What ``timer`` would do when its time is over, now and not again."""
+    assert timer is not None and not timer.cancelled()
+    timer._run()
+    timer.cancel()
+
+
 def answer_of(text: str) -> dict[str, Any]:
     return {"status": "ok", "text": text, "tool_calls": [], "input_tokens": 3, "output_tokens": 1}
 

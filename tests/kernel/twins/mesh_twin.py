@@ -225,12 +225,13 @@ def on_pair(
     tools: frozenset[str] | None = None,
     disk: Disk | None = None,
     gates: Sequence[Gate] = GATES,
+    **options: Any,
 ) -> None:
-    """``body`` with two linked nodes, called a and b; ``disk`` is that of a, and ``gates`` those of b."""
+    """``body`` with two linked nodes, called a and b; ``disk`` and ``options`` are of a, and ``gates`` of b."""
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
-            a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1, bounds, disk))
+            a = await stack.enter_async_context(node_twin(tmp_path / "a", "a", 1, bounds, disk, **options))
             b = await stack.enter_async_context(node_twin(tmp_path / "b", "b", 2, bounds, gates=gates))
             befriend(a, b, may, tools)
             await body(a, b)
