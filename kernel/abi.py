@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NewType, Protocol, runtime_checkable
 
 ABI_VERSION = 2
 OPEN_CALLS = 256
@@ -25,6 +25,10 @@ OPEN_CALLS = 256
 Effects = Literal["none", "local", "external"]
 OnDoubt = Literal["ask", "retry", "lost"]
 Sandbox = Literal["node", "archive", "builtin", "thirdparty"]
+ProbeAnswer = Literal["landed", "not_landed", "unknown"]
+EffectId = NewType("EffectId", str)
+"""What names the effect of one tool call, the same at every attempt, and nobody can guess. A tool that has a parameter
+of this type is given it, and hands it on as the idempotency key."""
 OutcomeStatus = Literal["ok", "error", "timeout", "killed", "denied", "lost", "in_doubt"]
 ValueName = Literal["now", "random"]
 """What :meth:`Syscalls.value` gives."""
@@ -167,6 +171,18 @@ class Behaviour(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Probed:
+    """What a tool's probe found out about the effect of a call: ``landed``, with the ``result`` that the tool would
+    have returned, where that is known; ``not_landed``, which says that it will not land later either; or ``unknown``,
+    with the reason in ``why``.
+    """
+
+    answer: ProbeAnswer
+    result: Any = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolDeclaration:
     """What a tool says of itself. Defaults are the cautious ones.
 
@@ -177,6 +193,9 @@ class ToolDeclaration:
     sandbox: ``node`` (in the node itself; only built-ins whose whole effect is journal records), ``archive`` (answered
     by the archive process; only built-ins that read), ``builtin`` or ``thirdparty`` (a worker process).
     parameters: JSON Schema of the arguments object.
+    effect_parameter: which parameter is handed the :data:`EffectId` of the call, and is none of the arguments; empty:
+    none.
+    probe: whether the tool can be asked what became of an effect (:class:`Probed`), by that id.
     """
 
     name: str
@@ -189,3 +208,5 @@ class ToolDeclaration:
     timeout_s: float = 60.0
     roles: tuple[str, ...] = ()
     confirmation: bool = False
+    effect_parameter: str = ""
+    probe: bool = False

@@ -69,6 +69,8 @@ class Bounds:
     tool_result_bytes: int = 64 * KIB
     doubts: int = 1_000  # that wait for a person; while there are as many, nothing more with effects is done
     doubts_bytes: int = 64 * MIB
+    probe_timeout_s: float = 10.0  # what a tool's probe may take once it has begun
+    probe_wait_s: float = 60.0  # and with the wait for its worker
     tool_record_bytes: int = 1 * MIB - 16 * KIB  # body_bytes, less room for the other fields
     model_request_bytes: int = 8 * MIB
     model_messages: int = 1_024

@@ -173,6 +173,7 @@ class Kernel:
             self.policy,
             bounds,
             f"{env.boot:016x}",
+            env.chance,
         )
         self.tool_calls = ToolCalls(
             recorder, self.live, self.turns, registry, attempts, settlement, tool_parts

@@ -13,9 +13,10 @@ import types
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
-from kernel.abi import Effects, OnDoubt, ToolDeclaration
+from kernel.abi import EffectId, Effects, OnDoubt, ToolDeclaration
 
 TOOL_MARK = "__weftos_tool__"
+PROBE_MARK = "__weftos_probe__"
 BEHAVIOUR_MARK = "__weftos_behaviour__"
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -44,8 +45,9 @@ def tool(
     timeout_s: float = 60.0,
     roles: tuple[str, ...] = (),
     confirmation: bool = False,
+    probe: Callable[[EffectId], Any] | None = None,
 ) -> Callable[[_Function], _Function]: ...
-def tool(function: Any = None, /, **options: Any) -> Any:
+def tool(function: Any = None, /, *, probe: Any = None, **options: Any) -> Any:
     """Mark a function as a tool that agents may be given: ``@tool`` or ``@tool(effects="none")``.
 
     The JSON Schema of its arguments comes from its type hints (str, int, float, bool, list, dict, Literal,
@@ -59,11 +61,18 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     the same package share. idempotent, roles: reserved; they decide nothing yet, and a node refuses a tool that sets
     one of them.
 
+    A parameter of type ``EffectId`` is no argument of the call: it is handed what names its effect, the same at every
+    attempt. probe: a function, ``async`` or not, that is given such an id when nobody knows what became of the call,
+    and answers with a ``Probed``. It changes nothing, and is asked before ``on_doubt`` decides.
+
     Raises TypeError when the function cannot be described so.
     """
 
     def mark(function: Any) -> Any:
-        setattr(function, TOOL_MARK, _declare(function, options))
+        setattr(function, TOOL_MARK, _declare(function, {**options, "probe": probe is not None}))
+        if probe is not None:
+            _check_probe(function, probe)
+            setattr(function, PROBE_MARK, probe)
         return function
 
     return mark if function is None else mark(function)
@@ -93,25 +102,50 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     return function is not object.__init__
 
 
+def _check_probe(function: Any, probe: Any) -> None:
+    if not callable(probe) or not _takes(probe, 1):
+        raise TypeError(f"tool {function.__name__}: its probe must be a function of one EffectId")
+    if not getattr(function, TOOL_MARK).effect_parameter:
+        raise TypeError(
+            f"tool {function.__name__} has a probe, and no parameter of type EffectId: give it one, and send that on, "
+            "so that the probe can find the effect by it"
+        )
+
+
 def _declare(function: Any, options: dict[str, Any]) -> ToolDeclaration:
     if not inspect.isfunction(function):
         raise TypeError(f"@tool marks a function, not {type(function).__name__}")
     description, described = _read_docstring(inspect.getdoc(function) or "")
     if not description:
         raise TypeError(f"tool {function.__name__} needs a docstring: a model reads it to choose the tool")
+    hints = _hints(function)
     return ToolDeclaration(
         name=function.__name__,
         description=description,
-        parameters=_parameters(function, described),
+        parameters=_parameters(function, hints, described),
+        effect_parameter=_effect_parameter(function, hints),
         **options,
     )
 
 
-def _parameters(function: Any, described: dict[str, str]) -> dict[str, Any]:
+def _hints(function: Any) -> dict[str, Any]:
     try:
-        hints = get_type_hints(function, include_extras=True)
+        return get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
         raise TypeError(f"tool {function.__name__}: a type hint cannot be read: {error}") from error
+
+
+def _effect_parameter(function: Any, hints: dict[str, Any]) -> str:
+    """Which parameter is handed the call's effect id; empty for none."""
+    names = [name for name in inspect.signature(function).parameters if hints.get(name) is EffectId]
+    if len(names) > 1:
+        raise TypeError(
+            f"tool {function.__name__}: {' and '.join(names)} are of type EffectId; a call has one"
+        )
+    return names[0] if names else ""
+
+
+def _parameters(function: Any, hints: dict[str, Any], described: dict[str, str]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -120,6 +154,9 @@ def _parameters(function: Any, described: dict[str, str]) -> dict[str, Any]:
             raise TypeError(f"{where}: must be an ordinary or keyword-only parameter")
         if name not in hints:
             raise TypeError(f"{where}: has no type hint; write for example {name}: str")
+        if hints[name] is EffectId:
+            described.pop(name, None)
+            continue
         schema = _schema(hints[name], where)
         if name in described:
             schema.setdefault("description", described[name])

@@ -391,6 +391,15 @@ _TABLE = (
                 TEXT,
                 "what the tool says is to be done when it is in doubt: ask, retry or lost; retry without effects",
             ),
+            effect_id=(
+                TEXT,
+                "names the effect, the same at every attempt, 32 hexadecimal digits; handed to the tool; not in older "
+                "entries",
+            ),
+            probe=(
+                BOOL,
+                "whether the tool can be asked by it what became of the effect; not in older entries",
+            ),
         ),
         lazy_when=("effects", "none"),
     ),
@@ -407,6 +416,17 @@ _TABLE = (
         attempt=(WHOLE, "1 for the first time"),
     ),
     _kind(
+        "tool.probed",
+        "a call was in doubt, and its tool was asked what became of the effect",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        tool=(TEXT, "name of the tool"),
+        effect_id=(TEXT, "which effect"),
+        attempt=(WHOLE, "the newest attempt"),
+        answer=(TEXT, "landed, not_landed or unknown"),
+        why=(TEXT, "why it is unknown, else empty"),
+    ),
+    _kind(
         "tool.resolved",
         "a call without an outcome was decided",
         durable=True,
@@ -414,7 +434,11 @@ _TABLE = (
         ordinal=_ORDINAL,
         tool=(TEXT, "name of the tool"),
         resolution=(TEXT, "retry, done or lost"),
-        by=(TEXT, "operator, or the node: it stopped before the call had begun, so another attempt is due"),
+        by=(
+            TEXT,
+            "operator; probe: its tool's probe, of a doubt; or the node: it stopped before the call had begun, or the "
+            "probe said before any doubt that it has not landed, so another attempt is due",
+        ),
     ),
     _kind(
         "memory.written",

@@ -65,6 +65,8 @@ class DecisionControl:
             "turn_open": doubt.turn in self._state.turns,
             "attempt": doubt.call.attempt,
             "intent_seq": doubt.call.intent_seq,
+            "effect_id": doubt.call.effect_id,
+            "probe": doubt.call.probed,
         }
 
     async def resolve(self, asked: Asked, request: Resolve) -> Resolved:

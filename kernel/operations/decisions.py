@@ -35,7 +35,9 @@ class Decide:
 
 
 class Doubt(TypedDict):
-    """A tool call whose effect is unknown after a crash."""
+    """A tool call whose effect is unknown after a crash. ``effect_id``: what the other side knows it by, where the tool
+    sends it on; ``probe``: what the tool's probe answered, empty where it has none.
+    """
 
     id: str
     tool: str
@@ -45,6 +47,8 @@ class Doubt(TypedDict):
     turn_open: bool
     attempt: int
     intent_seq: int
+    effect_id: str
+    probe: str
 
 
 class Resolved(TypedDict):

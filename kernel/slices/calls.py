@@ -92,17 +92,18 @@ class Calls(Slice):
 
     Format 1 knew no intent without its turn, and of a call not what its effects were nor what it replaces; format
     2 held its state in four fields; format 3 did not know whose intent it was, format 4 not what its tool had said of
-    a doubt, and format 5 not which entry has its outcome.
+    a doubt, format 5 not which entry has its outcome, and format 6 no effect ids.
     """
 
     NAME = "calls"
-    FORMAT = 6
+    FORMAT = 7
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: _changed(rows, _since_1),
         2: lambda rows: _changed(rows, _since_2),
         3: lambda rows: _changed(rows, lambda call: [*call, 0]),
         4: lambda rows: _changed(rows, lambda call: [*call, ""]),
         5: lambda rows: _changed(rows, lambda call: [*call, -1]),
+        6: lambda rows: _changed(rows, lambda call: [*call, "", False, ""]),
     }
 
     def __init__(self, turns: Turns) -> None:
@@ -123,6 +124,7 @@ class Calls(Slice):
             "tool.proposed": self._proposed,
             "tool.intent": self._intent,
             "tool.outcome": self._outcome,
+            "tool.probed": self._probed,
             "tool.resolved": self._resolved,
         }
 
@@ -204,13 +206,16 @@ class Calls(Slice):
         turn = self._turns[body["turn"]]
         call.state = state
         effects, on_doubt = body.get("effects", ""), body.get("on_doubt", "")
+        probe = body.get("probe", False)
         if call.intent_seq >= 0:
             call.unsettled = True
+            probe = probe and call.probe  # an attempt without one may have been carried out
             effects = call.effects if call.effects not in ("", "none") else effects
             on_doubt = call.agreed(on_doubt)
         call.intent_seq, call.attempt = told.seq, body["attempt"]
         call.replaces, call.effects, call.on_doubt = body.get("replaces", ""), effects, on_doubt
         call.pid = body.get("pid", 0)
+        call.effect_id, call.probe, call.probed = body.get("effect_id", ""), probe, ""
         self.intents.hold(OpenIntent(turn.id, turn.address, turn.mail.trace, call))
 
     def _intended(self, body: dict[str, Any]) -> Call | None:
@@ -243,6 +248,12 @@ class Calls(Slice):
             call.outcome_seq = told.seq
             self._keep(body["turn"], call.bytes - before)
         self._look(body, call)
+
+    def _probed(self, told: Told) -> None:
+        body = told.body
+        call = self._intended(body)
+        if call is not None and call.state in INTENDED and call.attempt == body["attempt"]:
+            call.probed = f"{body['answer']}: {body['why']}" if body["why"] else body["answer"]
 
     def _resolved(self, told: Told) -> None:
         body = told.body

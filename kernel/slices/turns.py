@@ -30,7 +30,9 @@ class Call:
     carried out. ``replaces``: which version of its file there was before it. ``effects`` and ``on_doubt``: what the
     tool declared when that intent was recorded, or such an earlier one when that is more cautious; empty: not recorded.
     ``pid``: the incarnation whose intent that is; 0: not recorded. ``outcome_seq``: the entry of a tool's outcome, -1
-    while there is none or when it was not kept.
+    while there is none or when it was not kept. ``effect_id``: what all attempts are known by outside; empty: not
+    recorded. ``probe``: the tool can be asked by it what became of each attempt that may have been carried out;
+    ``probed``: what it answered, of the newest.
     """
 
     ordinal: str
@@ -49,6 +51,9 @@ class Call:
     pid: int = 0
     on_doubt: str = ""
     outcome_seq: int = -1
+    effect_id: str = ""
+    probe: bool = False
+    probed: str = ""
 
     @property
     def doubt(self) -> bool:

@@ -115,10 +115,13 @@ FORMS: Mapping[str, Reads] = {
     "model.answered": _reads("turn ordinal status answer input_tokens output_tokens"),
     "sys.value": _reads("turn ordinal call_hash op value"),
     "tool.proposed": _reads("turn ordinal call_hash tool arguments"),
-    "tool.intent": _reads("turn ordinal attempt", lack="effects replaces pid on_doubt", pid=_number),
+    "tool.intent": _reads(
+        "turn ordinal attempt", lack="effects replaces pid on_doubt effect_id probe", pid=_number
+    ),
     "tool.outcome": _reads(
         "turn ordinal status result truncated attempt", status=_known(CALL_EVENTS, "tool.outcome")
     ),
+    "tool.probed": _reads("turn ordinal attempt answer why"),
     "tool.resolved": _reads("turn ordinal resolution", resolution=_known(CALL_EVENTS, "tool.resolved")),
     "memory.written": _reads("id owner scope bytes", lack="shown_hash pid", pid=_number),
     "memory.forgotten": _reads("id"),

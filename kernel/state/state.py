@@ -56,6 +56,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "tool.proposed": ("calls",),
     "tool.intent": ("calls",),
     "tool.outcome": ("crossings", "calls"),
+    "tool.probed": ("calls",),
     "tool.resolved": ("calls",),
     "memory.written": ("documents",),
     "memory.forgotten": ("documents",),

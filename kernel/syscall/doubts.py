@@ -1,7 +1,8 @@
 """Doubt: an intent without an outcome, after a crash of the worker or of the node, or a deadline.
 
-The tool's own policy decides, as it was when the call was made and as it is now: done again (``retry``) or given up
-(``lost``) when both say so, else put before a person (``ask``). What has no effects is done again. Nothing is done
+A tool that has a probe is asked first (:mod:`kernel.syscall.probes`). Where that does not know, the tool's own policy
+decides, as it was when the call was made and as it is now: done again (``retry``) or given up (``lost``) when both say
+so, else put before a person (``ask``). What has no effects is done again. Nothing is done
 again more than twice, nor when its turn has ended; then a person decides, or it is lost.
 """
 
@@ -133,10 +134,11 @@ class Doubts:
 
     def _act(self, resolved: Resolved, go_on: Callable[[Resolved], None]) -> None:
         if resolved.turn is not None:
-            self._wake(resolved.turn)
+            self.wake(resolved.turn)
             go_on(resolved)
 
-    def _wake(self, turn: Turn) -> None:
+    def wake(self, turn: Turn) -> None:
+        """The process that runs the turn goes on, unless another call of it is in doubt."""
         process = self._live.at(turn.address)
         waits = process is not None and process.turn == turn.id and process.state is ProcessState.SUSPENDED
         if process is not None and waits and not any(other.doubt for other in turn.calls.values()):

@@ -66,6 +66,15 @@ class Settlement:
         entry = self._registry.get(call.name)
         return policy_of(entry.declaration if entry else None, call, turn_open=turn_open)
 
+    def doubted(self, intent: OpenIntent, why: str, *, turn_open: bool) -> list[Draft]:
+        """What is to be recorded of a call of which nobody knows whether it was made; nothing when it may be made
+        again, or is in doubt already.
+        """
+        policy = self.policy(intent.call, turn_open=turn_open)
+        if policy == "retry" or intent.call.doubt:
+            return []
+        return [self.doubts.draft(intent, policy, why)]
+
     def undone(
         self, site: CallSite, call: Call, status: OutcomeStatus, text: str, *, again: bool = False
     ) -> Draft:

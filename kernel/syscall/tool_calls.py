@@ -17,6 +17,8 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
+from random import Random
 from typing import Any
 
 from chain.errors import LedgerUnavailable
@@ -29,15 +31,16 @@ from kernel.policy.asker import Asker
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import UseTool, Verdict
 from kernel.process.live import LiveProcess, LiveTable
-from kernel.slices.calls import call_id
+from kernel.slices.calls import OpenIntent, call_id
 from kernel.slices.mailboxes import Mail
 from kernel.slices.turns import Call, Turn
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.syscall.attempts import Attempt, Attempts
-from kernel.syscall.doubts import Resolved, harmless, node_policy, policy_of
+from kernel.syscall.doubts import Resolved, harmless, node_policy
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.node_tools import Done, NodeTools, Pending
+from kernel.syscall.probes import Probes, new_effect_id
 from kernel.syscall.settlement import Settlement
 from kernel.syscall.tool_records import CallSite, for_cell
 from kernel.toolbox.arguments import ArgumentsError, canonical_json, parse_arguments
@@ -78,6 +81,7 @@ class ToolParts:
     policy: Policy
     bounds: Bounds
     boot: str
+    chance: Random
 
 
 class ToolCalls:
@@ -103,6 +107,7 @@ class ToolCalls:
         self._attempts = attempts
         self._settlement = settlement
         self.doubts = settlement.doubts
+        self._probes = Probes(parts.workers, registry, recorder.state, settlement, parts.bounds)
         self._after = AfterDurable(recorder.ledger)
         self._closing = False
 
@@ -213,7 +218,7 @@ class ToolCalls:
             self._attempt(site, lambda attempt: self._look_first(site, examined, workspace, attempt))
             return
         cause = PREVIOUS if call is None else call.seq
-        intent = site.intent(examined.arguments, declaration, self._parts.boot, cause, replaces)
+        intent = self._intent(site, examined, cause, replaces)
         records = [*before, intent]
         if declaration.sandbox == "node":
             self._run_in_node(process, site, records, examined)
@@ -226,6 +231,12 @@ class ToolCalls:
         ticket = self._recorder.commit(records, durable=True)
         attempt = self._attempts.begin(*site.key, site.pid)
         self._run_in_worker(site, examined, ticket, workspace, attempt)
+
+    def _intent(self, site: CallSite, examined: Examined, cause: int, replaces: str) -> Draft:
+        call, parts = site.call, self._parts
+        effect_id = call.effect_id if call is not None else ""
+        effect_id = effect_id or new_effect_id(parts.chance)
+        return site.intent(examined.arguments, examined.declaration, parts.boot, effect_id, cause, replaces)
 
     def _attempt(
         self, site: CallSite, work: Callable[[Attempt], Coroutine[Any, Any, None]], *, begun: bool = False
@@ -293,8 +304,7 @@ class ToolCalls:
         try:
             _check_wanted(attempt)
             replaces = await self._parts.workers.look(look, lambda: not attempt.withdrawn)
-            boot = self._parts.boot
-            intent = site.intent(examined.arguments, declaration, boot, call.seq, replaces)
+            intent = self._intent(site, examined, call.seq, replaces)
             ticket = await self._recorder.committed([intent])
             assert ticket is not None
         except (WorkerUnavailable, WorkerLost) as error:
@@ -387,7 +397,11 @@ class ToolCalls:
         elif isinstance(came, WorkerUnavailable):
             draft = self._settlement.undone(site, call, "error", f"the tool could not be started: {came}")
         elif isinstance(came, WorkerLost):
-            await self._in_doubt(site, call, declaration, str(came))
+            intent = self._state.intents.get(call_id(*site.key))
+            if intent is None:
+                self._conclude(site.turn, call)
+            else:
+                await self._in_doubt(intent, str(came))
             return
         elif not isinstance(came, WorkerWithdrawn):
             raise came
@@ -509,34 +523,55 @@ class ToolCalls:
 
     # -- doubt ---------------------------------------------------------------------------------------------------
 
-    async def _in_doubt(self, site: CallSite, call: Call, declaration: ToolDeclaration, why: str) -> None:
-        """The worker is gone with a call. It counts as under way until that is written: nobody makes it meanwhile."""
-        turn = site.turn
-        turn_open = turn.id in self._state.turns
-        policy = policy_of(declaration, call, turn_open=turn_open)
-        if policy == "retry":
-            self._attempts.release(*site.key)
-            self._retry(turn, call)
+    async def _in_doubt(self, intent: OpenIntent, why: str) -> None:
+        """Whoever made a call is gone with it. It counts as under way until it is written what is to become of it:
+        nobody makes it meanwhile.
+        """
+        call = intent.call
+        said = await self._probes.ask(intent)
+        turn_open = intent.turn in self._state.turns
+        if said is not None:
+            drafts = self._probes.drafts(intent, said, why, turn_open=turn_open)
+        else:
+            drafts = self._settlement.doubted(intent, why, turn_open=turn_open)
+        if drafts:
+            ticket = await self._recorder.committed(
+                drafts, durable=True, wanted=lambda: self._is_open(intent)
+            )
+            if ticket is not None:
+                await self._recorder.on_disk(ticket)
+        turn = self._state.turns.get(intent.turn)
+        if turn is None:
             return
-        intent = self._state.intents.get(call_id(*site.key))
-        if intent is not None:
-            await self._recorded(call, self.doubts.draft(intent, policy, why), durable=True)
-        self._conclude(turn, call)
+        self.doubts.wake(turn)
+        if self._is_open(intent) and not call.doubt:  # nothing forbids to make it again
+            self._attempts.release(turn.id, call.ordinal)
+            self._retry(turn, call)
+        else:
+            self._conclude(turn, call)
+
+    def _is_open(self, intent: OpenIntent) -> bool:
+        """Whether nobody has said what became of the call."""
+        return self._state.intents.get(intent.id) is intent
 
     def recover(self) -> None:
         """After a replay, before anything listens: settle every intent without an outcome."""
         questions = self._state.questions()
         for intent in self._state.intents:
             call, turn_open = intent.call, intent.turn in self._state.turns
-            if call.doubt:
+            why = f"the node ended while {call.name} was under way"
+            if self._probes.can_ask(call):
+                work = partial(self._probed, intent, why)
+                self._attempts.run(intent.turn, call.ordinal, call.pid, work, begun=True)
+            elif call.doubt:
                 continue
-            if call.name == "ask" and turn_open:
+            elif call.name == "ask" and turn_open:
                 self._await_asked((intent.turn, call.ordinal), questions)
-                continue
-            policy = self._settlement.policy(call, turn_open=turn_open)
-            if policy != "retry":
-                draft = self.doubts.draft(intent, policy, f"the node ended while {call.name} was under way")
-                self._recorder.commit([draft], durable=True)
+            elif drafts := self._settlement.doubted(intent, why, turn_open=turn_open):
+                self._recorder.commit(drafts, durable=True)
+
+    async def _probed(self, intent: OpenIntent, why: str, attempt: Attempt) -> None:
+        await self._in_doubt(intent, why)
 
     async def resolve(self, ident: str, resolution: str, by: str) -> str:
         """A person's word on a doubt (``turn:ordinal``). Returns the tool's name. Raises NotFound or Refused."""

@@ -55,11 +55,18 @@ class CallSite:
         return self.draft("tool.verdict", {"decision": verdict.decision, "reasons": list(verdict.reasons)})
 
     def intent(
-        self, arguments: str, declaration: ToolDeclaration, boot: str, cause: int, replaces: str
+        self,
+        arguments: str,
+        declaration: ToolDeclaration,
+        boot: str,
+        effect_id: str,
+        cause: int,
+        replaces: str,
     ) -> Draft:
         """The next attempt at the call; what a worker is shown before it runs anything.
 
-        ``replaces``: which version of its file there was before the first attempt, empty when it writes none.
+        ``effect_id``: of the first attempt. ``replaces``: which version of its file there was before that, empty when
+        it writes none.
         """
         call = self.call
         body = {
@@ -70,6 +77,8 @@ class CallSite:
             "attempt": 1 if call is None else call.attempt + 1,
             "replaces": replaces,
             "on_doubt": "retry" if declaration.effects == "none" else declaration.on_doubt,
+            "effect_id": effect_id,
+            "probe": declaration.probe,
         }
         return self.draft("tool.intent", body, cause)
 

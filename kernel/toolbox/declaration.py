@@ -16,6 +16,7 @@ from kernel.toolbox.arguments import SchemaError, Validator, canonical_json
 MAX_DESCRIPTION_BYTES = 4096
 MAX_SCHEMA_BYTES = 64 * 2**10
 MAX_TIMEOUT_S = 3600.0
+MAX_PARAMETER_CHARS = 64
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "name": str,
@@ -28,6 +29,8 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "timeout_s": (int, float),
     "roles": (list, tuple),
     "confirmation": bool,
+    "effect_parameter": str,
+    "probe": bool,
 }
 
 
@@ -52,7 +55,8 @@ def check_declaration(declaration: ToolDeclaration) -> list[str]:
             faults.append(f"{field} is {str(value)[:40]!r}, must be one of {', '.join(allowed)}")
     if not 0 < declaration.timeout_s <= MAX_TIMEOUT_S:
         faults.append(f"timeout_s is {declaration.timeout_s}, must be above 0 and at most {MAX_TIMEOUT_S:g}")
-    return faults + _without_effect(declaration) + _schema_faults(declaration.parameters)
+    faults += _without_effect(declaration) + _schema_faults(declaration.parameters)
+    return faults + _probe_faults(declaration)
 
 
 def _without_effect(declaration: ToolDeclaration) -> list[str]:
@@ -66,6 +70,23 @@ def _without_effect(declaration: ToolDeclaration) -> list[str]:
         faults.append(
             'idempotent is set, but decides nothing yet: leave it out; on_doubt="retry" has it made again'
         )
+    return faults
+
+
+def _probe_faults(declaration: ToolDeclaration) -> list[str]:
+    faults: list[str] = []
+    parameter, schema = declaration.effect_parameter, declaration.parameters
+    if parameter and not (parameter.isidentifier() and len(parameter) <= MAX_PARAMETER_CHARS):
+        faults.append(f"effect_parameter {parameter[:80]!r} is no name of a parameter")
+    properties = schema.get("properties")
+    if parameter and isinstance(properties, dict) and parameter in properties:
+        faults.append(
+            f"effect_parameter {parameter[:80]!r} is an argument too; whoever calls must not choose it"
+        )
+    if declaration.probe and declaration.effects == "none":
+        faults.append("probe is set, and a tool without effects has nothing that could have landed")
+    if declaration.probe and not parameter and declaration.sandbox == "thirdparty":
+        faults.append("probe is set and effect_parameter is not, so no probe could find its effects")
     return faults
 
 

@@ -27,6 +27,7 @@ import threading
 from collections.abc import Iterator
 from hashlib import sha256
 
+from kernel.abi import Probed
 from kernel.toolbox.absence import ABSENT, Absence, new_absence, read_absence
 from kernel.toolbox.data_mark import is_ours, lies_in_ours, would_mark
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
@@ -232,6 +233,45 @@ def write_file(
                 os.rename(absence.witness, name, src_dir_fd=place, dst_dir_fd=directory)
         _sync_directory(directory)
     return f"wrote {len(data)} bytes to {_shown(path)}"
+
+
+def probe_write(
+    workspace: str,
+    path: str,
+    content: str,
+    replaces: str,
+    *,
+    protected: ProtectedPaths = NOTHING_PROTECTED,
+) -> Probed:
+    """Whether a write has landed before whose first attempt :func:`file_version` said ``replaces``; nobody is at it.
+
+    What was there then is there still: it has not. The witness of an absence is gone, or there is another version, and
+    the file holds just this: it has. Raises :class:`FileError`.
+    """
+    parents, name = _split_file(path)
+    data, version, holds = _encoded(content), ABSENT, False
+    with _told(path):
+        with (
+            contextlib.suppress(FileNotFoundError),
+            _open_parent(workspace, parents, name, protected) as directory,
+        ):
+            version, holds = _version(name, directory), _holds(name, directory, data)
+        absence = read_absence(replaces)
+        there = absence is not None and _has_witness(workspace, parents, absence, protected)
+    if there or (version == replaces and replaces not in (UNKNOWN, ABSENT)):
+        return Probed("not_landed")
+    if holds and replaces != UNKNOWN:
+        return Probed("landed", f"wrote {len(data)} bytes to {_shown(path)}")
+    return Probed("unknown", why=f"{_shown(path)} is neither as it was before nor as it was to be written")
+
+
+def _has_witness(workspace: str, parents: list[str], absence: Absence, protected: ProtectedPaths) -> bool:
+    with (
+        contextlib.suppress(FileNotFoundError),
+        _open_directory(workspace, parents[: absence.depth], protected) as place,
+    ):
+        return _is_there(absence.witness, place)
+    return False
 
 
 def _encoded(content: str) -> bytes:

@@ -143,6 +143,7 @@ def _worker_tools() -> list[ToolDeclaration]:
             on_doubt="retry",
             sandbox="builtin",
             timeout_s=30.0,
+            probe=True,
         ),
     ]
 

@@ -30,6 +30,7 @@ class LoadedTool:
     declaration: ToolDeclaration
     function: Callable[..., Any]
     is_async: bool
+    probe: Callable[..., Any] | None = None
 
 
 def load_tool(name: str, import_string: str, python_path: tuple[str, ...]) -> LoadedTool:
@@ -54,7 +55,12 @@ def load_tool(name: str, import_string: str, python_path: tuple[str, ...]) -> Lo
     faults = check_declaration(declaration)
     if faults:
         raise LoadError(f"{import_string[:80]} declares itself wrongly: " + "; ".join(faults))
-    return LoadedTool(declaration, function, inspect.iscoroutinefunction(function))
+    probe = getattr(function, "__weftos_probe__", None) if declaration.probe else None
+    if declaration.probe and not callable(probe):
+        raise LoadError(
+            f"{import_string[:80]} declares a probe and has none; write @tool(probe=...) above it"
+        )
+    return LoadedTool(declaration, function, inspect.iscoroutinefunction(function), probe)
 
 
 def one_line(error: BaseException) -> str:

@@ -31,7 +31,7 @@ from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefuse
 from kernel.helper.os_processes import WORKER_VARIABLE, Mark, ProcessRow, end_tree, new_mark, read_process
 from kernel.shapes import ShapeError, read, told
 from kernel.toolbox.arguments import hash_text
-from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
+from kernel.worker.requests import Accept, Answered, Configure, Configured, Probe, Run
 
 MAX_ANSWER_BYTES = 2**20
 END_AGAIN_S = 0.2
@@ -73,7 +73,8 @@ class WorkerLimits:
 @dataclass(frozen=True, slots=True)
 class WorkerCall:
     """One call. ``arguments`` canonical JSON; ``receipt``, ``salt`` and ``body`` prove its ``tool.intent``.
-    ``effects``: whether its tool has any. ``op``: to run it, or to look at which version of its file there is.
+    ``effects``: whether its tool has any. ``op``: to run it, to look at which version of its file there is, or to probe
+    what became of an effect, by its ``effect_id`` or by what it ``replaces``.
     """
 
     tool: str
@@ -84,18 +85,23 @@ class WorkerCall:
     workspace: str
     timeout_s: float
     effects: bool = True
-    op: Literal["run", "look"] = "run"
+    op: Literal["run", "look", "probe"] = "run"
+    effect_id: str = ""
+    replaces: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """What came of it. ``text`` is at most 1 MiB; ``full_hash`` (SHA-256, hex) and ``full_bytes`` are of all of it."""
+    """What came of it. ``text`` is at most 1 MiB; ``full_hash`` (SHA-256, hex) and ``full_bytes`` are of all of it.
+    ``landed``: what a probe says; None: it does not know, and ``text`` says why.
+    """
 
     status: Status
     text: str
     truncated: bool
     full_hash: str
     full_bytes: int
+    landed: bool | None = None
 
 
 def local_result(status: Status, text: str) -> WorkerResult:
@@ -251,11 +257,10 @@ class WorkerPool:
 
     def _hand_over(self, process: _Process, job: _Job) -> None:
         call = job.call
-        run = Run(call.tool, call.arguments, call.receipt, call.salt, call.body, call.workspace)
         process.jobs.add(job)
         loop = asyncio.get_running_loop()
         job.timer = loop.call_later(call.timeout_s, self._time_out, process, job)
-        process.helper.call(call.op, told(run), partial(self._answered, process, job))
+        process.helper.call(call.op, told(_request(call)), partial(self._answered, process, job))
 
     def _answered(self, process: _Process, job: _Job, answer: Any, error: Exception | None) -> None:
         if job not in process.jobs:
@@ -472,6 +477,13 @@ async def waited_for(put: Callable[[Callable[[Came], None]], Callable[[], None]]
         take_back()
 
 
+def _request(call: WorkerCall) -> Run | Probe:
+    """What the process is sent of a call."""
+    if call.op == "probe":
+        return Probe(call.tool, call.arguments, call.effect_id, call.replaces, call.workspace)
+    return Run(call.tool, call.arguments, call.receipt, call.salt, call.body, call.workspace)
+
+
 def _why_not_started(error: Exception, limits: WorkerLimits) -> str:
     match error:
         case TimeoutError():
@@ -501,7 +513,9 @@ def _read_answer(value: Any) -> WorkerResult | None:
     bounded = len(answer.text.encode()) <= MAX_ANSWER_BYTES and 0 <= answer.bytes < 2**62
     if not bounded or len(answer.hash) != 64:
         return None
-    return WorkerResult(answer.status, answer.text, answer.truncated, answer.hash, answer.bytes)
+    return WorkerResult(
+        answer.status, answer.text, answer.truncated, answer.hash, answer.bytes, answer.landed
+    )
 
 
 def _ignore(op: str, args: dict[str, Any]) -> None:

@@ -58,11 +58,27 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """``probe`` what became of an effect: one that ``effect_id`` names, or a write that ``replaces`` what was there. It
+    changes nothing, so it needs no receipt.
+    """
+
+    tool: str
+    arguments: str
+    effect_id: str
+    replaces: str
+    workspace: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of it. ``text`` is at most 1 MiB; ``hash`` (SHA-256, hex) and ``bytes`` are of all of it."""
+    """What came of it. ``text`` is at most 1 MiB; ``hash`` (SHA-256, hex) and ``bytes`` are of all of it. ``landed``:
+    what a probe says, None: unknown, and ``text`` says why.
+    """
 
     status: Literal["ok", "error", "refused", "changed"]
     text: str
     truncated: bool
     hash: str
     bytes: int
+    landed: bool | None = None

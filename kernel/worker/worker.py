@@ -1,5 +1,6 @@
 """A worker process: ``python -P -m kernel.worker.worker --link-fd N --boot B``. Runs tools; nothing without a
-receipt, but a look at which version of a file there is: it gives a digest, or leaves an empty witness of an absence.
+receipt, but a look at which version of a file there is: it gives a digest, or leaves an empty witness of an absence;
+and the probe that a tool declares, which says what became of an effect and changes nothing.
 
 One worker runs the built-in tools, one each the tools of a third-party package. The node says which with the
 first request, ``configure``; then ``run`` requests come, many at once. Synchronous tools run in threads,
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import inspect
 import json
 import os
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from typing import Any, Literal, NoReturn
 
 from chain.entry.entry import decode_body
 from chain.notes.note import VerifierKey
+from kernel.abi import EffectId, Probed
 from kernel.helper.helper import die_with_parent, serve_link
 from kernel.shapes import read, told
 from kernel.toolbox.arguments import canonical_json
@@ -31,13 +34,14 @@ from kernel.toolbox.files import (
     FileError,
     file_version,
     list_directory,
+    probe_write,
     read_file,
     write_file,
 )
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.worker.intent import IntentGate, IntentRefused
 from kernel.worker.loader import LoadedTool, LoadError, load_tool, one_line
-from kernel.worker.requests import Accept, Answered, Configure, Configured, Run
+from kernel.worker.requests import Accept, Answered, Configure, Configured, Probe, Run
 from kernel.worker.threads import Threads
 
 MAX_RESULT_BYTES = 2**20
@@ -45,12 +49,13 @@ MAX_RESULT_BYTES = 2**20
 Status = Literal["ok", "error", "refused", "changed"]
 
 
-def answer_of(status: Status, text: str) -> Answered:
+def answer_of(status: Status, text: str, landed: bool | None = None) -> Answered:
     """What goes back: at most ``MAX_RESULT_BYTES`` of ``text``, and size and SHA-256 of all of it."""
     data = text.encode("utf-8", "backslashreplace")
     kept = data if len(data) <= MAX_RESULT_BYTES else data[:MAX_RESULT_BYTES]
     truncated = len(data) > MAX_RESULT_BYTES
-    return Answered(status, kept.decode("utf-8", "ignore"), truncated, sha256(data).hexdigest(), len(data))
+    text = kept.decode("utf-8", "ignore")
+    return Answered(status, text, truncated, sha256(data).hexdigest(), len(data), landed)
 
 
 def render(value: Any) -> str:
@@ -66,10 +71,32 @@ def render(value: Any) -> str:
         raise TypeError(f"the tool returned a {kind} that is not text or JSON: {one_line(error)}") from None
 
 
-def call_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Answered:
+def rendered(value: Any) -> Answered:
+    """The answer of a tool that returned ``value``."""
+    return answer_of("ok", render(value))
+
+
+def probed(value: Any) -> Answered:
+    """The answer of a probe that returned ``value``. Raises TypeError for what is none."""
+    match value:
+        case Probed("landed", result):
+            return answer_of("ok", render(result), True)
+        case Probed("not_landed"):
+            return answer_of("ok", "", False)
+        case Probed("unknown", _, str(why)):
+            return answer_of("ok", why)
+    wanted = "a Probed that says landed, not_landed or unknown"
+    raise TypeError(f"the probe returned a {type(value).__name__}, which is not {wanted}")
+
+
+def call_guarded(
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    answer: Callable[[Any], Answered] = rendered,
+) -> Answered:
     """Call, and turn whatever comes of it into an answer."""
     try:
-        return answer_of("ok", render(function(**arguments)))
+        return answer(function(**arguments))
     except FileError as error:
         return answer_of("error", str(error))
     except FileChanged as error:
@@ -78,10 +105,14 @@ def call_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Ans
         return answer_of("error", one_line(error))
 
 
-async def await_guarded(function: Callable[..., Any], arguments: dict[str, Any]) -> Answered:
+async def await_guarded(
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    answer: Callable[[Any], Answered] = rendered,
+) -> Answered:
     """The same for an asynchronous tool."""
     try:
-        return answer_of("ok", render(await function(**arguments)))
+        return answer(await function(**arguments))
     except BaseException as error:  # as above; nobody cancels this task but the end of the process
         return answer_of("error", one_line(error))
 
@@ -109,6 +140,8 @@ class Worker:
             return told(await self._run(self._gate, read(Run, args)))
         if op == "look" and self._builtin:
             return told(await self._look(read(Run, args)))
+        if op == "probe" and self._gate is not None:
+            return told(await self._probe(read(Probe, args)))
         if op == "accept" and self._gate is not None:
             self._gate.accept(VerifierKey.parse(read(Accept, args).key))
             return None
@@ -144,6 +177,9 @@ class Worker:
             return answer_of("refused", str(error))
         arguments = json.loads(call.arguments)
         loaded = self._third_party.get(tool)
+        if loaded is not None and loaded.declaration.effect_parameter:
+            effect_id = EffectId(decode_body(call.body)["effect_id"])
+            arguments[loaded.declaration.effect_parameter] = effect_id
         if loaded is not None and loaded.is_async:
             return await await_guarded(loaded.function, arguments)
         if loaded is not None:
@@ -155,6 +191,20 @@ class Worker:
         else:
             return answer_of("error", self._faults.get(tool, f"this worker has no tool {tool!r}"))
         return await self._in_thread(partial(call_guarded, function, arguments))
+
+    async def _probe(self, asked: Probe) -> Answered:
+        loaded = self._third_party.get(asked.tool)
+        if loaded is not None and loaded.probe is not None:
+            probe = partial(loaded.probe, EffectId(asked.effect_id))
+            if inspect.iscoroutinefunction(loaded.probe):
+                return await await_guarded(probe, {}, probed)
+        elif self._builtin and asked.tool == "file_write":
+            write = json.loads(asked.arguments)
+            probe = partial(probe_write, asked.workspace, write["path"], write["content"], asked.replaces)
+            probe = partial(probe, protected=self._protected)
+        else:
+            return answer_of("error", self._faults.get(asked.tool, f"{asked.tool!r} has no probe here"))
+        return await self._in_thread(partial(call_guarded, probe, {}, probed))
 
     async def _in_thread(self, call: Callable[[], Answered]) -> Answered:
         try:

@@ -161,6 +161,11 @@ class Workers:
         result = await self._pools[BUILTIN_PACKAGE].run(look, begin)
         return result.text if result.status == "ok" else UNKNOWN
 
+    async def probe(self, call: WorkerCall) -> WorkerResult:
+        """What the probe of the tool says became of an effect; nothing is done. Raises as :meth:`run`."""
+        probe = replace(call, op="probe", effects=False)
+        return await self._pools[self._package_of.get(call.tool, BUILTIN_PACKAGE)].run(probe, lambda: True)
+
     async def close(self) -> None:
         """Kill every worker; calls under way are lost."""
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))

@@ -14,7 +14,9 @@ from tests.patience import HANG_S
 
 
 class Effects:
-    """A server on loopback. Each line is ``{"count": effect}``, the answer ``{"counted": n}``."""
+    """A server on loopback. Each line is ``{"count": effect}``, the answer ``{"counted": n}``; of ``{"seen": effect}``
+    how often it was.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -25,7 +27,8 @@ class Effects:
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 for line in self.rfile:
-                    number = outer._count(json.loads(line)["count"])
+                    asked = json.loads(line)
+                    number = outer.count(asked["seen"]) if "seen" in asked else outer._count(asked["count"])
                     try:
                         self.wfile.write(json.dumps({"counted": number}).encode() + b"\n")
                     except OSError:  # whoever did it was killed meanwhile

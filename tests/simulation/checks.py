@@ -182,7 +182,7 @@ class Record:
                 case "tool.resolved" if body["resolution"] == "retry":
                     call = call_id(body["turn"], body["ordinal"])
                     self.taken_back[call] = self.intents[call][-1]["seq"]
-                    if body["by"].startswith("node"):
+                    if body["by"].startswith("node: it had not begun"):
                         self.unmade.append(self.taken_back[call])
                 case "tool.outcome":
                     self.outcomes.setdefault(call_id(body["turn"], body["ordinal"]), []).append(body)
@@ -277,7 +277,8 @@ def _true(call: str, outcome: dict[str, Any], world: World) -> list[str]:
     if status == "ok" and not done and not by_person and outcome["result"] != "it is there":
         return [told]
     nothing = status in NOTHING_DONE or "not be started" in outcome["result"]
-    if nothing and done and call not in world.words:
+    by_probe = any(one.tool == "book" for one in attempts) and "probe said" in outcome["result"]
+    if (nothing or by_probe) and done and call not in world.words:
         return [told]
     if done > 1 and not any(one.end == "lost" for one in attempts) and call not in world.words:
         return [told]

@@ -10,7 +10,7 @@ from typing import Any
 Call = dict[str, Any]
 ALONE = (
     "pay", "pay", "pay", "ping", "poke", "poke", "peek", "calculator", "file_write", "send_message", "ask",
-    "spawn_agent", "nothing",
+    "spawn_agent", "book", "book", "nothing",
 )  # fmt: skip
 TALKATIVE = (*ALONE, "ask", "ask", "ask", "ask", "ask", "ask", "send_message", "send_message")
 

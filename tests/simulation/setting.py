@@ -28,9 +28,21 @@ OWN = (
     ToolDeclaration("pay", "Pay somebody.", ANYTHING, timeout_s=4.0),
     ToolDeclaration("ping", "Ping somebody.", ANYTHING, on_doubt="lost", timeout_s=4.0),
     ToolDeclaration("poke", "Poke somebody.", ANYTHING, on_doubt="retry", timeout_s=4.0),
+    ToolDeclaration("book", "Book it.", ANYTHING, timeout_s=4.0, effect_parameter="key", probe=True),
     ToolDeclaration("peek", "Look at somebody.", ANYTHING, effects="none", timeout_s=4.0),
 )
-TOOLS = ("pay", "ping", "poke", "peek", "calculator", "file_write", "send_message", "ask", "spawn_agent")
+TOOLS = (
+    "pay",
+    "ping",
+    "poke",
+    "peek",
+    "calculator",
+    "file_write",
+    "send_message",
+    "ask",
+    "spawn_agent",
+    "book",
+)
 BOUNDS = Bounds(
     turn_timeout_s=300.0, ask_timeout_s=8.0, model_timeout_s=6.0, mailbox_messages=12, dead_letters=8, turn_attempts=4
 )  # fmt: skip
@@ -87,6 +99,8 @@ def draw_setting(chance: Random) -> Setting:
 def _other_policy(tool: ToolDeclaration, chance: Random) -> ToolDeclaration:
     if tool.effects == "none" or chance.random() < 0.5:
         return tool
+    if tool.probe and chance.random() < 0.5:
+        return replace(tool, probe=False)
     return replace(tool, on_doubt=chance.choice(("ask", "lost", "retry")))
 
 

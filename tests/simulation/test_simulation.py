@@ -53,7 +53,8 @@ def test_a_run_has_of_everything() -> None:
         kinds |= set(simulate(f"kinds {seed}", nodes=2).kinds)
     assert kinds >= {
         "message.accepted", "message.dead", "process.exited", "process.slot", "process.spawned", "process.started",
-        "tool.intent", "tool.outcome", "tool.resolved", "turn.ended", "turn.started", "model.asked", "sys.value",
+        "tool.intent", "tool.outcome", "tool.resolved", "tool.probed", "turn.ended", "turn.started", "model.asked",
+        "sys.value",
         "message.sent", "message.acknowledged", "message.replied", "message.replayed", "message.refused",
         "peer.up", "peer.down",
     }  # fmt: skip

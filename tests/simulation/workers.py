@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -72,6 +72,26 @@ class SimulatedWorkers:
         if not begin():
             raise WorkerWithdrawn("nobody wants it")
         return self._world.files.get(arguments["path"], ABSENT)
+
+    async def probe(self, call: WorkerCall) -> WorkerResult:
+        """What became of an effect; now and then it is not to be had, or nobody answers."""
+        chance = self._world.chance
+        await asyncio.sleep(100.0 if chance.random() < 0.05 else self._world.delay_s())
+        if chance.random() < 0.1:
+            raise WorkerLost("its worker died")
+        if chance.random() < 0.2:
+            return _result("ok", "nobody knows")
+        landed = self._landed(call)
+        return replace(_result("ok", "found" if landed else ""), landed=landed)
+
+    def _landed(self, call: WorkerCall) -> bool | None:
+        if call.tool != "file_write":
+            return self._world.probe(call.effect_id)
+        arguments = parse_arguments(call.arguments, 10_000)
+        now = self._world.files.get(arguments["path"], ABSENT)
+        if now == arguments["content"]:
+            return True
+        return False if now == call.replaces else None
 
     async def close(self) -> None:
         self.lose("the node stops")

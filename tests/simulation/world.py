@@ -27,6 +27,7 @@ class HandedOver:
     tool: str
     intent: int
     boot: int
+    effect_id: str
     effects: int = 0
     end: str = "under way"
 
@@ -44,8 +45,9 @@ class Sent:
 class World:
     """``attempts`` by call (``turn:ordinal``), of tools with effects. ``words``: how often a person had a call made
     again; ``policies``: how often it had been made when a boot ended whose policy was to make it again; ``retried``:
-    the tools for which that is the policy of this boot. ``refused``: calls that were waiting for a worker when somebody
-    ended their process.
+    the tools for which that is the policy of this boot; ``probed``: how often it had been made when a probe said that
+    it had not landed. ``effect_ids``: the call that has it. ``refused``: calls that were waiting for a worker when
+    somebody ended their process.
     """
 
     chance: Random
@@ -55,6 +57,8 @@ class World:
     words: dict[str, int] = field(default_factory=dict)
     policies: dict[str, int] = field(default_factory=dict)
     retried: frozenset[str] = frozenset()
+    probed: dict[str, int] = field(default_factory=dict)
+    effect_ids: dict[str, str] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     sent: dict[str, Sent] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -77,22 +81,37 @@ class World:
         held = ledger.kept.entries
         if seq >= len(held) or held[seq][0].kind != "tool.intent" or held[seq][1] != body:
             self.broken(f"{call} was handed over and its intent {seq} is not on the disk")
+        if self.effect_ids.setdefault(body["effect_id"], call) != call:
+            self.broken(f"{call} has the effect id of {self.effect_ids[body['effect_id']]}")
         before = self.attempts.setdefault(call, [])
+        if before and before[0].effect_id != body["effect_id"]:
+            self.broken(f"{call} is made again with another effect id")
         for one in before:
             if one.end == "under way":
                 self.broken(f"{call} is made twice at once")
             elif one.end == "answered" and one.boot == self.boot:
                 self.broken(f"{call} is made again after it was answered")
         by_policy = len(before) if body["tool"] in self.retried else self.policies.get(call, 0)
-        if len(before) > max(self.words.get(call, 0), by_policy):
+        if len(before) > max(self.words.get(call, 0), by_policy, self.probed.get(call, 0)):
             self.broken(
                 f"{call} is made a {len(before) + 1}. time, and no policy and no person had it made again"
             )
         if call in self.refused:
             self.broken(f"{call} is made, and its process was ended before it was handed over")
-        attempt = HandedOver(call, body["tool"], seq, self.boot)
+        attempt = HandedOver(call, body["tool"], seq, self.boot, body["effect_id"])
         before.append(attempt)
         return attempt
+
+    def probe(self, effect_id: str) -> bool:
+        """Whether the effect of that id has landed. Nobody is at it."""
+        call = self.effect_ids[effect_id]
+        attempts = self.attempts[call]
+        if any(one.end == "under way" for one in attempts):
+            self.broken(f"{call} is under way, and its probe is asked")
+        if any(one.effects for one in attempts):
+            return True
+        self.probed[call] = len(attempts)
+        return False
 
     def died(self, recorded: Collection[str], *, forgets: bool) -> None:
         """The node is gone, and its workers with it; what it ``forgets`` was not on the disk. ``recorded``: the calls

@@ -31,7 +31,15 @@ def packages(modules: set[str]) -> set[str]:
 
 
 def test_the_public_names_are_exactly_these() -> None:
-    assert weftos.__all__ == ["Client", "WeftosError", "__version__", "behaviour", "tool"]
+    assert weftos.__all__ == [
+        "Client",
+        "EffectId",
+        "Probed",
+        "WeftosError",
+        "__version__",
+        "behaviour",
+        "tool",
+    ]
     assert dir(weftos) == sorted(weftos.__all__)
     for name in weftos.__all__:
         assert getattr(weftos, name) is not None
@@ -46,7 +54,7 @@ def test_importing_weftos_loads_nothing_else_of_ours() -> None:
     assert ours == {"weftos"}
 
 
-@pytest.mark.parametrize("name", ["tool", "behaviour"])
+@pytest.mark.parametrize("name", ["tool", "behaviour", "EffectId", "Probed"])
 def test_a_cell_that_imports_a_decorator_loads_neither_ledger_nor_kernel(name: str) -> None:
     modules = loaded_by(f"from weftos import {name}")
     ours = {module for module in modules if packages({module}) & {"kernel", "chain", "mesh", "cognition"}}

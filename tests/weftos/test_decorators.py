@@ -13,7 +13,7 @@ from kernel.abi import ToolDeclaration
 from kernel.toolbox.arguments import Validator
 from kernel.toolbox.declaration import check_declaration
 from tests.patience import HANG_S
-from weftos import behaviour, tool
+from weftos import EffectId, Probed, behaviour, tool
 
 
 def declaration_of(function: Callable[..., Any]) -> ToolDeclaration:
@@ -100,6 +100,57 @@ def test_a_bare_decorator_gives_the_cautious_defaults() -> None:
     declaration = declaration_of(plain)
     assert (declaration.effects, declaration.idempotent, declaration.on_doubt) == ("external", False, "ask")
     assert declaration.parameters["properties"] == {}
+
+
+def find(key: EffectId) -> Probed:
+    return Probed("unknown", why="nobody asked")
+
+
+def transfer(amount: int, key: EffectId) -> str:
+    """Transfer.
+
+    Args:
+        amount: How much.
+        key: Sent on as the idempotency key.
+    """
+    return f"{amount} {key}"
+
+
+def test_an_effect_id_is_no_argument_and_a_probe_is_declared() -> None:
+    marked = tool(probe=find)(transfer)
+    declaration = declaration_of(marked)
+    assert (declaration.effect_parameter, declaration.probe) == ("key", True)
+    assert declaration.parameters["properties"] == {"amount": {"type": "integer", "description": "How much."}}
+    assert declaration.parameters["required"] == ["amount"]
+    assert check_declaration(declaration) == []
+    assert marked.__weftos_probe__ is find  # type: ignore[attr-defined]
+    assert marked(5, EffectId("e")) == "5 e"
+
+
+def both(one: EffectId, other: EffectId) -> str:
+    """Do."""
+    return one + other
+
+
+def without(amount: int) -> str:
+    """Do."""
+    return str(amount)
+
+
+@pytest.mark.parametrize(
+    ("function", "probe", "words"),
+    [
+        (transfer, 5, "its probe must be a function of one EffectId"),
+        (transfer, lambda: None, "its probe must be a function of one EffectId"),
+        (without, find, "has a probe, and no parameter of type EffectId"),
+        (both, None, "one and other are of type EffectId; a call has one"),
+    ],
+)
+def test_a_probe_that_could_find_nothing_is_refused(
+    function: Callable[..., Any], probe: Any, words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        tool(probe=probe)(function)
 
 
 def undescribed(text: str) -> str:

@@ -51,6 +51,7 @@ _GISTS = {
     "tool.verdict": "{decision} {tool}",
     "tool.intent": "{tool}, effects {effects}",
     "tool.outcome": "{tool}: {status}: {result}",
+    "tool.probed": "{tool}: {answer} {why}",
     "tool.resolved": "{tool}: {resolution} by {by}",
     "key.rotated": "number {number}: {reason}",
     "erase": "{ranges} by {by}: {reason}",

@@ -143,9 +143,10 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "model.answered": {**call, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
             "tool.proposed": {**call, "call_hash": "h", "arguments": "{}"},
-            "tool.intent": {**call, "attempt": b % 2},
+            "tool.intent": {**call, "attempt": b % 2, "effect_id": "e", "probe": bool(c % 3)},
             "tool.outcome": {**call, "status": ("ok", "in_doubt")[a % 2], "result": "r", "truncated": False,
                              "attempt": b % 2},
+            "tool.probed": {**call, "attempt": b % 2, "answer": "unknown", "why": ("", "w")[a % 2]},
             "tool.resolved": {**call, "resolution": ("retry", "done")[a % 2]},
             "memory.written": {"id": f"d{b % 6}", "owner": who, "scope": "own", "bytes": seq},
             "memory.forgotten": {"id": f"d{b % 6}"},
@@ -296,13 +297,13 @@ def test_the_formats_are_these() -> None:
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged "
         "losses",
         "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
-        "pid on_doubt outcome_seq",
+        "pid on_doubt outcome_seq effect_id probe probed",
         "DeadLetter": "mail why seq time_us",
         "Fact": "id owner scope bytes seq text_hash shown_hash pid",
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 4, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 6,
+        "boots": 1, "pids": 1, "slots": 4, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 7,
         "crossings": 2, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
@@ -331,7 +332,7 @@ def test_turns_of_an_earlier_format_have_lost_no_cell_and_count_from_then_on() -
     assert apply(old, [lost]).turns["t4"].losses == 1
 
 
-@pytest.mark.parametrize("format_", [3, 4, 5])
+@pytest.mark.parametrize("format_", [3, 4, 5, 6])
 def test_calls_of_an_earlier_format_are_read_and_lack_who_made_them_what_was_said_of_a_doubt_and_their_outcomes_entry(
     format_: int,
 ) -> None:
@@ -341,12 +342,13 @@ def test_calls_of_an_earlier_format_are_read_and_lack_who_made_them_what_was_sai
     assert [(one.call.pid, one.call.on_doubt) for one in restored(now).intents].count((4096, "retry")) == 1
     parts = msgpack.unpackb(encode_state(now))
     turns, alone = parts["slices"]["calls"][1]
-    end = format_ - 6
+    end = format_ - 9 if format_ < 6 else -3  # formats 3 to 5 added a field each, format 7 three
     kept = [[turn, [each[:end] for each in calls]] for turn, calls in turns]
     rows = [kept, [[*one[:-1], one[-1][:end]] for one in alone]]
     old = State(*LIMITS)
     restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "calls": [format_, rows]}}))
-    without_outcome_entries(now)
+    if format_ < 6:
+        without_outcome_entries(now)
     if format_ < 5:
         made.on_doubt = ""
     if format_ == 3:

@@ -17,10 +17,11 @@ from kernel.toolbox.declaration import (
 from kernel.toolbox.registry import builtin_declarations
 
 GOOD = ToolDeclaration("count", "Count.", {"type": "object", "properties": {}})
+PROBED = replace(GOOD, name="probed", effect_parameter="key", probe=True)
 
 
 @pytest.mark.parametrize(
-    "declaration", [GOOD, *builtin_declarations()], ids=lambda declaration: declaration.name
+    "declaration", [GOOD, PROBED, *builtin_declarations()], ids=lambda declaration: declaration.name
 )
 def test_a_good_declaration_travels_unchanged(declaration: ToolDeclaration) -> None:
     assert check_declaration(declaration) == []
@@ -43,6 +44,17 @@ def test_a_good_declaration_travels_unchanged(declaration: ToolDeclaration) -> N
         ({"timeout_s": float("nan")}, "timeout_s is nan"),
         ({"timeout_s": 1e9}, "at most 3600"),
         ({"roles": ("clerk",)}, "roles is set, but decides nothing yet: leave it out"),
+        ({"effect_parameter": "two words"}, "'two words' is no name of a parameter"),
+        ({"effect_parameter": "x" * 65}, "is no name of a parameter"),
+        (
+            {"effect_parameter": "a", "parameters": {"type": "object", "properties": {"a": {}}}},
+            "is an argument too; whoever calls must not choose it",
+        ),
+        ({"probe": True}, "effect_parameter is not, so no probe could find its effects"),
+        (
+            {"probe": True, "effect_parameter": "key", "effects": "none"},
+            "a tool without effects has nothing that could have landed",
+        ),
         ({"idempotent": True}, "idempotent is set, but decides nothing yet: leave it out"),
         ({"parameters": {}}, 'with "type": "object"'),
         ({"parameters": {"type": "object", "properties": {"a": {"type": "b"}}}}, "not a usable JSON Schema"),

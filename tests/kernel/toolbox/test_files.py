@@ -26,6 +26,7 @@ from kernel.toolbox.files import (
     FileError,
     file_version,
     list_directory,
+    probe_write,
     read_file,
     write_file,
 )
@@ -779,6 +780,48 @@ def test_a_new_file_is_written_again_only_while_it_was_never_there(
     witness.write_text("half of what was to be written")
     assert write_file(workspace, path, "mine", looked) == f"wrote 4 bytes to '{path}'"
     assert (file.read_text(), witness.exists()) == ("mine", False)
+
+
+@pytest.mark.parametrize("path", ["a.txt", "new/b.txt", "old/c.txt"])
+def test_of_a_new_file_its_witness_tells_whether_it_was_written(tmp_path: Path, path: str) -> None:
+    workspace, file = str(tmp_path), tmp_path / path
+    (tmp_path / "old").mkdir()
+    looked = file_version(workspace, path)
+
+    def said(content: str = "mine") -> str:
+        return probe_write(workspace, path, content, looked).answer
+
+    assert said() == "not_landed"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")  # somebody else's: the attempt never came to its rename
+    assert said() == "not_landed"
+    file.unlink()
+    write_file(workspace, path, "mine", looked=looked)
+    probed = probe_write(workspace, path, "mine", looked)
+    assert (probed.answer, probed.result) == ("landed", f"wrote 4 bytes to '{path}'")
+    assert said("other") == "unknown"
+    file.unlink()
+    assert said() == "unknown"
+
+
+def test_of_a_file_that_was_there_its_version_tells_whether_it_was_written(tmp_path: Path) -> None:
+    workspace, file = str(tmp_path), tmp_path / "a.txt"
+    file.write_text("mine")
+    before = file_version(workspace, "a.txt")
+
+    def said(replaces: str = before) -> str:
+        return probe_write(workspace, "a.txt", "mine", replaces).answer
+
+    assert said() == "not_landed"
+    write_file(workspace, "a.txt", "mine")
+    assert said() == "landed"
+    assert said(UNKNOWN) == "unknown"
+    file.write_text("theirs")
+    assert said() == said(UNKNOWN) == "unknown"
+    file.unlink()
+    assert said() == said(UNKNOWN) == said(ABSENT) == "unknown"
+    with pytest.raises(FileError):
+        probe_write(workspace, "../a.txt", "mine", before)
 
 
 @pytest.mark.parametrize("content", ["x" * (MAX_WRITE_BYTES + 1), "\ud800"], ids=["large", "no text"])

@@ -63,6 +63,7 @@ LIMIT_S = HANG_S
 EXTERNAL = ToolDeclaration("pay", "Pay somebody.", {"type": "object", "additionalProperties": True})
 LOSABLE = ToolDeclaration("ping", "Ping somebody.", {"type": "object"}, on_doubt="lost")
 CONFIRMED = ToolDeclaration("launch", "Launch it.", {"type": "object"}, confirmation=True)
+BOOKING = ToolDeclaration("book", "Book it.", {"type": "object"}, effect_parameter="key", probe=True)
 MEMORY = ("memory_search", "memory_read", "memory_write", "knowledge_base")
 ALL = ("calculator", "file_read", "file_write", "send_message", "ask", "spawn_agent", "pay", "ping", "launch")
 
@@ -127,7 +128,8 @@ class TwinCells:
 class TwinWorkers:
     """Runs nothing: answers with ``answer(call)``, which may raise; keeps every call that was handed over.
 
-    ``free`` cleared: calls wait to be handed over. ``hold`` cleared: those that were handed over do not end.
+    ``free`` cleared: calls wait to be handed over. ``hold`` cleared: those that were handed over do not end. A probe is
+    answered with ``probed(call)``, which may raise, once ``probing`` is set.
     """
 
     def __init__(self) -> None:
@@ -137,14 +139,24 @@ class TwinWorkers:
         )
         self.waiting: list[WorkerCall] = []
         self.version: str | Exception = "absent"
-        self.free, self.hold = asyncio.Event(), asyncio.Event()
+        self.free, self.hold, self.probing = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.free.set()
         self.hold.set()
+        self.probing.set()
+        self.probes: list[WorkerCall] = []
+        self.probed: Callable[[WorkerCall], WorkerResult] = lambda call: WorkerResult(
+            "ok", "nobody knows", False, "", 12
+        )
 
     async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
         if isinstance(self.version, Exception):
             raise self.version
         return self.version
+
+    async def probe(self, call: WorkerCall) -> WorkerResult:
+        self.probes.append(call)
+        await self.probing.wait()
+        return self.probed(call)
 
     async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
         self.waiting.append(call)
@@ -392,7 +404,7 @@ def accept(kernel: Kernel, out: Outgoing) -> tuple[Mail, Ticket]:
 
 
 def _registry(without: Collection[str]) -> Registry:
-    own = [tool for tool in (EXTERNAL, LOSABLE, CONFIRMED) if tool.name not in without]
+    own = [tool for tool in (EXTERNAL, LOSABLE, CONFIRMED, BOOKING) if tool.name not in without]
     return Registry(
         [*builtin_declarations(), *own], [ToolSource(tool.name, "somewhere:thing") for tool in own]
     )

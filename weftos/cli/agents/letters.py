@@ -60,7 +60,7 @@ def list_doubts(data: Data = None, as_json: AsJson = False) -> None:
     out = Output(as_json)
     with client(data) as node:
         rows = node.doubts.list()
-    fields = list(rows[0]) if rows else []
+    fields = [field for field in rows[0] if field != "effect_id"] if rows else []  # show has it
     columns = [field.upper() for field in fields]
     listed(out, rows, columns, lambda row: [row.get(field) for field in fields], "nothing in doubt")
 
