@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernel.control.asked import Asked, Record
 from kernel.control.facts import NodeFacts
-from kernel.errors import Invalid, Refused, TimedOut
+from kernel.errors import Invalid, KernelError, Refused, TimedOut, Unavailable
 from kernel.kernel import Kernel
-from kernel.model.address import join, validate_address
+from kernel.model.address import join, name_of, validate_address
 from kernel.model.makers import OPERATOR
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.operations.operation import START_S, Handler
-from kernel.operations.spawning import TEMPLATE, Spawned, Spawning, SpawnRequest
+from kernel.operations.spawning import (
+    TEMPLATE,
+    SpawnAllRequest,
+    Spawned,
+    SpawnedAll,
+    Spawning,
+    SpawnRequest,
+)
+from kernel.pace import give_way
 from kernel.policy.asker import PERSON, Asker
+from kernel.process.admission import named_fault
 from kernel.process.workspaces import Workspaces
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.data_mark import shows_ours
 from kernel.values import clean, measured
 from mesh.identity.peers import Peer
 
+T = TypeVar("T")
+AT_A_TIME = 32
+MOST_FAULTS = 20
 DEFAULTS = {field.name: field.default for field in fields(SpawnRequest)}
 FIXED = ("behaviour", "tools", "restart", "isolation", "supervisor", "shutdown_s", "significant")
 """Fields of a spawn that a template says of all its children."""
@@ -46,7 +58,7 @@ class SpawnControl:
 
     def handlers(self) -> tuple[Handler, ...]:
         """What this answers."""
-        return (Spawning.spawn.by(self.spawn),)
+        return (Spawning.spawn.by(self.spawn), Spawning.spawn_all.by(self.spawn_all))
 
     async def spawn(self, asked: Asked, request: SpawnRequest) -> Spawned:
         peer = self._kernel.remote.split(f"@{request.on}")[1] if request.on else None
@@ -71,6 +83,55 @@ class SpawnControl:
         with ledger_errors():
             await ticket.durable()
         return {"address": address, "pid": await started_pid(address, started), "name": spec.name}
+
+    async def spawn_all(self, asked: Asked, request: SpawnAllRequest) -> SpawnedAll:
+        """Make all of them in one unit, or none. What takes time for each is done a few at a time; from the last look
+        at what speaks against them to the record nothing else happens.
+        """
+        children, faults = await self._children(request.each())
+        admission, recorder = self._kernel.processes.admission, self._kernel.recorder
+        _refuse([*faults, *admission.check_spawns(children)])
+        for some in batched(children):
+            for _, spec in some:
+                self._workspaces.make(spec)
+            await give_way()
+        _refuse(admission.check_spawns(children))
+        seq, trace = asked.record(**_in_short(request, children))
+        with ledger_errors():
+            ticket = recorder.commit(
+                [admission.entry_of(spec, parent, 0, trace, seq, PERSON) for parent, spec in children]
+            )
+        started = await self._begin(children)
+        with ledger_errors():
+            await ticket.durable()
+        return await _told(started)
+
+    async def _children(
+        self, requests: Sequence[SpawnRequest]
+    ) -> tuple[list[tuple[str, ProcessSpec]], list[KernelError]]:
+        """Each with the address of its parent; and what is wrong with the others."""
+        faults: list[KernelError] = []
+        children = []
+        for some in batched(requests):
+            for request in some:
+                try:
+                    parent = self._address(request.under)
+                    children.append((parent, self._spec(request, parent, PERSON)))
+                except KernelError as error:
+                    faults.append(named_fault(request.name, error))
+            await give_way()
+        return children, faults
+
+    async def _begin(self, children: Sequence[tuple[str, ProcessSpec]]) -> dict[str, asyncio.Future[int]]:
+        """Start what was just written; by the address of each its PID to come."""
+        processes = self._kernel.processes
+        addresses = [join(parent, spec.name) for parent, spec in children]
+        started = {address: processes.when_started(address) for address in addresses}
+        for some in batched(addresses):
+            for address in some:
+                processes.begin(address)
+            await give_way()
+        return started
 
     def _address(self, target: str) -> str:
         if target.startswith("/"):
@@ -192,6 +253,46 @@ def _measured(spec: ProcessSpec) -> ProcessSpec:
     """The spec as it is told beside who asked for it: of standing instructions no more than what they hash to."""
     config = {key: value if key != "system_prompt" else measured(value) for key, value in spec.config.items()}
     return replace(spec, config=config, template=None if spec.template is None else _measured(spec.template))
+
+
+def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """So many as the loop may be held for."""
+    for at in range(0, len(items), AT_A_TIME):
+        yield items[at : at + AT_A_TIME]
+
+
+def _refuse(faults: Sequence[KernelError]) -> None:
+    """Raises all of them as one, of the kind that the first is of."""
+    if faults:
+        words = [str(fault) for fault in faults[:MOST_FAULTS]]
+        if len(faults) > MOST_FAULTS:
+            words.append(f"and {len(faults) - MOST_FAULTS} more")
+        raise type(faults[0])("; ".join(words))
+
+
+def _in_short(request: SpawnAllRequest, children: Sequence[tuple[str, ProcessSpec]]) -> dict[str, Any]:
+    """Of many children their number and the first names: what each is, its own entry says."""
+    names = [like.name for like in request.spawns[:MOST_FAULTS]]
+    parents = list(dict.fromkeys(parent for parent, _ in children))[:MOST_FAULTS]
+    return {"children": len(children), "names": names, "under": parents}
+
+
+async def _told(started: dict[str, asyncio.Future[int]]) -> SpawnedAll:
+    """What became of those starts, when each has come to its end, or the time is over."""
+    await asyncio.wait(started.values(), timeout=START_S)
+    told: SpawnedAll = {"spawned": [], "failed": []}
+    for address, pid in started.items():
+        name = name_of(address)
+        if not pid.done():
+            why = f"{address} did not start within {START_S:g} s; weftos ps shows its state"
+            told["failed"].append({"address": address, "name": name, "why": why})
+        elif pid.cancelled():
+            raise Unavailable("the node is stopping")
+        elif (error := pid.exception()) is not None:
+            told["failed"].append({"address": address, "name": name, "why": str(error)})
+        else:
+            told["spawned"].append({"address": address, "pid": pid.result(), "name": name})
+    return told
 
 
 async def started_pid(address: str, started: asyncio.Future[int]) -> int:

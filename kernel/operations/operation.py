@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from functools import cache
 from typing import (
     Annotated,
@@ -109,7 +109,14 @@ def on_wire(request: Any) -> dict[str, Any]:
     kind: Any = type(request)
     texts = _texts(kind)
     values = {item.name: getattr(request, item.name) for item in fields(request)}
-    return {name: str(value) if name in texts else value for name, value in values.items()}
+    return {name: str(value) if name in texts else _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Requests that are part of another one are maps too."""
+    if isinstance(value, (list, tuple)) and any(map(is_dataclass, value)):
+        return [on_wire(each) for each in value]
+    return value
 
 
 @cache

@@ -7,8 +7,9 @@ The body of the API, the client's parameters and the request that goes to a peer
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from kernel.operations.operation import START_S, Limit, Noun, OnWire, Operation
@@ -26,6 +27,8 @@ USER = "/user"
 MAX_TOOLS = 100
 MAX_TOOL_CHARS = 64
 MAX_PROMPT_CHARS = 64 * 2**10
+MOST_AT_ONCE = 1_000
+"""Children that one request adds: they are one unit of the ledger, and the loop is held while that is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class SpawnRequest:
     auto_shutdown: AutoShutdown = "never"
     child_restart: Restart | None = None
     child_shutdown_s: ShutdownS | None = None
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
 
     def check(self) -> list[str]:
         """Every fault that can be seen without knowing the node."""
@@ -111,6 +115,45 @@ OF_A_SUPERVISOR = ("strategy", "auto_shutdown")
 OF_A_TEMPLATE = ("child_restart", "child_shutdown_s")
 """Fields that say something of the children of a supervisor alone that makes them of a template."""
 
+
+@dataclass(frozen=True, slots=True)
+class SpawnAllRequest:
+    """Children of this node to add together: all of them, or none. With ``count`` each of ``spawns`` stands for so
+    many, of the names NAME-1 to NAME-count.
+    """
+
+    spawns: Annotated[
+        Sequence[SpawnRequest],
+        OnWire(Annotated[tuple[SpawnRequest, ...], Limit(min_length=1, max_length=MOST_AT_ONCE)]),
+    ]
+    _: KW_ONLY
+    count: Annotated[int, Limit(ge=1, le=MOST_AT_ONCE)] | None = None
+
+    def each(self) -> list[SpawnRequest]:
+        """Every one of them by its own name."""
+        if self.count is None:
+            return list(self.spawns)
+        numbers = range(1, self.count + 1)
+        return [replace(like, name=f"{like.name}-{number}") for like in self.spawns for number in numbers]
+
+    def check(self) -> list[str]:
+        """Every fault that can be seen without knowing the node."""
+        many = len(self.spawns) * (self.count or 1)
+        if not 0 < many <= MOST_AT_ONCE:
+            return [f"{many} children in one request: 1 to {MOST_AT_ONCE} can be added together"]
+        faults = [f"{like.name}: {fault}" for like in self.spawns for fault in like.check()]
+        faults += [
+            f"{like.name}: on {like.on}: only a child of this node is added with others"
+            for like in self.spawns
+            if like.on
+        ]
+        named = Counter((like.under, like.name) for like in self.each())
+        faults += [
+            f"{name}: {times} times below {under}" for (under, name), times in named.items() if times > 1
+        ]
+        return faults
+
+
 NOT_FOR_PEERS = ("on", "workspace")
 """Fields that another node does not get to say: which node it is, and where on its disk."""
 
@@ -124,6 +167,21 @@ class Spawned(TypedDict):
     node: NotRequired[str]
 
 
+class NotStarted(TypedDict):
+    """A child that was added and does not run, and why; its supervisor may have taken it away."""
+
+    address: str
+    name: str
+    why: str
+
+
+class SpawnedAll(TypedDict):
+    """In the order of the request: those that run, and those that do not."""
+
+    spawned: list[Spawned]
+    failed: list[NotStarted]
+
+
 class Spawning(Noun):
     """Making processes."""
 
@@ -134,5 +192,14 @@ class Spawning(Noun):
         Spawned,
         "Add a process, or a supervisor, below a supervisor, and wait until it runs; `on`: a peer that grants spawn.",
         recorded="spawn",
+        takes_s=START_S,
+    )
+    spawn_all = Operation(
+        "POST",
+        "/spawn-all",
+        SpawnAllRequest,
+        SpawnedAll,
+        "Add many processes together, all of them or none, and wait until they run; every fault is said at once.",
+        recorded="spawn_all",
         takes_s=START_S,
     )

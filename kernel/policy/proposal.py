@@ -57,10 +57,14 @@ class SendMessage:
 
 @dataclass(frozen=True, slots=True)
 class SpawnProcess:
-    """A new child of ``parent``, which is there and may have one of that name."""
+    """A new child of ``parent``, which is there and may have one of that name. ``before``: how many come with it and
+    have their places first, ``before_there`` of these below the same parent.
+    """
 
     spec: ProcessSpec
     parent: str
+    before: int = 0
+    before_there: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from chain.ledger.ledger import Draft
-from kernel.errors import Busy, Conflict, Invalid, NotFound, Refused, Unavailable
-from kernel.model.address import USER, ancestors, is_below, join
+from kernel.errors import Busy, Conflict, Invalid, KernelError, NotFound, Refused, Unavailable
+from kernel.model.address import USER, ancestors, child_of, is_below, join
 from kernel.model.spec import ProcessSpec
 from kernel.policy.asker import PERSON, Asker
 from kernel.policy.pipeline import Policy
@@ -37,8 +38,12 @@ class Admission:
 
     # -- made ----------------------------------------------------------------------------------------------------
 
-    def check_spawn(self, spec: ProcessSpec, parent: str, asker: Asker = PERSON) -> str:
-        """The address a new child would have."""
+    def check_spawn(
+        self, spec: ProcessSpec, parent: str, asker: Asker = PERSON, before: int = 0, before_there: int = 0
+    ) -> str:
+        """The address a new child would have. So many come with it ``before`` it, ``before_there`` of them below
+        ``parent``.
+        """
         faults = spec.check() + _supervision_faults(spec)
         if faults:
             raise Invalid("; ".join(faults))
@@ -57,7 +62,7 @@ class Admission:
             )
             raise Conflict(f"{address} exists and is {present.state}; {way}choose another name")
         self._check_up(parent)
-        self._policy.require(asker, SpawnProcess(spec, parent))
+        self._policy.require(asker, SpawnProcess(spec, parent, before, before_there))
         return address
 
     def _check_fits(self, spec: ProcessSpec, parent: str) -> None:
@@ -68,11 +73,30 @@ class Admission:
         if faults := flags_of(above).against(child_spec(spec)):
             raise Invalid(f"{spec.name} below {parent}: {'; '.join(faults)}")
 
+    def check_spawns(self, children: Iterable[tuple[str, ProcessSpec]]) -> list[KernelError]:
+        """What a person is told of new children, each with its parent, that are to be made together."""
+        faults: list[KernelError] = []
+        there: Counter[str] = Counter()
+        for before, (parent, spec) in enumerate(children):
+            try:
+                self.check_spawn(spec, parent, PERSON, before, there[parent])
+            except KernelError as error:
+                faults.append(named_fault(spec.name, error))
+            there[parent] += 1
+        return faults
+
     def draft_spawn(
         self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker = PERSON
     ) -> Draft:
         """The entry that makes a slot."""
-        address = self.check_spawn(spec, parent, asker)
+        self.check_spawn(spec, parent, asker)
+        return self.entry_of(spec, parent, pid, trace, cause, asker)
+
+    def entry_of(
+        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker
+    ) -> Draft:
+        """The same of one that has been checked."""
+        address = child_of(parent, spec.name)
         body = {"address": address, "parent": parent, "spec": spec.to_json(), "made_by": asker.maker}
         return Draft("process.spawned", body, pid, "", trace, cause)
 
@@ -151,3 +175,8 @@ def _supervision_faults(spec: ProcessSpec) -> list[str]:
     if faults := strategy_faults(flags) or combination_faults(flags):
         return faults
     return child_spec(spec).check() if spec.significant else []
+
+
+def named_fault(name: str, error: KernelError) -> KernelError:
+    """The same, said of one of many."""
+    return type(error)(f"{name}: {error}")

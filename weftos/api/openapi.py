@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -76,6 +76,8 @@ def shape(kind: Any, shapes: dict[str, Schema]) -> Schema:
         return {}
     if is_typeddict(kind):
         return _named(kind, shapes)
+    if is_dataclass(kind):
+        return _request(kind, shapes)
     return {"type": _SIMPLE[kind]}
 
 
@@ -104,6 +106,27 @@ def _named(kind: Any, shapes: dict[str, Schema]) -> Schema:
     return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
 
+def _request(kind: Any, shapes: dict[str, Schema]) -> Schema:
+    """A request that is part of another one."""
+    if kind.__name__ not in shapes:
+        shapes[kind.__name__] = _object(kind, {field.name: field.default for field in fields(kind)}, shapes)
+    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+
+
+def _object(kind: Any, defaults: Mapping[str, Any], shapes: dict[str, Schema]) -> Schema:
+    """These fields of a request, and no others."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        "type": "object",
+        "description": _text(kind),
+        "properties": {
+            name: _field(default, shape(hints[name], shapes)) for name, default in defaults.items()
+        },
+        "required": [name for name, default in defaults.items() if default is MISSING],
+        "additionalProperties": False,
+    }
+
+
 def _text(kind: Any) -> str:
     return " ".join((kind.__doc__ or "").split())
 
@@ -126,15 +149,7 @@ def _operation(row: AnyRow, shapes: dict[str, Schema]) -> Schema:
         ]
     in_body = {name: known[name].default for name in known if name not in dict(places)}
     if in_body:
-        body = {
-            "type": "object",
-            "description": _text(row.request),
-            "properties": {
-                name: _field(default, shape(hints[name], shapes)) for name, default in in_body.items()
-            },
-            "required": [name for name, default in in_body.items() if default is MISSING],
-            "additionalProperties": False,
-        }
+        body = _object(row.request, in_body, shapes)
         told["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     kind = "application/x-ndjson" if row.streams else "application/json"
     answer = {"content": {kind: {"schema": shape(row.answer, shapes)}}}

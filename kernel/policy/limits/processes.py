@@ -18,9 +18,9 @@ from kernel.slices.tree.slots import Slots
 def processes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     """Whether there is room for one more child."""
     match proposal.operation:
-        case SpawnProcess(parent=parent):
+        case SpawnProcess(parent=parent) as spawn:
             maker = proposal.asker.maker
-            why = _no_room(parent, maker, facts)
+            why = _no_room(spawn, maker, facts)
             if not why and maker == AGENT:
                 why = _agent_has_enough(parent, facts)
             if not why and maker != OPERATOR:
@@ -29,11 +29,11 @@ def processes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     return None
 
 
-def _no_room(parent: str, maker: MadeBy, facts: Facts) -> str:
-    slots, bounds = facts.state.slots, facts.bounds
+def _no_room(spawn: SpawnProcess, maker: MadeBy, facts: Facts) -> str:
+    slots, bounds, parent = facts.state.slots, facts.bounds, spawn.parent
     for held, limit, what in (
-        (len(slots), bounds.processes, "the node has {} slots"),
-        (slots.child_count(parent), bounds.children, f"{parent} has {{}} children"),
+        (len(slots) + spawn.before, bounds.processes, "the node has {} slots"),
+        (slots.child_count(parent) + spawn.before_there, bounds.children, f"{parent} has {{}} children"),
     ):
         reserve = 0 if maker == OPERATOR else min(bounds.operator_reserve, limit // 2)
         if held >= limit - reserve:

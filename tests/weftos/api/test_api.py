@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pytest
 
 from kernel.errors import Invalid, KernelError, MailboxFull, NotFound, TimedOut, Unavailable
 from kernel.helper.os_session import directory_mark
-from kernel.operations.spawning import SpawnRequest
+from kernel.operations.spawning import SpawnAllRequest, SpawnRequest
 from tests.descriptors import refusals_at_once
 from tests.integration.live_node import until
 from tests.patience import HANG_S
@@ -138,6 +140,30 @@ def test_a_supervisor_has_an_intensity_and_a_strategy(node: Client, twin: Twin) 
     assert twin.calls[-1][2] == SpawnRequest(
         name="team", supervisor=True, intensity=(3, 10), strategy="one_for_all"
     )
+
+
+def test_many_spawns_are_one_request(node: Client, twin: Twin) -> None:
+    workers = [SpawnRequest("w", tools=["calculator"], intensity=None), SpawnRequest("team", supervisor=True)]
+    assert node.spawn_all(workers, count=2) == {"spawned": [], "failed": []}
+    told = (replace(workers[0], tools=("calculator",)), workers[1])
+    assert twin.calls[-1][2] == SpawnAllRequest(told, count=2)
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        ({"spawns": []}, "spawns: .*at least 1 item"),
+        ({"spawns": [{"name": "a", "colour": "red"}]}, r"spawns\.0\.colour"),
+        ({"spawns": [{"behaviour": "agent"}]}, r"spawns\.0\.name: missing"),
+        ({"spawns": [{"name": "a"}], "count": 0}, "count: .*greater than or equal to 1"),
+        ({"spawns": [{"name": "a"}, {"name": "b"}], "count": 1000}, "2000 children in one request"),
+        ({"spawns": [{"name": ""}]}, "name is empty"),
+    ],
+)
+def test_a_request_of_many_is_looked_through(data: Path, body: Any, words: str) -> None:
+    with raw(data) as http:
+        answer = http.post("/v1/spawn-all", json=body)
+    assert answer.status_code == 422 and re.search(words, answer.json()["error"]["message"])
 
 
 def test_default_tools_and_no_tools_are_different_requests(node: Client, twin: Twin) -> None:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from kernel.errors import Conflict, NotFound, TimedOut, Unavailable
 from kernel.helper.os_session import directory_mark
 from kernel.operations.operation import Answer, Operator, P, Request, Row
-from kernel.operations.spawning import SpawnRequest
+from kernel.operations.spawning import SpawnAllRequest, SpawnRequest
 from tests.patience import HANG_S
 from tests.weftos.twins.cluster_twin import TwinCluster, TwinPeers, TwinTokens
 from weftos.api.connections import ConnectionLimits
@@ -215,7 +215,7 @@ class Twin:
         noun, _, verb = row.name.partition(".")
         answer = getattr(getattr(self, noun, self), verb)
         whose = [op] if row.recorded else []
-        if isinstance(request, SpawnRequest):
+        if isinstance(request, (SpawnRequest, SpawnAllRequest)):
             return answer(op, request)
         return answer(*whose, *(getattr(request, field.name) for field in fields(cast(Any, request))))
 
@@ -243,6 +243,10 @@ class Twin:
             "pid": self.names[request.name],
             "name": request.name,
         }
+
+    async def spawn_all(self, op: Any, request: SpawnAllRequest) -> Any:
+        self._note("spawn_all", op, request)
+        return {"spawned": [], "failed": []}
 
     async def ps(self, all: bool, after: str, limit: int | None) -> Any:
         self._note("ps", all, after, limit)

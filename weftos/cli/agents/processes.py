@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from kernel.operations.processes import ProcessRow, Signal
-from kernel.operations.spawning import TEMPLATE, AutoShutdown, Isolation, Restart, ShutdownS
+from kernel.operations.spawning import (
+    TEMPLATE,
+    AutoShutdown,
+    Isolation,
+    Restart,
+    ShutdownS,
+    SpawnedAll,
+    SpawnRequest,
+)
 from weftos.cli.node.mesh import show_cluster
 from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, client
@@ -109,6 +117,9 @@ def spawn(
         str | None,
         typer.Option("--child-shutdown", metavar="SECONDS", help="Time that each of them has to end [5]."),
     ] = None,
+    count: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="So many, NAME-1 to NAME-N: all of them, or none.")
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -133,25 +144,36 @@ def spawn(
         if given and not supervisor:
             raise typer.BadParameter(f"--{option} belongs to a supervisor: add --supervisor, or leave it out")
     names = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
+    wanted |= {"under": under, "on": on, "tools": names, "restart": restart}
+    wanted |= {"supervisor": supervisor, "intensity": allowed, "strategy": strategy}
+    wanted |= {
+        "shutdown_s": _seconds(shutdown_s, "--shutdown"),
+        "significant": significant,
+        "auto_shutdown": auto_shutdown,
+        "child_restart": child_restart,
+        "child_shutdown_s": _seconds(child_shutdown_s, "--child-shutdown"),
+    }
     with client(data) as node, out.waiting(f"starting {name}"):
-        made = node.spawn(
-            name,
-            under=under,
-            on=on,
-            tools=names,
-            restart=restart,
-            supervisor=supervisor,
-            intensity=allowed,
-            strategy=strategy,
-            shutdown_s=_seconds(shutdown_s, "--shutdown"),
-            significant=significant,
-            auto_shutdown=auto_shutdown,
-            child_restart=child_restart,
-            child_shutdown_s=_seconds(child_shutdown_s, "--child-shutdown"),
-            **wanted,
-        )
+        if count is not None:
+            _say_all(out, node.spawn_all([SpawnRequest(name, **wanted)], count=count))
+            return
+        made = node.spawn(name, **wanted)
     out.document(made)
     out.say(f"{made['name']} is PID {made['pid']} at {made['address']}")
+
+
+def _say_all(out: Output, made: SpawnedAll) -> None:
+    """What became of many. Exit status 1 when one of them does not run."""
+    out.document(made)
+    if running := made["spawned"]:
+        first, last = running[0], running[-1]
+        out.say(
+            f"{len(running)} run, {first['name']} (PID {first['pid']}) to {last['name']} (PID {last['pid']})"
+        )
+    for failed in made["failed"]:
+        out.say(failed["why"])
+    if made["failed"]:
+        raise typer.Exit(1)
 
 
 def ps(
