@@ -353,10 +353,8 @@ class Processes:
         supervisor = self.supervisors.get(address)
         if supervisor is None:
             return
-        may_fail = isinstance(
-            event, (Exited, StartFailed)
-        )  # nothing else is jittered, and randomness is not free
-        jitter = self._chance.random() if may_fail else 0.0
+        failed = isinstance(event, (Exited, StartFailed))  # nothing else is jittered, and randomness costs
+        jitter = self._chance.random() if failed else 0.0
         after, effects = step(supervisor, event, self._clock.now_s(), jitter)
         self.supervisors[address] = after
         if supervisor.closing is None and after.closing is not None:

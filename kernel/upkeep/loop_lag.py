@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-INTERVAL_S = 0.1  # each sample wakes a node that has nothing else to do
-SAMPLES = 600
+INTERVAL_S = 0.2  # each sample wakes a node that has nothing else to do, and is most of what that takes
+SAMPLES = 300  # those of a minute
 
 
 class LoopLag:
