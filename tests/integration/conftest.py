@@ -111,6 +111,7 @@ def _configuration(base_url: str) -> str:
     imports = {
         "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),
         "gated": ("probe_behaviours:Gated", PLUGINS, "dedicated"),
+        "holds": ("probe_behaviours:Holds", PLUGINS, "shared"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
         "raises": ("probe_behaviours:Raises", PLUGINS, "dedicated"),
         "traitor": ("probe_behaviours:Traitor", PLUGINS, "dedicated"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import inspect
 import json
@@ -47,6 +48,18 @@ class Gated:
             time.sleep(0.02)
 
     async def handle(self, message: Message, sys: Syscalls) -> str:
+        return ""
+
+
+@behaviour
+class Holds:
+    """Never ends a turn."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        self.info = info
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        await asyncio.Event().wait()
         return ""
 
 

@@ -297,6 +297,16 @@ def test_what_is_spawned_below_a_template_is_of_that_and_says_no_more_than_what_
     on_control(tmp_path, body)
 
 
+def test_28_a_child_is_stopped_by_its_pid_below_any_supervisor(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        made = await control(Spawning.spawn, "ada")
+        assert (await control(Processes.stop, made["pid"]))["state"] == "stopped"
+        with pytest.raises(NotFound):
+            await control(Processes.stop, made["pid"] + 1_000)
+
+    on_control(tmp_path, body)
+
+
 def test_no_workspace_shows_what_decides_what_the_node_runs(tmp_path: Path) -> None:
     (tmp_path / "node").mkdir()
 

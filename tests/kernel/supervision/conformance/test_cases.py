@@ -1,0 +1,3 @@
+"""The cases on the process tree on twins."""
+
+from tests.kernel.supervision.conformance.cases import *  # noqa: F403

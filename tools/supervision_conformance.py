@@ -1,0 +1,210 @@
+"""Writes docs/supervision-conformance.md: ``python -m tools.supervision_conformance``; a test tells when it is stale.
+
+The behaviours stand in :data:`BEHAVIOURS`; which tests there are of each is read from their names, and from what the
+table names besides.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "docs" / "supervision-conformance.md"
+HERE = Path("tests/kernel/supervision")
+CASES = HERE / "conformance" / "cases.py"
+NAMED = (CASES, HERE / "conformance" / "test_in_memory.py", *(HERE / f"test_{name}.py" for name in (
+    "strategies", "dynamic_children", "significant_children",
+)))  # fmt: skip
+_NUMBERS = re.compile(r"test_((?:\d\d_)+)")
+
+_INTRODUCTION = """\
+# Supervision beside Erlang/OTP's
+
+Made by `python -m tools.supervision_conformance`; do not edit by hand, a test says when it is stale.
+
+The 66 behaviours are those of OTP's own suite (`lib/stdlib/test/supervisor_SUITE.erl`), in our words. Each has tests,
+whose names begin with its number, or that are named here. They run on **twins**: the reducer, or the whole process tree
+over a journal in memory, under a clock that is wound by hand. Bodies that do and see no more than what people can run a
+second time on a **real node** (`tests/integration/test_supervision.py`, the local engine): *all* of them, or *in part*
+where a reason to end with, such as `normal`, cannot be brought about by a signal. *Not run* says so. They are part of
+the suite, which fails with any of them.
+
+*Deviation* says where we differ from OTP, or that we have no such thing, and why.
+"""
+
+
+class Behaviour(NamedTuple):
+    """``tests`` are those whose names do not begin with its number: file and name."""
+
+    says: str
+    deviation: str = ""
+    tests: tuple[str, ...] = ()
+
+
+_NO_IGNORE = "a behaviour cannot answer *ignore*; one that ends at once with `normal` is the like of it"
+_TRANSIENT = _NO_IGNORE + ", when it is transient"
+_NO_INIT = "a supervisor is data and has no code of its own that could fail; its flags are checked"
+
+BEHAVIOURS: dict[int, Behaviour] = {
+    1: Behaviour("Starts without children; ends with `shutdown` when that is asked for from outside"),
+    2: Behaviour("Does not start when its init says *ignore*", _NO_INIT, ("test_supervision::test_sup_start_normal",)),
+    3: Behaviour("A child that has nothing to do is kept as a spec without a PID", _TRANSIENT),
+    4: Behaviour("A temporary one is not kept, in the list that a supervisor begins with", _NO_IGNORE),
+    5: Behaviour("Nor when it is started later", _NO_IGNORE),
+    6: Behaviour("Nor below `simple_one_for_one`", _NO_IGNORE),
+    7: Behaviour("Nor is a permanent one there, and the end of the whole is clean", _TRANSIENT),
+    8: Behaviour("Init that returns rubbish is an error", _NO_INIT, ("test_supervision::test_sup_flags_each_fault",)),
+    9: Behaviour("Init that raises is an error", _NO_INIT, ("test_supervision::test_sup_flags_each_fault",)),
+    10: Behaviour("A child that does not start is an error to who asked, and nothing of it is kept"),
+    11: Behaviour("A restart by name that fails is an error, and the spec stays without a PID"),
+    12: Behaviour("As 10, below `simple_one_for_one`"),
+    13: Behaviour("A spec that says little gets the defaults; an unknown child is `not_found`",
+        "5 restarts in 60 s and not 1 in 5 s; permanent, 5 s and infinity as in OTP"),
+    14: Behaviour("The spec of a child below `simple_one_for_one` by its PID",
+        "a PID is resolved to the address where it is asked for, so for every strategy",
+        ("tests/kernel/control/test_control.py::test_what_is_spawned_below_a_template",)),
+    15: Behaviour("Faulty specs are refused, each with an error of its own",
+        "unknown fields are refused and not passed over", ("test_supervision::test_child_specs_each_malformed",)),
+    16: Behaviour("A name that something outside holds is refused with its PID",
+        "a name is taken below one supervisor alone, so nothing outside can hold it"),
+    17: Behaviour("A child of the first list that fails undoes the start of all",
+        "it counts as one that fails to restart, is tried again after a back-off, and ends the supervisor when that is "
+        "too often: after a boot what can run does"),
+    18: Behaviour("Workers may have for ever to end"),
+    19: Behaviour("A child that does not end in time is killed, one that does ends with `shutdown`"),
+    20: Behaviour("The same for many dynamic children, whose time passes for all together"),
+    21: Behaviour("A time of 0 kills at once"),
+    22: Behaviour("The same for ten dynamic children"),
+    23: Behaviour("Children that end by themselves while it ends are not restarted, and their reasons are told"),
+    24: Behaviour("The same for dynamic children"),
+    25: Behaviour("Children start in their order, and end in the reverse of it",
+        "without `one_for_all` or `rest_for_one` a supervisor that comes back starts all at once"),
+    26: Behaviour("The end of dynamic children takes as long as the longest, and no longer than their time"),
+    27: Behaviour("Start, end, restart and removal of children by name, with an error for each state",
+        "the errors are `conflict`, `refused` and `not_found` and say the state; OTP's words are the reducer's",
+        ("test_supervision::test_child_adm",)),
+    28: Behaviour("To end a child by its PID is for `simple_one_for_one` alone",
+        "a PID is resolved to the address where it is asked for, so it is for all",
+        ("tests/kernel/control/test_control.py::test_28_",)),
+    29: Behaviour("Below `simple_one_for_one` children are ended, and neither restarted nor removed",
+        "to end one that is gone is `not_found`, since its name is free"),
+    30: Behaviour("What a start returns besides its PID reaches who asked", "a start returns its PID alone",
+        ("tests/kernel/control/test_control.py::test_what_is_spawned_below_a_template",)),
+    31: Behaviour("Each malformed field of a spec has an error of its own; ids are unique",
+        tests=("test_supervision::test_child_specs_",)),
+    32: Behaviour("The same for maps; significant and permanent, or below `never`, is refused",
+        tests=("test_significant_children::test_65_significant_simple_and_faulty",)),
+    33: Behaviour("Each faulty flag has an error of its own", "unknown flags are refused and not passed over",
+        ("test_supervision::test_sup_flags_",)),
+    34: Behaviour("`simple_one_for_one` has exactly one spec"),
+    35: Behaviour("The children with their states: stopped without a PID, or restarting between two attempts",
+        "the oldest first; they are the rows of `ps`", ("test_supervision::test_which_children",)),
+    36: Behaviour("The counts of children are right, also of many", tests=("test_supervision::test_count_children",)),
+    37: Behaviour("The same for children that are supervisors"),
+    38: Behaviour("A child that fails again and again counts as a worker and not as active"),
+    39: Behaviour("The callback module of a supervisor", "it has none; `inspect` shows its spec",
+        ("tests/kernel/control/test_control.py::test_what_is_spawned_below_a_template",)),
+    40: Behaviour("A permanent child is restarted after `normal`"),
+    41: Behaviour("after `shutdown`, with or without a cause"),
+    42: Behaviour("and after any other end"),
+    43: Behaviour("A transient child is not restarted after `normal`; its spec is kept"),
+    44: Behaviour("Nor after `shutdown`, with or without a cause"),
+    45: Behaviour("It is after any other end"),
+    46: Behaviour("A temporary child is never restarted, and gone at once"),
+    47: Behaviour("A temporary child that a restart of several stops is gone, and hinders nothing"),
+    48: Behaviour("What a temporary child was started with is not kept",
+        "it is kept while the child runs, since `inspect` and the ledger show it, and not behind its end"),
+    49: Behaviour("The name of a temporary child is free after any end; that of another is not"),
+    50: Behaviour("Restarts that lie further back than the period are forgotten"),
+    51: Behaviour("`one_for_one`: one child alone; one restart too many ends all and the supervisor"),
+    52: Behaviour("Starts that fail count, and lead to the end"),
+    53: Behaviour("`one_for_all`: all children; then as 51"),
+    54: Behaviour("The same as 52 for `one_for_all`"),
+    55: Behaviour("A restart of all in which one does not start begins anew"),
+    56: Behaviour("`rest_for_one`: the child and those behind it; then as 51"),
+    57: Behaviour("The same as 52 for `rest_for_one`"),
+    58: Behaviour("A restart of the rest in which one does not start goes on from that one"),
+    59: Behaviour("`simple_one_for_one`: each by itself, with its own arguments; the intensity is that of all",
+        "no child answers *ignore* at a restart", ("test_supervision_properties::test_every_effect",)),
+    60: Behaviour("In a tree the dead worker alone restarts; of a supervisor that gives up, the one above decides",
+        "what was added later comes back too, and what was stopped stays so (ADR 30)"),
+    61: Behaviour("A supervisor answers while a restart hangs or fails again and again"),
+    62: Behaviour("A child that cuts its link cannot hang the supervisor",
+        "there is no link that a child could cut: its end is what the node declares"),
+    63: Behaviour("A supervisor or worker that is killed is back under its name",
+        "in how short a time is measured by benchmarks and not by tests"),
+    64: Behaviour("Significant children end the supervisor by their own end: any of them, or the last"),
+    65: Behaviour("Not as bystanders; a significant supervisor ends the one above; bad combinations are refused"),
+    66: Behaviour("Flags and specs are changed while a supervisor runs",
+        "**not yet**: a spec is changed by stopping, removing and spawning the child anew; flags cannot be changed. "
+        "There is no code change: new code runs from the next start"),
+}  # fmt: skip
+
+
+def _tests(file: Path) -> list[str]:
+    tree = ast.parse((ROOT / file).read_text())
+    return [
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+
+
+def _numbers(name: str) -> set[int]:
+    found = _NUMBERS.match(name)
+    return {int(part) for part in found[1].split("_") if part} if found else set()
+
+
+def proofs_of(number: int) -> Iterator[tuple[Path, str]]:
+    """File and name of each test of a behaviour, also of those that its row names. KeyError when one is not there."""
+    for file in NAMED:
+        yield from ((file, name) for name in _tests(file) if number in _numbers(name))
+    for told in BEHAVIOURS[number].tests:
+        where, _, begins = told.partition("::")
+        file = Path(where) if where.endswith(".py") else HERE / f"{where}.py"
+        named = [name for name in _tests(file) if name.startswith(begins)]
+        if not named:
+            raise KeyError(told)
+        yield from ((file, name) for name in named)
+
+
+_SOME = re.compile(r"REASONS|ORDERLY|ABNORMAL")
+
+
+def on_a_real_node(number: int) -> str:
+    """How much of it runs there."""
+    tests = list(proofs_of(number))
+    shared = [name for file, name in tests if file == CASES]
+    if not shared:
+        return "not run"
+    in_part = any(_SOME.search(_decorators(name)) for name in shared)
+    return "in part" if in_part else "all"
+
+
+def _decorators(name: str) -> str:
+    tree = ast.parse((ROOT / CASES).read_text())
+    [found] = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    return " ".join(ast.unparse(each) for each in found.decorator_list)
+
+
+def render() -> str:
+    """The whole page."""
+    rows = [
+        f"| {number} | {each.says} | {_told(number)} | {on_a_real_node(number)} | {each.deviation} |"
+        for number, each in BEHAVIOURS.items()
+    ]
+    head = ["| | behaviour | tests, on twins | on a real node | deviation |", "|---|---|---|---|---|"]
+    return "\n".join([_INTRODUCTION, *head, *rows, ""])
+
+
+def _told(number: int) -> str:
+    by_file: dict[Path, list[str]] = {}
+    for file, name in dict.fromkeys(proofs_of(number)):
+        by_file.setdefault(file, []).append(f"`{name}`")
+    return "; ".join(f"[{file.name}](../{file}): {', '.join(names)}" for file, names in by_file.items())
+
+
+if __name__ == "__main__":
+    TARGET.write_text(render())
