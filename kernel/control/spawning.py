@@ -30,6 +30,7 @@ from kernel.process.admission import named_fault
 from kernel.process.workspaces import Workspaces
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.data_mark import shows_ours
+from kernel.toolbox.protected import Looked
 from kernel.values import clean, measured
 from mesh.identity.peers import Peer
 
@@ -113,10 +114,11 @@ class SpawnControl:
         faults: list[KernelError] = []
         children = []
         for some in batched(requests):
+            looked = Looked()
             for request in some:
                 try:
                     parent = self._address(request.under)
-                    children.append((parent, self._spec(request, parent, PERSON)))
+                    children.append((parent, self._spec(request, parent, PERSON, looked)))
                 except KernelError as error:
                     faults.append(named_fault(request.name, error))
             await give_way()
@@ -138,12 +140,14 @@ class SpawnControl:
             return validate_address(target)
         return self._kernel.messaging.resolve(target)
 
-    def _spec(self, request: SpawnRequest, parent: str, asker: Asker) -> ProcessSpec:
+    def _spec(
+        self, request: SpawnRequest, parent: str, asker: Asker, looked: Looked | None = None
+    ) -> ProcessSpec:
         above = self._kernel.state.slots.get(parent)
         if above is not None and above.spec.template is not None:
-            return self._of_template(request, above.spec.template, parent, asker)
+            return self._of_template(request, above.spec.template, parent, asker, looked)
         if not request.supervisor:
-            return self._worker(request, asker, request.name, self._workspace(request, parent, asker))
+            return self._worker(request, asker, request.name, self._workspace(request, parent, asker, looked))
         return ProcessSpec(
             request.name,
             type="supervisor",
@@ -164,7 +168,12 @@ class SpawnControl:
         return self._worker(one, asker, "", "")
 
     def _of_template(
-        self, request: SpawnRequest, template: ProcessSpec, parent: str, asker: Asker
+        self,
+        request: SpawnRequest,
+        template: ProcessSpec,
+        parent: str,
+        asker: Asker,
+        looked: Looked | None,
     ) -> ProcessSpec:
         """A child that is made of it. Whoever asks for one says what is its own, and nothing of what all have."""
         of_all = {**{name: getattr(template, name, None) for name in FIXED}, "supervisor": False}
@@ -172,7 +181,7 @@ class SpawnControl:
         if said:
             raise Invalid(f"{parent} makes its children of a template: leave out {', '.join(said)}")
         self._check_provider(request.provider)
-        return template.made(request.name, self._workspace(request, parent, asker), _config(request))
+        return template.made(request.name, self._workspace(request, parent, asker, looked), _config(request))
 
     def _worker(self, request: SpawnRequest, asker: Asker, name: str, workspace: str) -> ProcessSpec:
         entry = self._kernel.env.behaviours.get(request.behaviour)
@@ -206,14 +215,14 @@ class SpawnControl:
             known = ", ".join(sorted(self._providers))
             raise Invalid(f"provider {provider!r} is not configured; there are: {known}")
 
-    def _workspace(self, request: SpawnRequest, parent: str, asker: Asker) -> str:
+    def _workspace(self, request: SpawnRequest, parent: str, asker: Asker, looked: Looked | None) -> str:
         """What a removed process left is its operator's, and handed to no process that somebody else has made."""
         if not request.workspace:
             address = join(parent, request.name)
             own = self._workspaces.own(address)
             if asker.maker != OPERATOR and self._workspaces.is_left(own):
                 own = self._workspaces.another(address, self._kernel.recorder.ledger.next_seq)
-            self._workspaces.check(own)
+            self._workspaces.check(own, looked)
             return str(own)
         try:
             wanted = Path(request.workspace).resolve()
@@ -235,7 +244,7 @@ class SpawnControl:
             raise Refused(
                 f"workspace {wanted} would show files of a weftos node; choose a directory outside its data directory"
             )
-        self._workspaces.check(wanted)
+        self._workspaces.check(wanted, looked)
         return str(wanted)
 
 

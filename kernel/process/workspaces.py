@@ -12,7 +12,7 @@ from kernel.errors import Refused
 from kernel.model.spec import ProcessSpec
 from kernel.process.process_signals import SlotGone
 from kernel.slices.tree.slots import Slots
-from kernel.toolbox.protected import ProtectedPaths
+from kernel.toolbox.protected import Looked, ProtectedPaths
 
 _MOST_NAMED = 16
 
@@ -55,11 +55,11 @@ class Workspaces:
         if spec.workspace and Path(spec.workspace).is_relative_to(self._data):
             Path(spec.workspace).mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def check(self, workspace: Path) -> None:
+    def check(self, workspace: Path, looked: Looked | None = None) -> None:
         """That a workspace shows nothing of what decides what the node runs, and that nobody else decides where it
-        lies. Raises Refused.
+        lies; ``looked``: what was seen for others a moment ago. Raises Refused.
         """
-        if shown := self._protected.shown_by([str(workspace)], self._all):
+        if shown := self._protected.shown_by([str(workspace)], self._all, looked):
             raise Refused(
                 f"workspace {workspace} would show {shown[str(workspace)]}, which decides what the node runs or whom "
                 "it believes; choose a directory that neither holds that nor lies in it"

@@ -40,12 +40,13 @@ class ProtectedPaths:
             return False
         return identity(found) in self.identities()
 
-    def shown_by(self, workspaces: Iterable[str], own: Path) -> dict[str, str]:
+    def shown_by(self, workspaces: Iterable[str], own: Path, looked: Looked | None = None) -> dict[str, str]:
         """Of each of these workspaces that holds one of them, or lies in one, which it is.
 
         What lies around ``own``, where the node makes the workspaces of its agents, does not count for those in there.
+        ``looked``: what was seen for others a moment ago.
         """
-        looked = _Looked()
+        looked = Looked() if looked is None else looked
         within, exactly = _Known(self._around, looked), _Known(self._exactly, looked)
         end = frozenset(looked(str(own)))
         found = {}
@@ -71,7 +72,7 @@ def _keys(path: str) -> tuple[Key, ...]:
         return (path,)
 
 
-class _Looked(dict[str, tuple[Key, ...]]):
+class Looked(dict[str, tuple[Key, ...]]):
     """By its path, what each is known by: thousands lie in one directory, which is looked at once."""
 
     def __call__(self, path: str) -> tuple[Key, ...]:
@@ -87,7 +88,7 @@ def _upwards(path: str) -> Iterator[str]:
         yield (path := above)
 
 
-def _below(path: str, end: frozenset[Key], looked: _Looked) -> Iterator[str]:
+def _below(path: str, end: frozenset[Key], looked: Looked) -> Iterator[str]:
     for step in _upwards(path):
         yield step
         if not end.isdisjoint(looked(step)):
@@ -97,7 +98,7 @@ def _below(path: str, end: frozenset[Key], looked: _Looked) -> Iterator[str]:
 class _Known:
     """Paths by their names, and by what is there now: that is looked at once, when something is there to compare."""
 
-    def __init__(self, named: Mapping[str, str], looked: _Looked) -> None:
+    def __init__(self, named: Mapping[str, str], looked: Looked) -> None:
         self._named = named
         self._looked = looked
         self._there: dict[Key, str] | None = None

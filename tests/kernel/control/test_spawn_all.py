@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from kernel.bounds import Bounds
+from kernel.control.spawning import AT_A_TIME
 from kernel.errors import Busy, Invalid, KernelError
 from kernel.operations.spawning import MOST_AT_ONCE, SpawnAllRequest, Spawning, SpawnRequest
 from tests.kernel.control.test_control import on_control
@@ -136,5 +139,22 @@ def test_a_thousand_faults_are_told_in_few_words(tmp_path: Path) -> None:
         with pytest.raises(Invalid, match=r"w-20: .*; and 980 more$") as error:
             await spawn_all(control, replace(WORKER, behaviour="none_such"), count=1000)
         assert len(str(error.value)) < 4_000
+
+    on_control(tmp_path, body)
+
+
+def test_the_way_to_their_workspaces_is_looked_at_for_many_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        looked, stat = Counter[Any](), os.stat
+
+        def look(path: Any, **options: Any) -> os.stat_result:
+            looked[path] += 1
+            return stat(path, **options)
+
+        monkeypatch.setattr(os, "stat", look)
+        await spawn_all(control, WORKER, count=4 * AT_A_TIME)
+        assert looked[str(tmp_path / "workspaces" / "user+")] == 4
 
     on_control(tmp_path, body)
