@@ -30,19 +30,39 @@ EffectId = NewType("EffectId", str)
 """What names the effect of one tool call, the same at every attempt, and nobody can guess. A tool that has a parameter
 of this type is given it, and hands it on as the idempotency key."""
 OutcomeStatus = Literal["ok", "error", "timeout", "killed", "denied", "lost", "in_doubt"]
+ExitKind = Literal["orderly", "technical", "logical"]
 ValueName = Literal["now", "random"]
 """What :meth:`Syscalls.value` gives."""
 
 
 @dataclass(frozen=True, slots=True)
+class LastExit:
+    """How the incarnation before this one ended. ``kind``: ``technical`` (crash, cell_lost, timeout, killed), after
+    which the same may go well; ``logical`` (diverged, budget, no_progress, refused), after which the same words will
+    bring the same again; or ``orderly``. ``detail``: one bounded line, which may hold what others said. ``time_s``:
+    seconds since the epoch, 0 when nobody saw it. ``restarts``: how often the process was started again, this time
+    too.
+    """
+
+    kind: ExitKind
+    reason: str
+    detail: str
+    time_s: float
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """What a process may know of itself. ``config`` is the behaviour's own part of the spawn request (JSON object)."""
+    """What a process may know of itself. ``config`` is the behaviour's own part of the spawn request (JSON object).
+    ``last_exit``: of its forerunner, None when it has none, or what was known of its end has been erased.
+    """
 
     pid: int
     address: str
     name: str
     behaviour: str
     config: dict[str, Any] = field(default_factory=dict)
+    last_exit: LastExit | None = None
 
 
 @dataclass(frozen=True, slots=True)

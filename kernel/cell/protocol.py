@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from kernel.abi import ModelAnswer, OutcomeStatus, ToolCall, ValueName
+from kernel.abi import LastExit, ModelAnswer, OutcomeStatus, ToolCall, ValueName
 from kernel.shapes import ShapeError, read
 
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """A process to construct."""
+    """A process to construct; ``last_exit`` says how its forerunner ended."""
 
     address: str
     name: str
@@ -24,6 +24,7 @@ class StartOrder:
     import_string: str
     python_path: tuple[str, ...]
     config: dict[str, Any]
+    last_exit: LastExit | None = None
 
 
 @dataclass(frozen=True, slots=True)

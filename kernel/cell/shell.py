@@ -85,7 +85,7 @@ class Cell:
     def _start(self, pid: int, start: dict[str, Any]) -> None:
         order = read(StartOrder, start)
         steps = Steps(pid, self._slot.running)
-        info = ProcessInfo(pid, order.address, order.name, order.behaviour, order.config)
+        info = ProcessInfo(pid, order.address, order.name, order.behaviour, order.config, order.last_exit)
         try:
             behaviour = steps.run(
                 lambda: construct(load_behaviour(order.import_string, order.python_path), info)

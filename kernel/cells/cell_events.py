@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel.abi import TurnResult
+from kernel.abi import LastExit, TurnResult
 from kernel.cell.protocol import Arguments
 from kernel.model.makers import OPERATOR, MadeBy
 from kernel.operations.spawning import Isolation
@@ -26,6 +26,7 @@ class Placement:
     made_by: MadeBy = OPERATOR
     python_path: tuple[str, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
+    last_exit: LastExit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -463,6 +463,7 @@ def start_order(placement: Placement) -> StartOrder:
         placement.import_string,
         placement.python_path,
         placement.config,
+        placement.last_exit,
     )
 
 

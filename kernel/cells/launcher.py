@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernel.abi import LastExit
 from kernel.cells.cell_events import CellStartFailed, Placement
 from kernel.cells.cells import Cells
 from kernel.operations.spawning import Isolation
@@ -70,6 +71,7 @@ class CellLauncher:
                 made_by=self._state.slots.maker(process.address),
                 python_path=entry.python_path,
                 config={**told, **spec.config},
+                last_exit=self._last_exit(process.address),
             )
         )
 
@@ -79,6 +81,10 @@ class CellLauncher:
         if known is None or known[0] is not entry:
             known = self._texts[entry.name] = entry, canonical(dict(entry.config))
         return known[1]
+
+    def _last_exit(self, address: str) -> LastExit | None:
+        slot = self._state.slots.get(address)
+        return None if slot is None else slot.forerunner()
 
     def stop(self, pid: int, why: str) -> None:
         """The process is dead to the node: see that its cell knows."""

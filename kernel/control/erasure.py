@@ -169,12 +169,12 @@ class ErasureControl:
 
     def _repeated(self, plan: Plan) -> list[StateChange]:
         """What the state says of entries that go: how a process ended, and why a peer's message was refused."""
-        ends = {f"PID {pid}" for pid in plan.exits}
+        ends = {*plan.exits}
         reasons = {why[:MAX_WHY_CHARS] for why in plan.refusals}
         exits = [
             StateChange(EXIT, slot.address, None)
             for slot in self._state.slots.values()
-            if slot.last_exit.partition(":")[0] in ends
+            if slot.last_exit.pid in ends
         ]
         return exits + [
             decision_record(origin, number, ident, ERASED_REASON)

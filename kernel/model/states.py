@@ -12,7 +12,8 @@ slot's event are in kernel/supervision/reducer.py.
     advance(table, state, event) -> state
     PROCESS_TABLE: dict[ProcessState, dict[ProcessEvent, ProcessState]]
     SLOT_TABLE: dict[SlotState, dict[SlotEvent, SlotState]]
-    NORMAL SHUTDOWN KILLED CRASH CELL_LOST TIMEOUT BUDGET NOCONNECTION NOPROC: str
+    EXIT_KINDS: dict[str, ExitKind]            every reason, and what kind of end it is
+    exit_kind(reason: str) -> ExitKind         of shutdown:why too
     shutdown_because(why: str) -> str          "shutdown:why"
     is_reason(text: str) -> bool
     is_orderly(reason: str) -> bool            normal, shutdown, shutdown:why
@@ -25,6 +26,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
+from kernel.abi import ExitKind
 from kernel.errors import StateError
 
 
@@ -132,8 +134,27 @@ TIMEOUT = "timeout"
 BUDGET = "budget"
 NOCONNECTION = "noconnection"
 NOPROC = "noproc"
+DIVERGED = "diverged"
+NO_PROGRESS = "no_progress"
+REFUSED = "refused"
 
-REASONS = frozenset({NORMAL, SHUTDOWN, KILLED, CRASH, CELL_LOST, TIMEOUT, BUDGET, NOCONNECTION, NOPROC})
+EXIT_KINDS: Mapping[str, ExitKind] = {
+    NORMAL: "orderly",
+    SHUTDOWN: "orderly",
+    # The same may go well the next time.
+    CRASH: "technical",
+    CELL_LOST: "technical",
+    TIMEOUT: "technical",
+    KILLED: "technical",
+    NOCONNECTION: "technical",
+    NOPROC: "technical",
+    # The same words will bring the same again.
+    DIVERGED: "logical",
+    BUDGET: "logical",
+    NO_PROGRESS: "logical",
+    REFUSED: "logical",
+}
+REASONS = frozenset(EXIT_KINDS)
 _SHUTDOWN_BECAUSE = "shutdown:"
 
 
@@ -147,9 +168,14 @@ def is_reason(text: str) -> bool:
     return text in REASONS or (text.startswith(_SHUTDOWN_BECAUSE) and len(text) > len(_SHUTDOWN_BECAUSE))
 
 
+def exit_kind(reason: str) -> ExitKind:
+    """Of a reason that this version does not know it is said that it is technical."""
+    return EXIT_KINDS.get(SHUTDOWN if reason.startswith(_SHUTDOWN_BECAUSE) else reason, "technical")
+
+
 def is_orderly(reason: str) -> bool:
     """Whether a transient child that exits so is left alone."""
-    return reason in (NORMAL, SHUTDOWN) or reason.startswith(_SHUTDOWN_BECAUSE)
+    return exit_kind(reason) == "orderly"
 
 
 def is_blameless(reason: str) -> bool:

@@ -66,7 +66,7 @@ class Listing:
             "state": str(process.state) if process else "exited",
             "slot": slot.state,
             "why": slot.why,
-            "last_exit": slot.last_exit,
+            "last_exit": slot.last_exit.text,
             "behaviour": slot.spec.behaviour if worker else "",
             "restarts": max(0, slot.restarts),
             "mailbox": len(self._state.mail.get(slot.address, ())),

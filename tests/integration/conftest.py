@@ -113,6 +113,7 @@ def _configuration(base_url: str) -> str:
         "gated": ("probe_behaviours:Gated", PLUGINS, "dedicated"),
         "holds": ("probe_behaviours:Holds", PLUGINS, "shared"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
+        "remembers": ("probe_behaviours:Remembers", PLUGINS, "dedicated"),
         "raises": ("probe_behaviours:Raises", PLUGINS, "dedicated"),
         "traitor": ("probe_behaviours:Traitor", PLUGINS, "dedicated"),
         "daemoniser": ("probe_behaviours:Daemoniser", PLUGINS, "dedicated"),

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
+from kernel.abi import LastExit
 from kernel.model.address import ancestors
 from kernel.model.in_order import InOrder
 from kernel.model.makers import AGENT, OPERATOR, MadeBy, is_peer
-from kernel.model.rows import as_rows, made, row
+from kernel.model.rows import as_rows, as_text, made, row
 from kernel.model.spec import ProcessSpec
 from kernel.slice import Handler, Keeper, Table, Told
+from kernel.slices.tree.exits import NEVER, Exit, read_exit, told_of
 
 Key = TypeVar("Key")
 DOWN = ("stopped", "parked")  # states of a slot that runs again only when somebody starts it
@@ -23,7 +25,7 @@ DOWN = ("stopped", "parked")  # states of a slot that runs again only when someb
 class Slot:
     """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet).
 
-    ``last_exit`` says of the last incarnation that ended how it did; ``made_by`` who had the slot made.
+    ``last_exit`` says of the last incarnation whose end was seen how it ended; ``made_by`` who had the slot made.
     """
 
     address: str
@@ -34,19 +36,24 @@ class Slot:
     why: str = ""
     pid: int = 0
     restarts: int = -1
-    last_exit: str = ""
+    last_exit: Exit = NEVER
     made_by: str = OPERATOR
+
+    def forerunner(self) -> LastExit | None:
+        """How the incarnation before the next one ended, as that is told."""
+        return told_of(self.last_exit, self.pid, max(0, self.restarts + 1))
 
 
 class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 4
+    FORMAT = 5
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
         2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
         3: lambda rows: rows,  # and one without what was added since as what was true before
+        4: lambda rows: [[*each[:8], row(read_exit(as_text(each[8]))), each[9]] for each in as_rows(rows)],
     }
 
     def __init__(self) -> None:
@@ -92,7 +99,7 @@ class Slots(Table[str, Slot]):
         body = told.body
         slot = self._slots.get(body["address"])
         if slot is not None:
-            slot.last_exit = ": ".join(filter(None, (f"PID {body['pid']}", body["reason"], body["detail"])))
+            slot.last_exit = Exit(body["pid"], body["reason"], body["detail"], told.time_us)
 
     def _changed(self, told: Told) -> None:
         body = told.body
@@ -105,8 +112,9 @@ class Slots(Table[str, Slot]):
             slot.state, slot.why = body["state"], body["why"]
 
     def _forget_exit(self, address: str, value: None) -> None:
-        if address in self._slots:
-            self._slots[address].last_exit = ""
+        slot = self._slots.get(address)
+        if slot is not None:
+            slot.last_exit = Exit(slot.last_exit.pid)
 
     def rows(self) -> Any:
         return [row(slot) for slot in self._slots.values()]

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,19 @@ class Holds:
     async def handle(self, message: Message, sys: Syscalls) -> str:
         await asyncio.Event().wait()
         return ""
+
+
+@behaviour
+class Remembers:
+    """Replies with how its forerunner ended, as JSON; the first of all raises instead at the word crash."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        self._end = info.last_exit
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        if message.text == "crash" and self._end is None:
+            raise ValueError("on purpose")
+        return json.dumps(None if self._end is None else asdict(self._end))
 
 
 @behaviour

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kernel.abi import Message, ProcessInfo, Syscalls
+from kernel.abi import LastExit, Message, ProcessInfo, Syscalls
 from kernel.cell.link.frames import FrameError
 from kernel.cell.protocol import StartOrder, ToolOutcome, Value
 from kernel.cell.shell import Cell
@@ -25,6 +25,16 @@ class Asks:
 
     async def handle(self, message: Message, sys: Syscalls) -> str:
         return str(await sys.now())
+
+
+class Remembers:
+    """Replies with what it was told of its forerunner."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        self._told = info.last_exit
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return repr(self._told)
 
 
 class Sent:
@@ -54,6 +64,21 @@ def hear(*frames: list[Any]) -> list[Any]:
 
 
 BEGUN = (["start", 7, START], ["turn", 7, "t1", MESSAGE, [], []])
+
+
+@pytest.mark.parametrize("end", [None, LastExit("logical", "budget", "a détail", 12.5, 3)])
+def test_a_behaviour_is_told_how_its_forerunner_ended(end: LastExit | None) -> None:
+    start = told(StartOrder("/user/a", "a", "remembers", f"{__name__}:Remembers", (), {}, end))
+    *_, done = hear(["start", 7, start], ["turn", 7, "t1", MESSAGE, [], []])
+    assert done[0] == "done" and repr(end) in str(done[-1])
+
+
+@pytest.mark.parametrize(
+    "end", [{}, "crash", {**told(LastExit("logical", "budget", "", 1.0, 3)), "kind": "odd"}]
+)
+def test_an_end_of_another_shape_is_no_start(end: object) -> None:
+    with pytest.raises(FrameError, match="a start of the wrong shape: last_exit"):
+        hear(["start", 7, {**START, "last_exit": end}])
 
 
 def test_a_turn_has_what_the_node_told() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from kernel.errors import StateError
 from kernel.model.states import (
+    EXIT_KINDS,
     PROCESS_TABLE,
     REASONS,
     SLOT_TABLE,
@@ -14,6 +15,7 @@ from kernel.model.states import (
     SlotEvent,
     SlotState,
     advance,
+    exit_kind,
     is_blameless,
     is_orderly,
     is_reason,
@@ -86,3 +88,17 @@ def test_reasons(reason: str) -> None:
 @pytest.mark.parametrize("text", ["", "shutdown:", "shutdow", "Normal", "shutdownx", "crash:x"])
 def test_what_is_no_reason(text: str) -> None:
     assert not is_reason(text)
+
+
+def test_every_reason_is_technical_logical_or_orderly() -> None:
+    kinds = {
+        kind: {reason for reason in REASONS if exit_kind(reason) == kind} for kind in EXIT_KINDS.values()
+    }
+    assert kinds == {
+        "orderly": {"normal", "shutdown"},
+        "technical": {"crash", "cell_lost", "timeout", "killed", "noconnection", "noproc"},
+        "logical": {"diverged", "budget", "no_progress", "refused"},
+    }
+    assert exit_kind(shutdown_because("crash")) == "orderly"
+    assert exit_kind("of a later version") == "technical"
+    assert {reason for reason in REASONS if is_orderly(reason)} == kinds["orderly"]

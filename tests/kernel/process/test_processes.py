@@ -290,7 +290,7 @@ def test_a_child_of_user_that_fails_too_often_is_parked_and_started_by_hand(tmp_
             twin.kernel.processes.exit(process.pid, "crash", "on purpose")
         slot = twin.kernel.state.slots["/user/boss/kid"]
         assert slot.state == "parked"
-        assert slot.last_exit == f"PID {slot.pid}: crash: on purpose"
+        assert slot.last_exit.text == f"PID {slot.pid}: crash: on purpose"
         assert (await twin.end_of(mail))["status"] == "dead"
         with pytest.raises(Refused, match="parked"):
             await twin.send("kid")
@@ -392,7 +392,7 @@ def test_what_finds_no_cell_when_it_comes_back_waits_and_is_never_parked_for_it(
         tree.clock.wind(60.0)
         tree.processes.refused(tree.placed.pop().pid, "there are 200 cells, the limit")
     slot = tree.state.slots[ada]
-    assert (slot.state, slot.last_exit.split(": ", 1)[1]) == (
+    assert (slot.state, slot.last_exit.text.split(": ", 1)[1]) == (
         "restarting",
         "cell_lost: there are 200 cells, the limit",
     )

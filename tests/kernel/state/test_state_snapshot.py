@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from kernel.model.spec import ProcessSpec
 from kernel.slices.dead_letters import DeadLetter
 from kernel.slices.documents import Fact
 from kernel.slices.mailboxes import Mail
+from kernel.slices.tree.exits import NEVER, Exit, read_exit
 from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Call, Turn
 from kernel.state.record_forms import ERASING, TABLES
@@ -284,14 +285,22 @@ def without_outcome_entries(state: State) -> State:
     return state
 
 
+def without_times_of_exits(state: State) -> State:
+    """The same of when processes ended."""
+    for slot in state.slots.values():
+        slot.last_exit = replace(slot.last_exit, time_us=0)
+    return state
+
+
 def test_the_formats_are_these() -> None:
     """Whoever changes what a slice keeps gives that slice another format, and a migration from the one before."""
     kept = {
         kind.__name__: " ".join(field.name for field in fields(kind))
-        for kind in (Slot, Mail, Turn, Call, DeadLetter, Fact)
+        for kind in (Slot, Exit, Mail, Turn, Call, DeadLetter, Fact)
     }
     assert kept == {
         "Slot": "address parent spec spawned_seq state why pid restarts last_exit made_by",
+        "Exit": "pid reason detail time_us",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged "
@@ -303,7 +312,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 4, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 7,
+        "boots": 1, "pids": 1, "slots": 5, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 7,
         "crossings": 2, "dead": 1, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
@@ -414,16 +423,16 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [5, []], "'slots'.* has format 5"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [6, []], "'slots'.* has format 6"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))
 
 
-@pytest.mark.parametrize("format", [2, 3])
+@pytest.mark.parametrize("format", [2, 3, 4])
 def test_slots_of_older_formats_lack_fields_and_are_read_with_what_was_true_before(format: int) -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    rows = [[*each[:2], SPEC_A, *each[3:]] for each in parts["slices"]["slots"][1]]
+    rows = [[*each[:2], SPEC_A, *each[3:8], "", each[9]] for each in parts["slices"]["slots"][1]]
     old = State(*LIMITS)
     restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [format, rows]}}))
     assert not {"strategy", "shutdown_s", "significant", "auto_shutdown", "template"} & set(
@@ -434,10 +443,20 @@ def test_slots_of_older_formats_lack_fields_and_are_read_with_what_was_true_befo
     assert [slot.spec.strategy for slot in old.slots.values()] == ["one_for_one"] * len(rows)
 
 
-def test_a_snapshot_of_format_3_is_read_whole_but_for_the_entries_of_outcomes() -> None:
+def test_an_end_of_an_earlier_format_is_read_out_of_its_words() -> None:
+    assert read_exit("PID 7: crash: KeyError: 'a: b' (x.py:7)") == Exit(
+        7, "crash", "KeyError: 'a: b' (x.py:7)"
+    )
+    assert read_exit("PID 7: shutdown:stopped") == Exit(7, "shutdown:stopped")
+    assert [read_exit(text) for text in ("", "PID x: crash", "crash", "PID 7")] == [NEVER] * 4
+    end = Exit(7, "crash", "d: e", 5)
+    assert read_exit(end.text) == replace(end, time_us=0)
+
+
+def test_a_snapshot_of_format_3_is_read_whole_but_for_the_entries_of_outcomes_and_the_times_of_ends() -> None:
     old = State(*LIMITS)
     restore_state(old, former(3))
-    assert view(old) == view(without_outcome_entries(example()))
+    assert view(old) == view(without_times_of_exits(without_outcome_entries(example())))
 
 
 def test_a_snapshot_of_format_2_lacks_who_made_a_slot_and_what_came_of_a_message() -> None:

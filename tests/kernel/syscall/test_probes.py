@@ -49,6 +49,14 @@ async def lose(twin: Twin) -> None:
     twin.workers.hold.set()
 
 
+async def another_ada(twin: Twin) -> None:
+    """The process at the address is removed, and one with another workspace begun there."""
+    twin.kernel.processes.stop("/user/ada")
+    await until(lambda: twin.kernel.live.at("/user/ada") is None)
+    await twin.kernel.processes.remove("/user/ada", True)
+    await twin.spawn("ada", workspace="/elsewhere")
+
+
 async def bodies(twin: Twin, kind: str) -> list[dict[str, Any]]:
     return [record.body for record in await twin.entries(kind)]
 
@@ -428,6 +436,23 @@ def test_a_write_is_probed_where_it_was_made(tmp_path: Path) -> None:
         assert (probe.workspace, probe.replaces) == (str(tmp_path), "before")
         assert probe.arguments == '{"content":"b","path":"a"}'
         assert await outcomes(twin) == [("file_write", "ok")]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_write_is_not_probed_in_the_workspace_of_whoever_came_after_at_its_address(tmp_path: Path) -> None:
+    """What is there says nothing of it."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin, workspace=str(tmp_path))
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "file_write", {"path": "a", "content": "b"})
+        await until(lambda: twin.workers.calls)
+        cut(twin, at)
+        await another_ada(twin)
+        await lose(twin)
+        await until(lambda: twin.workers.probes)
+        assert twin.workers.probes[0].workspace == ""
 
     on_twin(tmp_path, body)
 

@@ -562,7 +562,7 @@ def test_what_an_exception_said_goes_with_its_turn_and_is_in_no_log(tmp_path: Pa
         await answer(twin, await twin.delivery(), "done")
         await twin.ledger.barrier()
         assert "process.exited" in saying(twin.directory, SECRET).values()
-        assert SECRET in twin.kernel.state.slots["/user/ada"].last_exit
+        assert SECRET in twin.kernel.state.slots["/user/ada"].last_exit.text
         erased = await control(Erasure.erase, "why", target="ada", session="main")
         assert not saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
         assert SECRET.encode() not in encode_state(twin.kernel.state)
@@ -851,8 +851,9 @@ def test_how_another_process_ended_is_not_forgotten(tmp_path: Path) -> None:
         await twin.ledger.barrier()
         await control(Erasure.erase, "why", target="ada", session="main")
         slots = twin.kernel.state.slots
-        assert slots["/user/ada"].last_exit == ""
-        assert slots["/user/bob"].last_exit.endswith("ValueError: of bob")
+        assert slots["/user/ada"].last_exit.text == ""
+        assert slots["/user/bob"].last_exit.text.endswith("ValueError: of bob")
+        assert slots["/user/ada"].last_exit.pid > 0
 
     on_control(tmp_path, body)
 
