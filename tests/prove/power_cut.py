@@ -191,7 +191,7 @@ class Work:
 
     async def _head_is_full(self) -> None:
         """Nothing is on its way to the disk, so that what fails next is the journal's."""
-        while self.ledger.full_size < self.ledger.size:
+        while self.ledger.published_size < self.ledger.size:
             await asyncio.sleep(0.002)
 
     def leave_a_file(self) -> None:

@@ -132,7 +132,17 @@ def test_what_needs_too_much_memory_ends_and_the_archive_goes_on(
 def test_what_takes_too_long_is_stopped_while_the_archive_follows(
     data: Path, archive: Archive, monkeypatch: pytest.MonkeyPatch, sql: str, words: str
 ) -> None:
-    monkeypatch.setattr(module, "DEADLINE_S", 1.0)
+    seen = threading.Event()
+
+    class Waiting(module._Deadline):
+        """Begins to count when all has been seen that happens meanwhile."""
+
+        def _watch(self) -> None:
+            seen.wait(HANG_S)
+            super()._watch()
+
+    monkeypatch.setattr(module, "_Deadline", Waiting)
+    monkeypatch.setattr(module, "DEADLINE_S", 0.1)
     append(data, Draft("message.dead", {}))
     found: list[QueryError] = []
 
@@ -146,12 +156,15 @@ def test_what_takes_too_long_is_stopped_while_the_archive_follows(
     thread.start()
     while not archive._queries._one.locked():
         time.sleep(0.001)
-    with pytest.raises(QueryError, match="another query is running") as busy:
-        archive.query("SELECT 1", 1)
-    assert busy.value.code == "busy"
-    assert load_all(archive) == 6
-    assert thread.is_alive()
-    thread.join()
+    try:
+        with pytest.raises(QueryError, match="another query is running") as busy:
+            archive.query("SELECT 1", 1)
+        assert busy.value.code == "busy"
+        assert load_all(archive) == 6
+        assert thread.is_alive()
+    finally:
+        seen.set()
+        thread.join()
     assert [(error.code, words in str(error)) for error in found] == [("timeout", True)]
     assert rows(archive, "SELECT count(*) FROM entries") == [[6]]
 
@@ -177,7 +190,11 @@ def test_a_statement_that_is_too_long_is_refused(archive: Archive) -> None:
         archive.query("SELECT 1 -- " + "x" * 2**16, 1)
 
 
-def test_an_archive_that_is_built_again_stops_the_query_first(archive: Archive) -> None:
+def test_an_archive_that_is_built_again_stops_the_query_first(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STOP_S", HANG_S)
+    monkeypatch.setattr(module, "DEADLINE_S", HANG_S)
     ended: list[str] = []
 
     def ask() -> None:

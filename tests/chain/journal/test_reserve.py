@@ -32,14 +32,17 @@ class SmallDisk(MemoryDisk):
         self.refused = 0
 
     def used(self) -> int:
-        return sum(len(inode.now) for inode in self.names_now.values())
+        with self._lock:
+            return sum(len(inode.now) for inode in self.names_now.values())
 
     def fill(self) -> None:
         """Somebody else takes what is left."""
-        self.names_now[Path("/elsewhere")] = Inode(bytearray(self.capacity - self.used()))
+        with self._lock:
+            self.names_now[Path("/elsewhere")] = Inode(bytearray(self.capacity - self.used()))
 
     def make_room(self) -> None:
-        self.names_now.pop(Path("/elsewhere"))
+        with self._lock:
+            self.names_now.pop(Path("/elsewhere"))
 
     def _need(self, grows: int) -> None:
         if grows > 0 and self.used() + grows > self.capacity:

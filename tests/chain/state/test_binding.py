@@ -67,20 +67,22 @@ def sessions(records: list[Record]) -> dict[str, bytes | None]:
 
 def forge(data: Path) -> tuple[Path, int, str]:
     """Give one session of the journal another value: in which segment, which group, which key."""
-    path = sorted((data / "journal").iterdir())[1]
-    header, frames = taken_apart(path.read_bytes())
-    for at, frame in enumerate(frames):
-        records, note = decode_payload(frame.payload)
-        keys = [item.key for item in records if isinstance(item, StateRecord) and item.table == "session"]
-        if keys:
-            forged = [
-                replace(item, value=FORGED) if isinstance(item, StateRecord) and item.key == keys[0] else item
-                for item in records
-            ]
-            frames[at] = frame.with_payload(encode_payload([*map(encoded, forged)], note))
-            rechained(data / "journal", path, put_together(header, frames))
-            return path, header.first_group + at, keys[0]
-    raise AssertionError("no session in that segment")
+    for path in sorted((data / "journal").iterdir())[1:]:  # one may hold nothing but a head
+        header, frames = taken_apart(path.read_bytes())
+        for at, frame in enumerate(frames):
+            records, note = decode_payload(frame.payload)
+            keys = [item.key for item in records if isinstance(item, StateRecord) and item.table == "session"]
+            if keys:
+                forged = [
+                    replace(item, value=FORGED)
+                    if isinstance(item, StateRecord) and item.key == keys[0]
+                    else item
+                    for item in records
+                ]
+                frames[at] = frame.with_payload(encode_payload([*map(encoded, forged)], note))
+                rechained(data / "journal", path, put_together(header, frames))
+                return path, header.first_group + at, keys[0]
+    raise AssertionError("no session behind the first segment")
 
 
 def unsign(data: Path) -> None:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from chain.errors import LedgerUnavailable
+from chain.ledger.ledger import Ledger
 from tests.chain.twins.ledgers import draft, open_ledger
 
 LIMIT_BYTES = 20_000
@@ -41,4 +42,5 @@ async def run(directory: Path) -> dict[str, object]:
     return {"acknowledged": acknowledged, "error": error, "read_only": read_only, "size": size}
 
 
+Ledger._may_record = lambda self, now_s: False  # type: ignore[method-assign]  # what meets the limit is a commit
 print(json.dumps(asyncio.run(run(Path(sys.argv[1])))))

@@ -48,10 +48,11 @@ class MemoryDisk(Disk):
     def crash(self, kept_bytes: int = 0) -> MemoryDisk:
         """The disk as the next boot finds it: what was synced, and ``kept_bytes`` of what each file had besides."""
         after = MemoryDisk()
-        after.directories = set(self.directories)
-        for path, inode in self.names_synced.items():
-            content = bytes(inode.now[: len(inode.synced) + kept_bytes]) if kept_bytes else inode.synced
-            after.names_now[path] = Inode(bytearray(content), content)
+        with self._lock:  # the ledger's threads may be at work
+            after.directories = set(self.directories)
+            for path, inode in self.names_synced.items():
+                content = bytes(inode.now[: len(inode.synced) + kept_bytes]) if kept_bytes else inode.synced
+                after.names_now[path] = Inode(bytearray(content), content)
         after.names_synced = dict(after.names_now)
         return after
 
@@ -71,7 +72,8 @@ class MemoryDisk(Disk):
         return self.names_now[path]
 
     def names(self, directory: Path) -> list[str]:
-        return sorted(path.name for path in self.names_now if path.parent == directory)
+        with self._lock:
+            return sorted(path.name for path in self.names_now if path.parent == directory)
 
     def read(self, path: Path) -> bytes:
         return bytes(self._at(path).now)

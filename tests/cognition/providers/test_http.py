@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import select
 import socket
 import ssl
 import threading
@@ -216,7 +217,7 @@ def test_a_reader_who_stops_at_the_last_piece_leaves_the_connection_of_use(pause
             async with http.post("/chat", (), b"") as response:
                 assert await response.read() == b"[DONE]"
             await said.wait()
-            await asyncio.sleep(0.05)
+            await until(lambda: http._kept)
 
     assert run(say, client, replace(BOUNDS, rest_s=HANG_S)).connections == 1
 
@@ -286,6 +287,8 @@ def test_nor_does_what_came_unasked_and_was_not_read_yet_answer_anything() -> No
     async def client(http: HttpServer, heard: Heard) -> None:
         assert await ask(http) == b"good"
         os.write(writers[0].get_extra_info("socket").fileno(), WHOLE.replace(b"good", b"evil"))
+        mine = http._kept[0]._transport.get_extra_info("socket")
+        assert select.select([mine], [], [], HANG_S)[0]  # it has come, and the loop has not turned
         assert await ask(http) == b"good"
         await until(lambda: heard.ended)
 
@@ -301,8 +304,7 @@ def test_a_kept_connection_that_the_server_ends_is_not_asked() -> None:
     async def client(http: HttpServer, heard: Heard) -> None:
         for _ in range(3):
             assert await ask(http) == b"good"
-            await until(lambda: heard.ended == len(heard.heads))
-            await asyncio.sleep(0.01)
+            await until(lambda: heard.ended == len(heard.heads) and not http._kept)
 
     assert run(say, client).connections == 3
 

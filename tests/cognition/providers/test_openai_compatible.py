@@ -21,7 +21,8 @@ from tests.servers.processes import ModelServer, model_server
 
 QUESTION = Question(({"role": "user", "content": "hi"},))
 SMALL = ProviderBounds(answer_bytes=2000, body_bytes=8000, wire_bytes=400_000, event_bytes=4000)
-SOON = ProviderBounds(idle_s=0.3, total_s=1.0)
+SOON_SILENT = ProviderBounds(idle_s=0.3, total_s=HANG_S)
+SOON_OVER = ProviderBounds(idle_s=HANG_S, total_s=1.0)
 ONCE = RetryPolicy(attempts=1)
 QUICK = RetryPolicy(attempts=3, base_s=0.01)
 
@@ -92,11 +93,11 @@ def test_a_stream_without_end_is_ended_by_its_size(tmp_path: Path, what: str, wo
 
 
 def test_a_stream_without_end_is_ended_by_its_time(tmp_path: Path) -> None:
-    assert "within 1 s" in refusal(tmp_path, {"endless": "comments"}, SOON)
+    assert "within 1 s" in refusal(tmp_path, {"endless": "comments"}, SOON_OVER)
 
 
 def test_a_silent_server_is_not_waited_for(tmp_path: Path) -> None:
-    assert "silent for 0.3 s" in refusal(tmp_path, {"endless": "silence"}, SOON)
+    assert "silent for 0.3 s" in refusal(tmp_path, {"endless": "silence"}, SOON_SILENT)
 
 
 def test_garbage_instead_of_events_is_an_incomplete_stream(tmp_path: Path) -> None:
