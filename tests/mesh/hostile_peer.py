@@ -107,7 +107,7 @@ def own_listener(directory: Path, *options: str) -> Iterator[tuple[Target, Calla
                 found: dict[str, Any] = json.loads(said)
                 return found
 
-            yield Target(where["address"], where["origin"], ally, tokens, patience_s=5.0), account
+            yield Target(where["address"], where["origin"], ally, tokens, patience_s=HANG_S), account
         finally:
             process.kill()
 

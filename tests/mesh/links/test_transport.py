@@ -31,7 +31,7 @@ from mesh.links.link_table import TOO_OFTEN
 from mesh.links.session import Session
 from mesh.links.transport import Dial
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY, identity
-from tests.mesh.twins.link_nodes import BOUNDS, LinkNode, running, until
+from tests.mesh.twins.link_nodes import BOUNDS, SOON_LOST, LinkNode, running, until
 from tests.mesh.twins.memory_transport import MemoryNetwork
 from tests.mesh.twins.tcp_land import TcpLand
 from tests.patience import HANG_S
@@ -114,7 +114,7 @@ def test_both_call_at_once_and_one_link_is_left(land: Land) -> None:
 
 def test_a_silent_peer_is_lost_and_comes_back(land: Land) -> None:
     async def main() -> None:
-        alice, bob = await pair(land)
+        alice, bob = await pair(land, SOON_LOST)
         proxy = await land.proxy(alice.address)
         async with running(alice, bob):
             bob.call(alice, proxy.address)
@@ -234,8 +234,8 @@ def test_a_fault_at_the_end_of_a_link_keeps_nobody_from_being_looked_after(
     land: Land, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        alice, bob = await pair(land)
-        carol = await LinkNode(identity(9), land.wire(BOUNDS)).open()
+        alice, bob = await pair(land, SOON_LOST)
+        carol = await LinkNode(identity(9), land.wire(SOON_LOST), SOON_LOST).open()
         proxies = [await land.proxy(alice.address), await land.proxy(carol.address)]
         told = bob.on_down
 

@@ -15,7 +15,9 @@ from mesh.membership.membership import Backoff
 from tests.patience import HANG_S
 
 LIMIT_S = HANG_S
-BOUNDS = MeshBounds(heartbeat_s=0.2, lost_after_s=2.0)
+BOUNDS = MeshBounds(heartbeat_s=0.2, lost_after_s=HANG_S)
+SOON_LOST = MeshBounds(heartbeat_s=0.2, lost_after_s=2.0)
+"""For what is about silence; nothing else is to lose a link because its machine stood still."""
 QUICK = Backoff(base_s=0.02, max_s=0.2)
 
 

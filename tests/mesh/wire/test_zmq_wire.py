@@ -24,7 +24,7 @@ from mesh.wire.lookups import Lookups
 from mesh.wire.tcp import Meter
 from tests.mesh.links.test_transport import run
 from tests.mesh.twins.core_nodes import ALICE, BOB, identity
-from tests.mesh.twins.link_nodes import BOUNDS, LinkNode, running, until
+from tests.mesh.twins.link_nodes import BOUNDS, SOON_LOST, LinkNode, running, until
 from tests.mesh.twins.rogue import Rogue
 from tests.mesh.twins.tcp_land import TcpLand
 from tests.mesh.twins.zmtp import GREETING, MORE, RawDealer
@@ -84,7 +84,7 @@ def test_a_killed_process_is_lost_and_found_again_when_it_returns() -> None:
 
 def test_a_stopped_process_is_lost_by_its_silence_and_found_again_when_it_goes_on() -> None:
     async def main() -> None:
-        bob = await node()
+        bob = await node(SOON_LOST)
         child = Child(9, "tcp://127.0.0.1:*")
         try:
             async with running(bob):
