@@ -79,10 +79,22 @@ def test_who_waits_again_gives_way_again_and_who_left_makes_room() -> None:
 @contextlib.contextmanager
 def said(data: Path, text: bytes) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(30)
+        connection.settimeout(HANG_S)
         connection.connect(str(data / "control.sock"))
-        connection.sendall(text)
+        with contextlib.suppress(
+            ConnectionError
+        ):  # refused already, having been slow: what it was told can be read
+            connection.sendall(text)
         yield connection
+
+
+def heard(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes, which has perhaps not read everything."""
+    pieces = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            pieces += piece
+    return pieces
 
 
 @pytest.mark.parametrize("half", [b"", HALF_A_HEADER, HALF_A_BODY])
@@ -101,8 +113,7 @@ def test_what_does_not_come_whole_in_time_is_refused(half: bytes) -> None:
         served(Twin(), limits=ConnectionLimits(header_s=0.1, request_s=0.2)) as data,
         said(data, half) as connection,
     ):
-        assert connection.recv(4096).startswith(b"HTTP/1.1 408 Request Timeout")
-        assert connection.recv(4096) == b""
+        assert heard(connection).startswith(b"HTTP/1.1 408 Request Timeout")
 
 
 def test_a_drop_now_and_then_buys_no_time() -> None:
@@ -111,24 +122,27 @@ def test_a_drop_now_and_then_buys_no_time() -> None:
         said(data, HALF_A_HEADER) as connection,
     ):
         connection.settimeout(0.02)
-        answer = b""
-        while not answer:  # ends at the deadline, or never
-            with contextlib.suppress(TimeoutError, BrokenPipeError):
+        answer = None
+        while answer is None:  # ends at the deadline, or never
+            with contextlib.suppress(ConnectionError):  # it has been answered and closed since the last look
                 connection.sendall(b"x")
+            with contextlib.suppress(TimeoutError):
                 answer = connection.recv(4096)
         assert answer.startswith(b"HTTP/1.1 408")
 
 
 def test_a_second_request_that_stays_half_is_refused_in_time_too() -> None:
-    with (
-        served(Twin(), limits=ConnectionLimits(header_s=0.1)) as data,
-        said(data, HALF_A_HEADER + b"\r\n\r\n" + HALF_A_HEADER) as connection,
-    ):
-        answers = b""
-        while piece := connection.recv(65536):
-            answers += piece
-        assert answers.startswith(b"HTTP/1.1 200 OK")
-        assert b"HTTP/1.1 408 Request Timeout" in answers
+    header_s, answers = 0.05, b""
+    while not answers.startswith(
+        b"HTTP/1.1 200 OK"
+    ):  # else the machine stood still before the first was sent
+        header_s *= 2
+        with (
+            served(Twin(), limits=ConnectionLimits(header_s=header_s)) as data,
+            said(data, HALF_A_HEADER + b"\r\n\r\n" + HALF_A_HEADER) as connection,
+        ):
+            answers = heard(connection)
+    assert b"HTTP/1.1 408 Request Timeout" in answers
 
 
 def test_a_caller_with_too_many_streams_is_told_so_and_another_comes_in() -> None:

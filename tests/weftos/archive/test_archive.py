@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from chain.archive.archive import Archive, ArchiveUnavailable
-from chain.archive.query import Answer
+from chain.archive.query import DEADLINE_S, Answer
 from chain.disk import Disk
 from chain.keys.keys import create_keys
 from chain.ledger.ledger import Draft, Ledger, StateChange
@@ -154,11 +155,13 @@ HOSTILE_SQL = [
 def test_hostile_sql_gets_its_answer_in_words_and_the_process_follows_meanwhile(tmp_path: Path) -> None:
     async def scenario(ledger: Ledger, helper: Helper) -> None:
         for number, (sql, code, words) in enumerate(HOSTILE_SQL, 1):
+            asked_s = time.monotonic()
             asked = helper.request("sql", told(SqlQuestion(sql)))
             await append(ledger, 3)
             helper.notify("durable", {"size": 3 * number})
             assert len((await helper.request("log", told(LogQuestion())))["rows"]) == 3 * number
-            assert code != "timeout" or not asked.done()
+            in_time = time.monotonic() < asked_s + DEADLINE_S  # else a slow machine, which shows nothing
+            assert code != "timeout" or not asked.done() or not in_time
             error = (await asked)["fault"]
             assert (error["code"], words in error["message"]) == (code, True)
             counted = await helper.request("sql", told(SqlQuestion("SELECT count(*) FROM entries")))

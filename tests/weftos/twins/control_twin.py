@@ -350,10 +350,10 @@ def served(twin: Twin, uid: int | None = None, limits: ConnectionLimits | None =
         thread = threading.Thread(target=loop.run_forever)
         thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(listener.start(), loop).result(20)
+            asyncio.run_coroutine_threadsafe(listener.start(), loop).result(HANG_S)
             yield data
         finally:
-            asyncio.run_coroutine_threadsafe(listener.stop(), loop).result(20)
+            asyncio.run_coroutine_threadsafe(listener.stop(), loop).result(HANG_S)
             loop.call_soon_threadsafe(loop.stop)
             thread.join(HANG_S)
             loop.close()

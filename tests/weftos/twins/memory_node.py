@@ -100,7 +100,7 @@ def helper(data: Path, name: str, program: Sequence[str], on_notice: Any = None)
 
 @asynccontextmanager
 async def memory_node(
-    data: Path, *options: str, gateway_json: str = "", timeout_s: float = 20
+    data: Path, *options: str, gateway_json: str = "", timeout_s: float = HANG_S
 ) -> AsyncIterator[MemoryNode]:
     """A node over ``data``; ``options`` are the archive's; ``gateway_json`` starts a gateway for its embeddings."""
     clock = itertools.count(1_700_000_000_000_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import sys
 import threading
@@ -313,8 +314,11 @@ SLEEPS = Child((sys.executable, "-P", "-c", "import time; time.sleep(600)"), {},
 
 def children() -> set[str]:
     """The processes that this one has started and that are there."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    return {pid for task in tasks for pid in task.read_text().split()}
+    found: set[str] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found |= {*task.read_text().split()}
+    return found
 
 
 @pytest.mark.parametrize("error", [LedgerUnavailable, RuntimeError])
