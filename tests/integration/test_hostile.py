@@ -225,7 +225,7 @@ def test_bytes_that_are_no_text_are_refused_where_they_enter(node: LiveNode) -> 
     sent = node.cli("send", "scribe", "\udcff")  # what Python makes of the byte ff in argv, and back
     assert (sent.returncode, "'\\udcff' is no character" in sent.stderr) == (1, True), sent.stderr
     with dial(node, "control.sock") as connection:
-        body = b'{"target": "scribe", "text": "what is 17*23 \\ud800", "session": "s", "wait_s": 30}'
+        body = b'{"target": "scribe", "text": "what is 17*23 \\ud800", "session": "s", "wait_s": 600}'
         head = f"POST /v1/send HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
         connection.sendall(head.encode() + b"\r\nConnection: close\r\n\r\n" + body)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
