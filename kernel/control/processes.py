@@ -18,6 +18,9 @@ from kernel.kernel import Kernel
 from kernel.operations.operation import Handler, OfTarget
 from kernel.operations.processes import (
     Cancelled,
+    Children,
+    ChildrenOf,
+    ChildRow,
     Inspected,
     Kill,
     Listing,
@@ -33,9 +36,13 @@ from kernel.operations.processes import (
     Stopped,
 )
 from kernel.process.live import LiveProcess
+from kernel.process.specs import child_spec, flags_of
 from kernel.slices.mailboxes import Mail
+from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Turn
 from kernel.state.recorder import ledger_errors
+from kernel.state.state import State
+from kernel.supervision.reducer import INFINITY, Child, Phase, SlotState, Supervisor
 from mesh.identity.peers import Peer
 
 MOST_MAIL = 20
@@ -60,6 +67,7 @@ class ProcessControl:
         return (
             Processes.ps.by(self.ps),
             Processes.inspect.by(self.inspect),
+            Processes.children.by(self.children),
             Processes.stop.by(self.stop),
             Processes.start.by(self.start),
             Processes.remove.by(self.remove),
@@ -108,6 +116,24 @@ class ProcessControl:
             "supervision": None if supervisor is None else supervisor.counts(),
         }
         return cast(Inspected, found)
+
+    async def children(self, asked: Asked, request: ChildrenOf) -> Children:
+        address = self._kernel.messaging.resolve(request.named)
+        supervisors = self._kernel.processes.supervisors
+        supervisor = supervisors.get(address) or _at_rest(self._state, address)
+        flags = supervisor.flags
+        slots = self._kernel.processes.listing.children(address, request.after, request.limit)
+        return {
+            "address": address,
+            "running": self._kernel.live.at(address) is not None and not supervisors.is_ending(address),
+            "strategy": flags.strategy,
+            "restarts": flags.intensity,
+            "period_s": flags.period_s,
+            "auto_shutdown": flags.auto_shutdown,
+            "on_exceed": flags.on_exceed,
+            "counts": supervisor.counts(),
+            "children": [_child_row(slot, supervisor.table.get(slot.spec.name)) for slot in slots],
+        }
 
     async def stop(self, asked: Asked, request: OfTarget) -> Stopped:
         address = self._kernel.messaging.resolve(request.named)
@@ -183,6 +209,30 @@ class ProcessControl:
     def _slot_state(self, address: str) -> str:
         slot = self._state.slots.get(address)
         return slot.state if slot is not None else "removed"
+
+
+def _at_rest(state: State, address: str) -> Supervisor:
+    """The supervisor of what does not run, or has no children."""
+    children = {
+        slot.spec.name: Child(child_spec(slot.spec), order, SlotState(slot.state), Phase.NONE)
+        for order, slot in enumerate(state.slots.children(address))
+    }
+    return Supervisor.having(flags_of(state.slots[address]), children)
+
+
+def _child_row(slot: Slot, child: Child | None) -> ChildRow:
+    shutdown_s = child_spec(slot.spec).shutdown_s
+    return {
+        "name": slot.spec.name,
+        "address": slot.address,
+        "pid": child.pid or 0 if child is not None else 0,
+        "slot": slot.state,
+        "phase": str(child.phase if child is not None else Phase.NONE),
+        "type": slot.spec.type,
+        "restart": slot.spec.restart,
+        "significant": slot.spec.significant,
+        "shutdown_s": "infinity" if shutdown_s == INFINITY else shutdown_s,
+    }
 
 
 def _open_turn(turn: Turn) -> OpenTurn:

@@ -48,6 +48,15 @@ class LogLines(OfTarget):
     limit: Annotated[int, Limit(ge=1, le=MAX_ROWS)] = 200
 
 
+@dataclass(frozen=True, slots=True)
+class ChildrenOf(OfTarget):
+    """The first ``limit`` children in the order in which they were made, or of those behind the one named ``after``."""
+
+    _: KW_ONLY
+    after: Annotated[str, Limit(max_length=64)] = ""
+    limit: Annotated[int, Limit(ge=1, le=MAX_ROWS)] = 1_000
+
+
 class Slot(TypedDict):
     """A process, or the slot of one. ``type``: worker, supervisor or helper. ``why`` and ``last_exit`` are said of
     slots that can be restarted."""
@@ -112,6 +121,38 @@ class Inspected(Slot):
     supervision: dict[str, int] | None
 
 
+class ChildRow(TypedDict):
+    """``phase``: what there is of its process just now (none, starting, up, stopping, waiting for its back-off, queued
+    for its turn in a restart of several); ``pid`` 0 for none. ``shutdown_s``: what it may take to end.
+    """
+
+    name: str
+    address: str
+    pid: int
+    slot: str
+    phase: str
+    type: str
+    restart: str
+    significant: bool
+    shutdown_s: float | Literal["infinity"]
+
+
+class Children(TypedDict):
+    """``restarts`` it allows in ``period_s``; ``on_exceed``: with one too many it ends (shutdown), or parks the child.
+    ``counts``: OTP's count_children. ``running``: it runs, and does not just end.
+    """
+
+    address: str
+    running: bool
+    strategy: str
+    restarts: int
+    period_s: float
+    auto_shutdown: str
+    on_exceed: str
+    counts: dict[str, int]
+    children: list[ChildRow]
+
+
 class Stopped(TypedDict):
     """``state`` of the slot."""
 
@@ -163,6 +204,13 @@ class Processes(Noun):
     )
     inspect = Operation(
         "GET", "/process", OfTarget, Inspected, "All about one process: its spec, turn, mail and sessions."
+    )
+    children = Operation(
+        "GET",
+        "/children",
+        ChildrenOf,
+        Children,
+        "The children of a process as its supervisor has them, their specs and counts, and its flags.",
     )
     stop = Operation(
         "POST",

@@ -6,7 +6,7 @@ The table can change between two slices: what is gone by then is left out, and w
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any
 
 from kernel.model.address import ROOT
@@ -53,6 +53,13 @@ class Listing:
                 str(process.state) if process else "exited",
                 slot.spec.behaviour if slot.spec.type == "worker" else "",
             )
+
+    def children(self, address: str, after: str, limit: int) -> list[Slot]:
+        """Slots below ``address`` as they were made: the first, or those behind the one named ``after``."""
+        slots = iter(self._state.slots.children(address))
+        if after:
+            slots = islice(dropwhile(lambda slot: slot.spec.name != after, slots), 1, None)
+        return list(islice(slots, limit))
 
     def row(self, slot: Slot) -> dict[str, Any]:
         """One of them."""

@@ -18,7 +18,7 @@ COMMANDS = """
 init up down status doctor
 cluster/up cluster/down cluster/status nodes monitor node/id node/where
 peer/add peer/list peer/remove peer/heads peer/decide token/create token/list token/revoke
-spawn ps tree inspect send chat cancel logs events stop start kill rm
+spawn ps tree inspect children send chat cancel logs events stop start kill rm
 deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve doubts/show
 divergences/list divergences/show divergences/decide
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex

@@ -297,6 +297,43 @@ def test_what_is_spawned_below_a_template_is_of_that_and_says_no_more_than_what_
     on_control(tmp_path, body)
 
 
+def test_35_36_the_children_of_a_process_are_told_as_its_supervisor_has_them(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        flags: dict[str, Any] = {"strategy": "rest_for_one", "auto_shutdown": "all_significant"}
+        await control(Spawning.spawn, "team", supervisor=True, intensity=(3, 9.0), **flags)
+        for name, more in (
+            ("c", {"restart": "transient", "significant": True}),
+            ("a", {"shutdown_s": 0.0}),
+            ("b", {"supervisor": True}),
+        ):
+            await control(Spawning.spawn, name, under="/user/team", **more)
+        await control(Processes.stop, "/user/team/a")
+        told = await control(Processes.children, "team")
+        assert {**told, **flags, "restarts": 3, "period_s": 9.0} == told
+        assert (told["running"], told["on_exceed"]) == (True, "shutdown")
+        assert told["counts"] == {"specs": 3, "active": 2, "supervisors": 1, "workers": 2}
+        rows = [
+            (row["name"], bool(row["pid"]), row["slot"], row["phase"], row["significant"], row["shutdown_s"])
+            for row in told["children"]
+        ]
+        assert rows == [
+            ("c", True, "running", "up", True, 5.0),
+            ("a", False, "stopped", "none", False, 0.0),
+            ("b", True, "running", "up", False, "infinity"),
+        ]
+        page = await control(Processes.children, "team", after="c", limit=1)
+        assert [row["name"] for row in page["children"]] == ["a"]
+        await control(Processes.stop, "team")
+        rest = await control(Processes.children, "team")
+        assert rest["counts"] == {"specs": 3, "active": 0, "supervisors": 1, "workers": 2}
+        assert not rest["running"] and [row["pid"] for row in rest["children"]] == [0, 0, 0]
+        assert (await control(Processes.children, "/user/team/a"))["on_exceed"] == "park"
+        with pytest.raises(NotFound):
+            await control(Processes.children, "nobody")
+
+    on_control(tmp_path, body)
+
+
 def test_28_a_child_is_stopped_by_its_pid_below_any_supervisor(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Doors) -> None:
         made = await control(Spawning.spawn, "ada")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.weftos.twins.control_twin import BOOTED, Twin, process_row, served
+from tests.weftos.twins.control_twin import BOOTED, MANY_CHILDREN, Twin, process_row, served
 from weftos.cli import main
 
 HOSTILE = "\x1b]0;owned\x07[link=https://evil]x[/link]‮"
@@ -63,6 +63,21 @@ def shell(
     capsys: pytest.CaptureFixture[str],
 ) -> Shell:
     return Shell(service[1], monkeypatch, capsys)
+
+
+def test_all_children_are_asked_for_in_pages_and_told_with_the_flags(shell: Shell, twin: Twin) -> None:
+    found = shell.json("children", "team")
+    assert len(found["children"]) == MANY_CHILDREN
+    assert [call for call in twin.calls if call[0] == "children"] == [
+        ("children", "team", "", 2_000),
+        ("children", "team", "c1999", 2_000),
+    ]
+    status, out, _ = shell.run("children", "team")
+    assert status == 0
+    first, _, *rows = [line.split() for line in out.splitlines() if line.strip()]
+    said = "/user/team: one_for_one, 5 restarts in 60 s, then shutdown; auto_shutdown never; 1 active"
+    assert " ".join(first) == said
+    assert rows[0] == ["c0", "7", "running", "up", "worker", "transient", "yes", "infinity"]
 
 
 def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> None:

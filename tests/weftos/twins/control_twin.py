@@ -181,6 +181,24 @@ class TwinKeys:
         return {"origin": "weftos-x", "number": 2, "ed25519": "e+1+x", "ml_dsa_65": "m+2+y", "seq": 8}
 
 
+MANY_CHILDREN = 2_500
+
+
+def _child(name: str) -> dict[str, Any]:
+    first = name == "c0"
+    return {
+        "name": name,
+        "address": f"/user/team/{name}",
+        "pid": 7 if first else 0,
+        "slot": "running" if first else "stopped",
+        "phase": "up" if first else "none",
+        "type": "worker",
+        "restart": "transient",
+        "significant": first,
+        "shutdown_s": "infinity" if first else 5.0,
+    }
+
+
 class Twin:
     """Control, in memory. ``calls`` holds what was asked, with the operator where the operation is recorded.
 
@@ -253,6 +271,22 @@ class Twin:
         rows = self.rows or [process_row(f"/user/{name}", pid) for name, pid in self.names.items()]
         first = [row["address"] for row in rows].index(after) + 1 if after else 0
         return rows[first:][:limit]
+
+    async def children(self, target: str, after: str, limit: int) -> Any:
+        self._note("children", target, after, limit)
+        at = int(after.removeprefix("c")) + 1 if after else 0
+        names = [f"c{number}" for number in range(MANY_CHILDREN)]
+        return {
+            "address": f"/user/{target}",
+            "running": True,
+            "strategy": "one_for_one",
+            "restarts": 5,
+            "period_s": 60.0,
+            "auto_shutdown": "never",
+            "on_exceed": "shutdown",
+            "counts": {"specs": len(names), "active": 1, "supervisors": 0, "workers": len(names)},
+            "children": [_child(name) for name in names[at : at + limit]],
+        }
 
     async def inspect(self, target: str) -> Any:
         self._note("inspect", target)

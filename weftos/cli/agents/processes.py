@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from kernel.operations.processes import ProcessRow, Signal
+from kernel.operations.processes import ChildRow, ProcessRow, Signal
 from kernel.operations.spawning import (
     TEMPLATE,
     AutoShutdown,
@@ -295,6 +295,30 @@ def inspect(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
     out.table(("FIELD", "VALUE"), _fields(found))
 
 
+def children(target: Target, data: Data = None, as_json: AsJson = False) -> None:
+    """Show the children of a process as its supervisor has them, and its flags."""
+    out = Output(as_json)
+    with client(data) as node:
+        found = node.children(target, limit=PAGE_ROWS)
+        page = found["children"]
+        while len(page) >= PAGE_ROWS:
+            page = node.children(target, after=page[-1]["name"], limit=PAGE_ROWS)["children"]
+            found["children"] += page
+    out.document(found)
+    out.say(
+        f"{found['address']}: {found['strategy']}, {found['restarts']} restarts in {found['period_s']:g} s, then "
+        f"{found['on_exceed']}; auto_shutdown {found['auto_shutdown']}; {found['counts']['active']} active"
+    )
+    columns = ("NAME", "PID", "SLOT", "PHASE", "TYPE", "RESTART", "SIGNIFICANT", "SHUTDOWN")
+    out.table(columns, (_child(row) for row in found["children"]), keys=1)
+
+
+def _child(row: ChildRow) -> list[object]:
+    significant = "yes" if row["significant"] else ""
+    told = (row["pid"] or None, row["slot"], row["phase"], row["type"], row["restart"])
+    return [row["name"], *told, significant, row["shutdown_s"]]
+
+
 def _fields(value: Fields, above: str = "") -> list[tuple[str, Any]]:
     fields: list[tuple[str, Any]] = []
     for name, inner in value.items():
@@ -375,5 +399,5 @@ def kill(
     out.say(f"{signal} sent to {answer.get('address', target)}")
 
 
-LOOK: tuple[Command, ...] = (spawn, ps, tree, inspect)
+LOOK: tuple[Command, ...] = (spawn, ps, tree, inspect, children)
 RULE: tuple[Command, ...] = (stop, start, kill, rm)
