@@ -12,6 +12,7 @@ from kernel.supervision.reducer import (
     Flags,
     GiveUp,
     RestartDue,
+    Shutdown,
     SlotState,
     Stop,
     StopChild,
@@ -90,6 +91,15 @@ def test_64_a_child_that_does_not_start_has_not_ended() -> None:
     shell.failing.add("c")
     shell.add("c", restart="temporary", significant=True)
     assert shell.sup.closing is None
+
+
+def test_64_who_ends_while_the_whole_does_changes_nothing_of_that() -> None:
+    shell = family("any_significant")
+    shell.stubborn.update("abx")
+    shell.do(Shutdown("shutdown:first"))
+    for id in "abx":
+        effects = shell.exit(id, "normal")
+    assert effects[-1] == GiveUp("shutdown:first")
 
 
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
