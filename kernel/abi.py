@@ -14,11 +14,12 @@ its *ordinal* (round, index); a resumed turn gets recorded outcomes back instead
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType, Protocol, runtime_checkable
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 OPEN_CALLS = 256
 """How many syscalls of one process may be under way at once; those beyond wait in its cell."""
 
@@ -67,13 +68,48 @@ class ProcessInfo:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as its receiver sees it. ``sender`` is an address, or ``operator`` for a person; set by the node."""
+    """One message as its receiver sees it. ``sender`` is an address, or ``operator`` for a person; set by the node.
+
+    ``kind`` is ``down`` for what a monitor ends with: ``Down.of(message)`` says what. Then ``sender`` and ``session``
+    are those of the turn that set the monitor. Nobody but the node makes such a message.
+    """
 
     id: str
     sender: str
     text: str
     session: str
     wants_reply: bool
+    kind: str = "message"
+
+
+@dataclass(frozen=True, slots=True)
+class Monitored:
+    """What came of :meth:`Syscalls.monitor`. ``ref`` names the monitor, in its DOWN too; empty when it was refused, and
+    ``why``.
+    """
+
+    ref: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """The end of what a monitor watched. ``target`` is what was asked for; ``address`` what it meant, ``pid`` the
+    incarnation (0 when there was none, or on another ``node``, which has its true name there). ``reason``: as what it
+    exited; ``noproc`` when there was none, ``noconnection`` when its node was lost: nobody knows whether it has ended.
+    """
+
+    ref: str
+    target: str
+    address: str
+    pid: int
+    node: str
+    reason: str
+
+    @classmethod
+    def of(cls, message: Message) -> Down:
+        """What a message of kind ``down`` says."""
+        return cls(**json.loads(message.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +211,19 @@ class Syscalls(Protocol):
     async def random(self) -> int:
         """63 random bits."""
         return int(await self.value("random"))
+
+    async def monitor(self, target: str) -> Monitored:
+        """Watch a process: its PID, name or address, with ``@NODE`` for one of another node. When that incarnation has
+        ended a message of kind ``down`` comes, exactly one for each monitor; at once when there is none.
+
+        A monitor belongs to the address of this process, as its mailbox does: it is not lost with an incarnation, and
+        ends untold when this process is stopped, parked or removed.
+        """
+
+    async def demonitor(self, ref: str, *, flush: bool = False) -> bool:
+        """Take a monitor back; whether it was still set. Its message may be in the mailbox otherwise: with ``flush`` it
+        is taken out of there, and never comes.
+        """
 
     def log(self, text: str) -> None:
         """One line for ``weftos logs PID``. Not recorded in the ledger, may repeat when a turn is resumed."""

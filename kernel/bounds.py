@@ -39,6 +39,8 @@ class Bounds:
     dead_letters_bytes: int = 64 * MIB
     ask_timeout_s: float = 30.0
     watchers: int = 256
+    monitors: int = 20_000  # that processes have set, in all
+    process_monitors: int = 1_000  # of one process, with the messages in its mailbox
 
     # Other nodes, each count for one peer
     carriage_s: float = 60.0

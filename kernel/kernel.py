@@ -31,6 +31,7 @@ from kernel.cells.launcher import BehaviourEntry, CellLauncher
 from kernel.clock import Clock, LoopClock
 from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
+from kernel.message.downs import Downs
 from kernel.message.events import Events
 from kernel.message.message_signals import AskAnswered, MessageArrived, MessageDied, TurnOver
 from kernel.message.messaging import Messaging
@@ -60,6 +61,7 @@ from kernel.syscall.attempts import Attempts
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.models.asking import Gateway
 from kernel.syscall.models.model_calls import ModelCalls
+from kernel.syscall.monitor_calls import MonitorCalls
 from kernel.syscall.node_tools import NodeTools
 from kernel.syscall.replies import Replies
 from kernel.syscall.settlement import Settlement
@@ -130,6 +132,7 @@ class Kernel:
         self.messaging = Messaging(
             recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message
         )
+        self._downs = Downs(recorder, self.messaging)
         self.remote = Remote(
             RemoteParts(
                 recorder,
@@ -182,12 +185,16 @@ class Kernel:
             recorder, self.turns, registry, gateway, self.watchers, self.policy, bounds
         )
         value_calls = ValueCalls(recorder, self.turns, env.chance)
+        self._monitor_calls = MonitorCalls(
+            recorder, self.live, self.turns, self.messaging, self.remote, self._downs, self.policy
+        )
         syscall_parts = SyscallParts(
             self.turns,
             self.processes,
             self.tool_calls,
             self.model_calls,
             value_calls,
+            self._monitor_calls,
             self.watchers,
             env.log,
         )
@@ -224,19 +231,26 @@ class Kernel:
             ProcessRunning: (lambda said: turns.deliver_next(said.address),),
             ProcessExited: (
                 lambda said: self.remote.monitors.exited(said.process.pid, said.reason),
+                self._downs.exited,
                 turns.exited,
                 self._settlement.exited,
                 syscalls.exited,
                 processes.exited,
             ),
-            AddressDown: (lambda said: self.messaging.dead_letter_all(said.address, said.why),),
+            AddressDown: (
+                lambda said: self._monitor_calls.gone(said.address),
+                lambda said: self.messaging.dead_letter_all(said.address, said.why),
+            ),
             SlotGoing: (
                 lambda said: self.messaging.dead_letter_all(
                     said.slot.address, f"{said.slot.address} was removed: {said.why}"
                 ),
                 processes.slots.going,
             ),
-            SlotGone: (self.model_calls.slot_gone,),
+            SlotGone: (
+                self.model_calls.slot_gone,
+                lambda said: self._monitor_calls.gone(said.slot.address),
+            ),
             PidsReserved: (self._forget_counters,),
             MessageArrived: (lambda said: turns.deliver_next(said.address),),
             MessageDied: (self._replies.died,),
@@ -265,6 +279,7 @@ class Kernel:
         self._signals.connect(joined(self._handlers(CellLog(self.env.log, self.live)), hears))
         self.turns.histories.evict()
         self.tool_calls.recover()
+        self._downs.recover()
         self.processes.boot()
 
     async def close(self) -> None:

@@ -187,6 +187,11 @@ _TABLE = (
         deadline_us=(WHOLE, "microseconds since 1970 after which it is dead, 0 for none"),
         rights=(TEXTS_OR_NIL, "names of the tools the sender could use, nil for a person"),
         waiting=(TEXTS, "processes of other nodes that wait for its answer, ADDRESS@ORIGIN, the asker last"),
+        kind=(
+            TEXT,
+            "message, or down: what a monitor watched has ended, and sender, session and rights are those of the turn "
+            "that set it; not in older entries",
+        ),
     ),
     _kind(
         "message.sent",
@@ -350,6 +355,44 @@ _TABLE = (
         call_hash=_CALL_HASH,
         op=(TEXT, "now or random"),
         value=(NUMBER, "what it was given"),
+    ),
+    _kind(
+        "monitor.set",
+        "a process watches another one, or was refused that",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        call_hash=_CALL_HASH,
+        ref=(TEXT, "what the monitor is named by, empty when it was refused"),
+        target=(TEXT, "PID, name or address as asked for, with @NODE for another node"),
+        address=(TEXT, "address that this means, on that node; empty for none"),
+        pid=(WHOLE, "PID that is watched, 0 for none and on another node"),
+        peer=(TEXT, "true name of that node, empty for this one"),
+        rights=(TEXTS, "names of the tools that the turn could use, which are those for the end too"),
+        why=(TEXT, "why it was refused, else empty"),
+    ),
+    _kind(
+        "monitor.removed",
+        "a process has taken a monitor back",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        call_hash=_CALL_HASH,
+        ref=(TEXT, "the monitor"),
+        found=(BOOL, "whether it was set; else it had ended, or never was one of that process"),
+        flushed=(
+            TEXT,
+            "id of the message that had told its end and was taken out of the mailbox, empty for none",
+        ),
+    ),
+    _kind(
+        "monitor.down",
+        "a monitor has ended with a message to its watcher, in the entry before",
+        ref=(TEXT, "the monitor"),
+        watcher=(TEXT, "address of the process that set it"),
+        message=_MESSAGE,
+        reason=(
+            TEXT,
+            "exit reason of what it watched; noproc: there was none; noconnection: its node was lost",
+        ),
     ),
     _kind(
         "tool.proposed",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from kernel.abi import LastExit, ModelAnswer, OutcomeStatus, ToolCall, ValueName
+from kernel.abi import LastExit, ModelAnswer, Monitored, OutcomeStatus, ToolCall, ValueName
 from kernel.shapes import ShapeError, read
 
 
@@ -51,14 +51,31 @@ class ModelQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class MonitorTarget:
+    """A process to watch."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorRef:
+    """A monitor to take back; ``flush``: with its message, when that is there already."""
+
+    ref: str
+    flush: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Nothing:
     """The arguments of a syscall that takes none."""
 
 
-Arguments = ToolCall | ModelQuestion | Nothing
+Arguments = ToolCall | ModelQuestion | MonitorTarget | MonitorRef | Nothing
 ARGUMENTS: dict[str, type[Arguments]] = {
     "tool": ToolCall,
     "model": ModelQuestion,
+    "monitor": MonitorTarget,
+    "demonitor": MonitorRef,
     **dict.fromkeys(get_args(ValueName), Nothing),
 }
 """Each syscall, and what it takes; a value is one by its name."""
@@ -80,7 +97,14 @@ class Value:
     value: float
 
 
-CallOutcome = ToolOutcome | ModelAnswer | Value
+@dataclass(frozen=True, slots=True)
+class MonitorRemoved:
+    """``found``: it was set."""
+
+    found: bool
+
+
+CallOutcome = ToolOutcome | ModelAnswer | Value | Monitored | MonitorRemoved
 """What a syscall gives."""
 
 

@@ -24,6 +24,7 @@ from kernel.abi import (
     OPEN_CALLS,
     ModelAnswer,
     ModelRequest,
+    Monitored,
     Syscalls,
     ToolCall,
     ToolResult,
@@ -32,7 +33,16 @@ from kernel.abi import (
 )
 from kernel.cell.conversation import Conversation, as_json, canonical_json
 from kernel.cell.link.frames import FrameError
-from kernel.cell.protocol import Arguments, ModelQuestion, Nothing, ToolOutcome, Value
+from kernel.cell.protocol import (
+    Arguments,
+    ModelQuestion,
+    MonitorRef,
+    MonitorRemoved,
+    MonitorTarget,
+    Nothing,
+    ToolOutcome,
+    Value,
+)
 from kernel.shapes import read, told
 
 Send = Callable[[list[Any]], None]
@@ -127,6 +137,18 @@ class CellSyscalls(Syscalls):
     async def value(self, name: ValueName) -> float | int:
         return (await self._call((self._next_round(), 0), name, Nothing(), Value)).value
 
+    async def monitor(self, target: str) -> Monitored:
+        _check_text("monitor", target=target)
+        return await self._call(
+            (self._next_round(), 0), "monitor", MonitorTarget(target), Monitored, _unmade_monitor
+        )
+
+    async def demonitor(self, ref: str, *, flush: bool = False) -> bool:
+        _check_text("demonitor", ref=ref)
+        asked = MonitorRef(ref, bool(flush))
+        unmade = _unmade_removal
+        return (await self._call((self._next_round(), 0), "demonitor", asked, MonitorRemoved, unmade)).found
+
     def log(self, text: str) -> None:
         self._logs += 1
         if self._ended is None and self._logs <= MAX_LOGS_PER_TURN:
@@ -211,3 +233,11 @@ def _unmade_call(why: str) -> ToolOutcome:
 
 def _unmade_question(why: str) -> ModelAnswer:
     return ModelAnswer("error", why)
+
+
+def _unmade_monitor(why: str) -> Monitored:
+    return Monitored("", why)
+
+
+def _unmade_removal(why: str) -> MonitorRemoved:
+    return MonitorRemoved(False)

@@ -41,8 +41,8 @@ class Place:
 
 @dataclass(slots=True)
 class CellCall:
-    """A syscall as the cell made it. ``op``: tool, model, or the name of a value. Rounds and indexes rise within a
-    turn.
+    """A syscall as the cell made it. ``op``: tool, model, monitor, demonitor, or the name of a value. Rounds
+    and indexes rise within a turn.
 
     ``args`` are of the shape that belongs to it. ``cost_bytes``: what it costs whoever holds it.
     """

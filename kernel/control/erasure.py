@@ -199,6 +199,12 @@ def check_unused(plan: Plan, state: State) -> None:
                 f"call {intent.id} of {_process(intent.address, state)}, {intent.call.name}, has no outcome yet: wait "
                 "for it, or decide it when weftos doubts list shows it"
             )
+    for monitor in state.monitors.values():
+        if monitor.turn in turns:
+            raise Refused(
+                f"monitor {monitor.ref} of {_process(monitor.watcher, state)} was set in turn {monitor.turn}, which is "
+                f"to be erased: wait for its end, or stop {_pid(monitor.watcher, state)}"
+            )
     for ident in plan.messages:
         mail = state.find_mail(ident)
         if mail is not None:

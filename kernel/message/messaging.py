@@ -23,7 +23,7 @@ from kernel.policy.proposal import SendMessage
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.signals import Signals
-from kernel.slices.mailboxes import Mail, size_of, turn_id
+from kernel.slices.mailboxes import MESSAGE, Mail, size_of, turn_id
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
 from kernel.state.unit import Unit
@@ -38,8 +38,8 @@ DEAD_LETTERS_AT_ONCE = (
 class Outgoing:
     """A message before acceptance. ``rights`` None: the sender is a person. ``cause`` is a sequence number.
 
-    ``answers``, ``status`` and ``waiting`` as in :class:`kernel.state.state.Mail`. ``asker``: who has it sent; without
-    one, its sender.
+    ``answers``, ``status``, ``waiting`` and ``kind`` as in :class:`kernel.state.state.Mail`. ``asker``: who has it
+    sent; without one, its sender.
     """
 
     sender: str
@@ -57,6 +57,7 @@ class Outgoing:
     status: str = ""
     waiting: tuple[str, ...] = ()
     asker: Asker | None = None
+    kind: str = MESSAGE
 
     @property
     def text_bytes(self) -> int:
@@ -178,6 +179,10 @@ class Messaging:
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
         self._policy.require(out.asked_by(), SendMessage(address, out.text_bytes, out.size_bytes))
+        return self.accept(unit, out, address)
+
+    def accept(self, unit: Unit, out: Outgoing, address: str) -> Accepted:
+        """Add the entry of a message for ``address`` to a unit, whatever it is."""
         accepted = Accepted(unit.next_seq, address)
         body = {
             "id": accepted.id,
@@ -190,6 +195,7 @@ class Messaging:
             "deadline_us": out.deadline_us,
             "rights": None if out.rights is None else sorted(out.rights),
             "waiting": list(out.waiting),
+            "kind": out.kind,
         }
         unit.add(
             Draft(

@@ -74,6 +74,8 @@ CALL_EVENTS: Events[CallEvent] = {
     "model.asked": CallEvent.ASK,
     "model.answered": CallEvent.ANSWER,
     "sys.value": CallEvent.GIVE,
+    "monitor.set": CallEvent.GIVE,
+    "monitor.removed": CallEvent.GIVE,
     "tool.proposed": CallEvent.PROPOSE,
     "tool.intent": CallEvent.INTEND,
     "tool.outcome": By(
@@ -98,7 +100,7 @@ CALL_MEANINGS: dict[CallState | CallEvent, str] = {
     CallState.ENDED: "it has an outcome, which every later asking is answered with",
     CallEvent.ASK: "a model is asked; asked again after a crash that came before the answer",
     CallEvent.ANSWER: "the model answered, or failed",
-    CallEvent.GIVE: "the time or random bits were given",
+    CallEvent.GIVE: "the time or random bits were given, a monitor was set, refused or taken back",
     CallEvent.PROPOSE: "a process asks for a tool call",
     CallEvent.INTEND: "the node is about to make it; again: another attempt, the one before stays unsettled",
     CallEvent.DOUBT: "it is not known whether it was done",

@@ -1,7 +1,8 @@
 """Monitors, as in Erlang/OTP: being told, once, that a process has ended, and why.
 
 ``noproc`` when there is none, ``noconnection`` when its node, or the link with it, is lost: then nobody knows whether
-it has ended. A monitor follows one incarnation. It is not durable: it ends with the node that set it.
+it has ended. A monitor follows one incarnation. Here it is not durable: it ends with the node that set it, or with the
+link. What is durable of those that processes set is :mod:`kernel.slices.monitors`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kernel.message.messaging import Messaging
 from kernel.peer.askers import asker_of
 from kernel.peer.mesh_port import MeshPort
 from kernel.peer.remote_calls import MAX_REF, MAX_TEXT_CHARS, NOCONNECTION
-from kernel.policy.asker import PERSON
+from kernel.policy.asker import PERSON, Asker
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import CallNode
 from kernel.process.live import LiveProcess, LiveTable
@@ -66,10 +67,10 @@ class Monitors:
             if not waiting:
                 del self._local[pid]
 
-    def watch_remote(self, target: str, peer: Peer) -> asyncio.Future[str]:
+    def watch_remote(self, target: str, peer: Peer, asker: Asker = PERSON) -> asyncio.Future[str]:
         """The same for a process of ``peer``. Raises Busy."""
         monitored = sum(origin == peer.origin for origin, _ in self._ours)
-        self._policy.require(PERSON, CallNode("monitor", monitored, peer.name))
+        self._policy.require(asker, CallNode("monitor", monitored, peer.name))
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._ref += 1
         key = (peer.origin, self._ref)

@@ -54,6 +54,7 @@ class Router:
             rights=old.rights,
             answers=old.answers,
             status=old.status,
+            kind=old.kind,
         )
         unit = self._recorder.unit()
         new = self.put(unit, out)

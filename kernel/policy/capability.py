@@ -1,12 +1,14 @@
-"""Capability: a tool is used, and given to a child, by who holds it."""
+"""Capability: a tool is used, and given to a child, by who holds it; who may speak to others may watch them."""
 
 from __future__ import annotations
 
 from kernel.errors import CapabilityError
-from kernel.model.address import ancestors
+from kernel.model.address import ancestors, is_below
 from kernel.model.capability import Rights, child_of
 from kernel.policy.asker import Asker
-from kernel.policy.proposal import Facts, Proposal, SpawnProcess, UseTool, Verdict, deny
+from kernel.policy.proposal import Facts, Proposal, SpawnProcess, UseTool, Verdict, WatchProcess, deny
+
+SPEAKING = frozenset({"send_message", "ask"})
 
 
 def capability_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
@@ -21,7 +23,19 @@ def capability_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
             tools = spec.tools if spec.template is None else spec.template.tools
             why = _exceeds(asker, tools) or _exceeds_above(tools, parent, facts)
             return deny(why, CapabilityError) if why else None
+        case WatchProcess() as watch if not _may_watch(asker, watch):
+            return deny(
+                f"capability: a monitor needs one of {', '.join(sorted(SPEAKING))}, unless it is of a process below "
+                f"its own ({_named(asker.rights or frozenset())})",
+                CapabilityError,
+            )
     return None
+
+
+def _may_watch(asker: Asker, watch: WatchProcess) -> bool:
+    if asker.rights is None or asker.rights & SPEAKING:
+        return True
+    return bool(asker.process) and not watch.node and is_below(watch.target, asker.process)
 
 
 def _exceeds(asker: Asker, tools: tuple[str, ...]) -> str:

@@ -1,6 +1,6 @@
 """What is judged, and what is said of it.
 
-UseTool  AskModel  SendMessage  SpawnProcess  WriteMemory  ReadMemory  CallNode      the operations, with what is asked
+UseTool  AskModel  SendMessage  SpawnProcess  WriteMemory  ReadMemory  CallNode  WatchProcess      the operations
 Proposal(asker, operation)         Facts(state, bounds, writable)
 Gate = (Proposal, Facts) -> Verdict | None                          None: nothing to say against it, nor for it
 
@@ -94,7 +94,19 @@ class CallNode:
     to: str = ""
 
 
-Operation = UseTool | AskModel | SendMessage | SpawnProcess | WriteMemory | ReadMemory | CallNode
+@dataclass(frozen=True, slots=True)
+class WatchProcess:
+    """A monitor of a process. ``target``: its address; what was asked for, where that means none, and of a process of
+    another ``node``.
+    """
+
+    target: str
+    node: str = ""
+
+
+Operation = (
+    UseTool | AskModel | SendMessage | SpawnProcess | WriteMemory | ReadMemory | CallNode | WatchProcess
+)
 
 
 @dataclass(frozen=True, slots=True)

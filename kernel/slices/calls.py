@@ -121,6 +121,8 @@ class Calls(Slice):
             "model.asked": self._asked,
             "model.answered": self._answered,
             "sys.value": self._value,
+            "monitor.set": self._monitor,
+            "monitor.removed": self._demonitor,
             "tool.proposed": self._proposed,
             "tool.intent": self._intent,
             "tool.outcome": self._outcome,
@@ -186,10 +188,20 @@ class Calls(Slice):
             self._keep(body["turn"], call.bytes - before)
 
     def _value(self, told: Told) -> None:
+        self._give(told, told.body["op"], "", {"value": told.body["value"]})
+
+    def _monitor(self, told: Told) -> None:
         body = told.body
-        call = Call(
-            body["ordinal"], body["call_hash"], body["op"], told.seq, outcome={"value": body["value"]}
-        )
+        outcome = {"ref": body["ref"], "why": body["why"]}
+        self._give(told, "monitor", body["target"], outcome)
+
+    def _demonitor(self, told: Told) -> None:
+        self._give(told, "demonitor", told.body["ref"], {"found": told.body["found"]})
+
+    def _give(self, told: Told, op: str, name: str, outcome: dict[str, Any]) -> None:
+        """A call that was answered at once."""
+        body = told.body
+        call = Call(body["ordinal"], body["call_hash"], op, told.seq, name, outcome=outcome)
         self._add(body, CallEvent.GIVE, call)
 
     def _proposed(self, told: Told) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from kernel.model.rows import as_rows, made, row
 from kernel.slice import Handler, Table, Told
 from kernel.slices.in_transit import InTransit
-from kernel.slices.mailboxes import Mail, Mailboxes
+from kernel.slices.mailboxes import Mail, Mailboxes, of_one_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,11 @@ class DeadLetter:
 
 
 class DeadLetters(Table[str, DeadLetter]):
-    """By the id of the message. ``bytes``: what they hold."""
+    """By the id of the message. ``bytes``: what they hold. Format 1 knew one kind of messages."""
 
     NAME = "dead"
+    FORMAT = 2
+    MIGRATIONS = {1: lambda rows: [[of_one_kind(mail), *rest] for mail, *rest in as_rows(rows)]}  # noqa: RUF012
 
     def __init__(self, mail: Mailboxes, in_transit: InTransit) -> None:
         super().__init__()

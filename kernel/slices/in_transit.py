@@ -18,7 +18,7 @@ from kernel.model.call_states import CallState
 from kernel.model.rows import as_list, as_number, as_rows, as_text, made, row
 from kernel.slice import Handler, Keeper, Slice, Told
 from kernel.slices.calls import Calls, call_id
-from kernel.slices.mailboxes import Mail, Mailboxes, mail_of
+from kernel.slices.mailboxes import Mail, Mailboxes, mail_of, of_one_kind
 from kernel.slices.turns import Turn, Turns
 
 MAX_QUESTIONS = 10_000
@@ -27,12 +27,15 @@ MAX_QUESTIONS = 10_000
 class InTransit(Slice):
     """``held_bytes``: what the messages in each outbox hold; ``question_bytes``: questions that have left theirs.
 
-    Format 1 knew no numbers beside the seq.
+    Format 1 knew no numbers beside the seq, format 2 one kind of messages.
     """
 
     NAME = "crossings"  # as it is called on disk
-    FORMAT = 2
-    MIGRATIONS = {1: lambda rows: [*as_list(rows), [], []]}  # noqa: RUF012
+    FORMAT = 3
+    MIGRATIONS = {  # noqa: RUF012
+        1: lambda rows: [*as_list(rows), [], []],
+        2: lambda rows: _of_one_kind(*as_list(rows)),
+    }
 
     def __init__(self, mail: Mailboxes, turns: Turns, calls: Calls) -> None:
         self.outbox: dict[str, OrderedDict[str, Mail]] = {}
@@ -181,3 +184,8 @@ class InTransit(Slice):
             self._numbers[ident] = as_number(number)
         for peer, offset in as_rows(offsets):
             self.offset[as_text(peer)] = as_number(offset)
+
+
+def _of_one_kind(outbox: Any, questions: Any, *rest: Any) -> Any:
+    asked = [[ident, None if mail is None else of_one_kind(mail)] for ident, mail in as_rows(questions)]
+    return [[of_one_kind(mail) for mail in as_rows(outbox)], asked, *rest]

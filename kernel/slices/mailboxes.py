@@ -12,6 +12,9 @@ from kernel.model.rows import as_rows, made, row
 from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slice import Handler, Table, Told
 
+MESSAGE, DOWN = "message", "down"
+"""Kinds of messages: what somebody has sent, and the end of what a monitor watched."""
+
 BESIDE_TEXTS_BYTES = 1024
 """What the node holds of any message beside its texts: numbers, ids, its places in the tables. Measured."""
 
@@ -21,7 +24,8 @@ class Mail:
     """An accepted message. ``rights`` are the tools its sender could use, None for a person (all).
 
     One to another node has its origin as ``peer``; ``answers`` (and ``status``) when it is the answer to a message of
-    that node. ``waiting``: processes of other nodes that wait for its answer, the asker last.
+    that node. ``waiting``: processes of other nodes that wait for its answer, the asker last. ``kind``: what it
+    is to its receiver.
     """
 
     id: str
@@ -41,6 +45,7 @@ class Mail:
     status: str = ""
     answer_by_us: int = 0
     waiting: tuple[str, ...] = ()
+    kind: str = MESSAGE
 
     @property
     def size_bytes(self) -> int:
@@ -108,7 +113,13 @@ def mail_of(told: Told) -> Mail:
         status=body.get("status", ""),
         answer_by_us=body.get("answer_by_us", 0),
         waiting=tuple(body.get("waiting", ())),
+        kind=body.get("kind", MESSAGE),
     )
+
+
+def of_one_kind(mail: list[Any]) -> list[Any]:
+    """The row of a message from before there were kinds."""
+    return [*mail, MESSAGE]
 
 
 def turn_id(message_id: str) -> str:
@@ -126,9 +137,13 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
 
     ``waits_for``: by who asked, of whom he has unanswered questions, and how many. ``box_bytes``: what the messages of
     each mailbox hold; ``origin_bytes``: by the node that they came from, what those in all mailboxes do.
+
+    Format 1 knew one kind of messages.
     """
 
     NAME = "mail"
+    FORMAT = 2
+    MIGRATIONS = {1: lambda rows: [of_one_kind(each) for each in as_rows(rows)]}  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__()

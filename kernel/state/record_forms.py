@@ -26,6 +26,7 @@ from kernel.model.call_states import CALL_EVENTS
 from kernel.model.machine import Events, names
 from kernel.model.spec import ProcessSpec
 from kernel.model.turn_states import TURN_EVENTS
+from kernel.slices.mailboxes import DOWN, MESSAGE
 from kernel.values import canonical, check_depth
 
 ERASING = "erasing"
@@ -99,7 +100,7 @@ FORMS: Mapping[str, Reads] = {
     "process.started": _reads("address pid", pid=_number),
     "process.exited": _reads("address pid reason detail", lack="turn", pid=_number),
     "process.slot": _reads("address state why"),
-    "message.accepted": _reads(_MAIL),
+    "message.accepted": _reads(_MAIL, lack="kind", kind=(MESSAGE, DOWN).__contains__),
     "message.sent": _reads(f"{_MAIL} peer answers status answer_by_us"),
     "message.acknowledged": _reads("id"),
     "message.replied": _reads("id"),
@@ -114,6 +115,9 @@ FORMS: Mapping[str, Reads] = {
     "model.asked": _reads("turn ordinal call_hash", lack="provider model tools asked"),
     "model.answered": _reads("turn ordinal status answer input_tokens output_tokens"),
     "sys.value": _reads("turn ordinal call_hash op value"),
+    "monitor.set": _reads("turn ordinal call_hash ref target address pid peer rights why", pid=_number),
+    "monitor.removed": _reads("turn ordinal call_hash ref found"),
+    "monitor.down": _reads("ref"),
     "tool.proposed": _reads("turn ordinal call_hash tool arguments"),
     "tool.intent": _reads(
         "turn ordinal attempt", lack="effects replaces pid on_doubt effect_id probe", pid=_number

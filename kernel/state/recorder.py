@@ -115,6 +115,11 @@ class Recorder:
         if len(self._backlog) == 1:
             self._drain()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something that has happened is not written yet."""
+        return bool(self._backlog)
+
     async def barrier(self) -> None:
         """Wait until everything that has happened so far is on the disk. Raises LedgerUnavailable."""
         await self.ledger.barrier()

@@ -23,6 +23,7 @@ from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.documents import Documents
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mailboxes import Mail, Mailboxes
+from kernel.slices.monitors import Monitors
 from kernel.slices.sessions import Sessions
 from kernel.slices.tally import Tally
 from kernel.slices.traces import Traces
@@ -36,8 +37,8 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "state.accepted": ("boots",),
     "process.spawned": ("slots", "traces"),
     "process.started": ("pids", "slots"),
-    "process.exited": ("slots", "turns"),
-    "process.slot": ("sessions", "slots"),
+    "process.exited": ("monitors", "slots", "turns"),
+    "process.slot": ("monitors", "sessions", "slots"),
     "message.accepted": ("mail", "traces", "tally"),
     "message.sent": ("crossings", "traces", "tally"),
     "message.acknowledged": ("tally", "crossings"),
@@ -53,6 +54,9 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "model.asked": ("calls",),
     "model.answered": ("turns", "calls"),
     "sys.value": ("calls",),
+    "monitor.set": ("calls", "monitors"),
+    "monitor.removed": ("calls", "monitors"),
+    "monitor.down": ("monitors",),
     "tool.proposed": ("calls",),
     "tool.intent": ("calls",),
     "tool.outcome": ("crossings", "calls"),
@@ -84,6 +88,7 @@ class State:
         self.mail = Mailboxes()
         self.turns = Turns(self.mail)
         self.calls = Calls(self.turns)
+        self.monitors = Monitors(self.slots, self.turns)
         self.in_transit = InTransit(self.mail, self.turns, self.calls)
         self.dead = DeadLetters(self.mail, self.in_transit)
         self.tally = Tally(self.mail, self.in_transit, self.dead)

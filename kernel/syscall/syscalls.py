@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from chain.errors import LedgerUnavailable
 from kernel.abi import ToolCall
 from kernel.bounds import Bounds
-from kernel.cell.protocol import ModelQuestion, Nothing
+from kernel.cell.protocol import ModelQuestion, MonitorRef, MonitorTarget, Nothing
 from kernel.cells.cell_events import CellAsked, CellCall, TurnDone
 from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import TurnOver
@@ -22,6 +22,7 @@ from kernel.process.processes import Processes
 from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.models.model_calls import ModelCalls
+from kernel.syscall.monitor_calls import MonitorCalls
 from kernel.syscall.tool_calls import ToolCalls
 from kernel.turn.turns import Turns
 from kernel.turn.value_calls import ValueCalls
@@ -39,6 +40,7 @@ class SyscallParts:
     tool_calls: ToolCalls
     model_calls: ModelCalls
     value_calls: ValueCalls
+    monitor_calls: MonitorCalls
     watchers: Watchers
     log: Callable[..., None]
 
@@ -135,6 +137,8 @@ class Syscalls:
                 self._parts.tool_calls.asked(process, turn, ordinal, call.args)
             case ModelQuestion():
                 self._parts.model_calls.asked(process, turn, ordinal, call.args)
+            case MonitorTarget() | MonitorRef():
+                self._parts.monitor_calls.asked(process, turn, ordinal, call.args)
             case Nothing():
                 self._parts.value_calls.asked(process, turn, ordinal, call.op)
 

@@ -149,7 +149,7 @@ class Turns:
         told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
         process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
         session = self._state.sessions.get((process.address, mail.session))
-        message = Message(mail.id, mail.sender, mail.text, mail.session, mail.wants_reply)
+        message = Message(mail.id, mail.sender, mail.text, mail.session, mail.wants_reply, mail.kind)
         self._watchers.emit(
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
         )

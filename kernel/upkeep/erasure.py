@@ -31,7 +31,7 @@ DEFAULT_SESSION = "main"
 
 _READS_MEMORY = ("memory_search", "memory_read", "knowledge_base")
 _DOCUMENT = re.compile(r'"id":"(d[0-9]+)"').findall
-_OF_TURN = ("turn", "model", "sys", "tool")
+_OF_TURN = ("turn", "model", "sys", "tool", "monitor")
 _TOLD = ("message.accepted", "message.sent")
 _CAUSED = (*_TOLD, "message.replied", "memory.written", "process.exited")
 _COMMANDS = ("operator.command", "peer.command")

@@ -20,6 +20,7 @@ from kernel.abi import (
     Message,
     ModelAnswer,
     ModelRequest,
+    Monitored,
     ProcessInfo,
     Syscalls,
     ToolCall,
@@ -68,6 +69,12 @@ class Node(Syscalls):
 
     async def value(self, name: ValueName) -> float | int:
         return 4
+
+    async def monitor(self, target: str) -> Monitored:
+        raise AssertionError("the agent watches nobody")
+
+    async def demonitor(self, ref: str, *, flush: bool = False) -> bool:
+        raise AssertionError("the agent watches nobody")
 
     def log(self, text: str) -> None:
         return

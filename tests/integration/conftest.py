@@ -110,6 +110,7 @@ def _configuration(base_url: str) -> str:
     )
     imports = {
         "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),
+        "watcher": ("probe_behaviours:Watcher", PLUGINS, "shared"),
         "gated": ("probe_behaviours:Gated", PLUGINS, "dedicated"),
         "holds": ("probe_behaviours:Holds", PLUGINS, "shared"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),

@@ -34,9 +34,11 @@ from kernel.cells.cell_events import (
 )
 from kernel.shapes import told
 from kernel.signals import Signals
+from kernel.slices.mailboxes import MESSAGE
 from tests.simulation.world import World, plan_of
 
 SEATS = 4
+OF_A_DOWN: dict[str, Any] = {"name": "the end of another", "rounds": []}
 
 
 @dataclass(eq=False)
@@ -91,7 +93,7 @@ class SimulatedCells:
             self._world.broken(f"{turn} is handed to PID {pid} and in the hands of another")
         if turn in self._ended:
             self._world.broken(f"{turn} is handed to PID {pid}, and it has ended")
-        hosted.turn, hosted.plan = turn, plan_of(message.text)
+        hosted.turn, hosted.plan = turn, plan_of(message.text) if message.kind == MESSAGE else OF_A_DOWN
         hosted.round, hosted.waits, hosted.outcomes = 0, set(), {}
         hosted.talk, hosted.conversation = list(history), Conversation(history)
         hosted.whole, hosted.wanted_whole = {}, set()
@@ -192,9 +194,10 @@ class SimulatedCells:
         for index, call in enumerate(calls):
             if hosted.turn != turn or self.hosted.get(hosted.placement.pid) is not hosted:
                 return  # something that came of the last call has ended it
-            asked = CellCall(
-                turn, round_, index, call["op"], read_arguments(call["op"], call.get("args", {}))
-            )
+            args = call.get("args", {})
+            if call["op"] == "demonitor":
+                args = {**args, "ref": _first_ref(hosted.outcomes)}
+            asked = CellCall(turn, round_, index, call["op"], read_arguments(call["op"], args))
             self._signals.say(CellAsked(hosted.placement.pid, self._told(hosted, asked)))
         ambush, self.ambush = self.ambush, None
         if ambush is not None:
@@ -248,3 +251,8 @@ class SimulatedCells:
             del self.hosted[one.placement.pid]
         pids = [one.placement.pid for one in lost]
         self._signals.say(CellLost(cell, culprit, pids, "end of file"))
+
+
+def _first_ref(outcomes: dict[str, Any]) -> str:
+    """The first monitor that was set in this turn, the same when it is resumed."""
+    return next((outcome["ref"] for _, outcome in sorted(outcomes.items()) if outcome.get("ref")), "none")

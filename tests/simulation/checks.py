@@ -12,7 +12,7 @@ from kernel.model.address import parent as parent_of
 from kernel.model.states import ProcessState
 from kernel.peer.outboxes import MAYBE, own_id
 from kernel.slices.calls import call_id
-from kernel.slices.mailboxes import turn_id
+from kernel.slices.mailboxes import MESSAGE, turn_id
 from kernel.slices.tree.slots import DOWN
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state, restore_state
@@ -88,6 +88,7 @@ def unrest(node: Node) -> list[str]:
     restless += [f"{mail.id} waits at {mail.to}" for box in state.mail.values() for mail in box.values()]
     restless += [f"{intent.id} has no outcome" for intent in state.intents]
     restless += [f"{turn} is open" for turn in state.turns]
+    restless += [f"the end of monitor {ref} is not told" for ref in _untold(node)]
     restless += [f"{ident} is in an outbox" for box in state.in_transit.outbox.values() for ident in box]
     restless += [
         f"question {mail.id} has no answer" for mail in state.in_transit.questions.values() if mail.reply_to
@@ -101,6 +102,12 @@ def unrest(node: Node) -> list[str]:
     ]
     restless += [what for address in state.slots for what in _unsteady(node, address)]
     return restless
+
+
+def _untold(node: Node) -> list[str]:
+    """Monitors of what is not there."""
+    monitors, live = node.state.monitors, node.kernel.live
+    return [ref for ref, one in monitors.items() if not one.peer and live.get(one.pid) is None]
 
 
 def _unsteady(node: Node, address: str) -> list[str]:
@@ -147,6 +154,10 @@ class Record:
         self.taken_back: dict[str, int] = {}  # the newest intents that are settled without an outcome
         self.unmade: list[int] = []  # intents of which the node says that they were not carried out
         self.again: list[str] = []  # turns that were begun after their end
+        self.monitors: dict[str, dict[str, Any]] = {}
+        self.taken: list[str] = []  # references of monitors that were taken back
+        self.downs: dict[str, list[dict[str, Any]]] = {}
+        self.exits: dict[int, str] = {}
         self.unproved: list[str] = []  # requests to models that cannot be put together as they were hashed
         questions = Questions()
         for entry, body in ledger.kept.entries:
@@ -167,6 +178,14 @@ class Record:
                         questions.read(EntryRecord(entry, b"", b"", b"", encode_body(body), 0, "", 0))
                     except Unreadable as error:
                         self.unproved.append(str(error))
+                case "monitor.set" if body["ref"]:
+                    self.monitors[body["ref"]] = body
+                case "monitor.removed" if body["found"]:
+                    self.taken.append(body["ref"])
+                case "monitor.down":
+                    self.downs.setdefault(body["ref"], []).append(body)
+                case "process.exited":
+                    self.exits[body["pid"]] = body["reason"]
                 case "message.replayed":
                     self.replays.add(body["as"])
                 case "message.dead":
@@ -237,9 +256,25 @@ def of_the_record(node: Node, world: World) -> list[str]:
     broken += [
         f"intent {seq} was carried out, and the node says it was not" for seq in record.unmade if seq in made
     ]
+    broken += _of_monitors(record)
     return broken + [
         f"{call} was made without an intent" for call in world.attempts if call not in record.intents
     ]
+
+
+def _of_monitors(record: Record) -> list[str]:
+    """Each was told once at most, by a message that was accepted, with the reason that is recorded, and none that was
+    taken back.
+    """
+    broken = [f"{ref} was told {len(ends)} times" for ref, ends in record.downs.items() if len(ends) > 1]
+    broken += [f"{ref} was taken back, and told" for ref in record.taken if ref in record.downs]
+    for ref, [end, *_] in record.downs.items():
+        monitor, accepted = record.monitors.get(ref), record.accepted.get(end["message"], {})
+        if monitor is None or accepted.get("kind") != "down" or accepted["to"] != end["watcher"]:
+            broken.append(f"{ref} was told by {accepted}, and was set by {monitor}")
+        elif monitor["pid"] and end["reason"] != record.exits.get(monitor["pid"], "noconnection"):
+            broken.append(f"{ref} says {end['reason']} of {monitor['pid']}, the record {record.exits}")
+    return broken
 
 
 def of_what_came(sender: Node, receiver: Node) -> list[str]:
@@ -253,7 +288,7 @@ def of_what_came(sender: Node, receiver: Node) -> list[str]:
     came = Counter(
         body["text"]
         for ident, body in there.accepted.items()
-        if body["sender"].endswith(origin) and ident not in there.replays
+        if body["sender"].endswith(origin) and body["kind"] == MESSAGE and ident not in there.replays
     )
     broken = [
         f"{plan_of(text)['name']} was accepted {count} times, and {gone[text]} of it can have come"

@@ -44,7 +44,11 @@ class Plans:
         return [self._tool(name, depth) for _ in range(many)]
 
     def _other(self) -> Call:
-        op = self._choose.choice(("model", "model", "now", "random"))
+        op = self._choose.choice(("model", "model", "now", "random", "monitor", "monitor", "demonitor"))
+        if op == "monitor":
+            return {"op": op, "args": {"target": self._choose.choice(self._targets() or ["/user/a"])}}
+        if op == "demonitor":
+            return {"op": op, "args": {"ref": "", "flush": self._choose.random() < 0.5}}
         if op != "model":
             return {"op": op}
         content = "x" * self._choose.choice((5, 5, 5_000))

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernel.abi import ToolDeclaration
 from kernel.bounds import STATE_LIMITS, Bounds
-from kernel.message import messaging
+from kernel.message import downs, messaging
 from kernel.model import pids
 from kernel.peer import lost_questions, outboxes
 from kernel.process import effects, processes
@@ -55,6 +55,7 @@ FEW: tuple[tuple[ModuleType, str, int], ...] = (
     (messaging, "DEAD_LETTERS_AT_ONCE", 1),
     (turns, "DEAD_LETTERS_AT_ONCE", 1),
     (histories, "AT_ONCE", 1),
+    (downs, "AT_ONCE", 1),
     (recorder, "CALLS_PER_STEP", 1),
     (outboxes, "EFFECTS_AT_ONCE", 1),
     (lost_questions, "TOLD_AT_ONCE", 1),
@@ -88,6 +89,7 @@ def draw_setting(chance: Random) -> Setting:
         turn_attempts=chance.choice((2, 4)),
         mailbox_messages=chance.choice((2, 12)),
         dead_letters=chance.choice((1, 8)),
+        process_monitors=chance.choice((3, 1_000)),
         carriage_s=chance.choice((6.0, 60.0)),
         sessions=chance.choice((1, 2, 10_000)),
         session_records=chance.choice((1, 3, 200)),

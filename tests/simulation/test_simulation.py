@@ -55,6 +55,7 @@ def test_a_run_has_of_everything() -> None:
         "message.accepted", "message.dead", "process.exited", "process.slot", "process.spawned", "process.started",
         "tool.intent", "tool.outcome", "tool.resolved", "tool.probed", "turn.ended", "turn.started", "model.asked",
         "sys.value",
+        "monitor.set", "monitor.removed", "monitor.down",
         "message.sent", "message.acknowledged", "message.replied", "message.replayed", "message.refused",
         "peer.up", "peer.down",
     }  # fmt: skip

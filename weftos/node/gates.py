@@ -10,6 +10,7 @@ from kernel.policy.limits.causes import causes_gate
 from kernel.policy.limits.doubts import doubts_gate
 from kernel.policy.limits.mailboxes import mailboxes_gate
 from kernel.policy.limits.memory import memory_gate
+from kernel.policy.limits.monitors import monitors_gate
 from kernel.policy.limits.processes import processes_gate
 from kernel.policy.limits.sizes import sizes_gate
 from kernel.policy.peers import peers_gate
@@ -27,4 +28,5 @@ GATES: tuple[Gate, ...] = (
     processes_gate,
     memory_gate,
     calls_gate,
+    monitors_gate,
 )

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from kernel.model.makers import AGENT
 from kernel.policy.asker import Asker
-from kernel.policy.proposal import Facts, Proposal, SendMessage, SpawnProcess, Verdict, deny
+from kernel.policy.proposal import Facts, Proposal, SendMessage, SpawnProcess, Verdict, WatchProcess, deny
 
 
 def causes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
-    """So many messages, so many processes, whoever sends and makes them."""
+    """So many messages, so many processes, whoever sends and makes them; a monitor ends with a message."""
     match proposal.operation:
-        case SendMessage():
+        case SendMessage() | WatchProcess():
             return _messages(proposal.asker, facts)
         case SpawnProcess():
             return _processes(proposal.asker, facts)

@@ -16,7 +16,7 @@ from typing import Any
 from prowl import besiege, daemonise, prowl
 
 from cognition.agent import Agent
-from kernel.abi import Message, ProcessInfo, Syscalls, ToolCall
+from kernel.abi import Down, Message, ProcessInfo, Syscalls, ToolCall
 from kernel.cell.shell import Cell
 from weftos import behaviour
 
@@ -38,6 +38,20 @@ class Planner:
             [result] = await sys.call_tools([ToolCall(name, text)])
             results.append({"status": result.status, "text": result.text, "truncated": result.truncated})
         return json.dumps(results)
+
+
+@behaviour
+class Watcher:
+    """Sets a monitor of what the message names, and replies with its reference; of a DOWN, with what it says."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        pass
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        if message.kind == "down":
+            down = Down.of(message)
+            return json.dumps([down.ref, down.pid, down.reason])
+        return json.dumps([set_.ref for set_ in [await sys.monitor(name) for name in message.text.split()]])
 
 
 @behaviour

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import msgpack
 import pytest
 
-from kernel.abi import ModelAnswer, ModelRequest, ToolCall, ToolResult, TurnEnded
-from kernel.cell.protocol import ToolOutcome, Value
+from kernel.abi import Down, Message, ModelAnswer, ModelRequest, Monitored, ToolCall, ToolResult, TurnEnded
+from kernel.cell.link.frames import FrameError
+from kernel.cell.protocol import MonitorRemoved, ToolOutcome, Value
 from kernel.cell.syscalls import CellSyscalls
 from kernel.shapes import ShapeError, told
 
@@ -85,6 +87,8 @@ GIVEN: dict[str, Any] = {
     "model": ModelAnswer("ok", "hm", (ToolCall("ask", "{}", "c1"),), 3, 4),
     "now": Value(12.5),
     "random": Value(2**62),
+    "monitor": Monitored("r5"),
+    "demonitor": MonitorRemoved(True),
 }
 """What each syscall gives."""
 
@@ -97,6 +101,10 @@ async def ask(calls: CellSyscalls, op: str) -> Any:
             return await calls.ask_model(request(user("one")))
         case "now":
             return await calls.now()
+        case "monitor":
+            return await calls.monitor("bob")
+        case "demonitor":
+            return await calls.demonitor("r5", flush=True)
     return await calls.random()
 
 
@@ -109,7 +117,14 @@ def test_what_is_given_is_what_was_told() -> None:
             await asyncio.sleep(0)
             calls.resolve(round_, 0, msgpack.unpackb(msgpack.packb(told(outcome))))
             came.append(await asked)
-        assert came == [ToolResult("", "ask", "denied", "no", True), GIVEN["model"], 12.5, 2**62]
+        assert came == [
+            ToolResult("", "ask", "denied", "no", True),
+            GIVEN["model"],
+            12.5,
+            2**62,
+            Monitored("r5", ""),
+            True,
+        ]
 
     asyncio.run(body())
 
@@ -134,6 +149,8 @@ def test_what_is_given_is_what_was_told() -> None:
         ("model", {"input_tokens": None}, "input_tokens is NoneType, not int"),
         ("now", {"value": "12.5"}, "value is str, not float"),
         ("random", {"value": None}, "value is NoneType, not float"),
+        ("monitor", {"ref": 5}, "ref is int, not str"),
+        ("demonitor", {"found": 1}, "found is int, not bool"),
     ],
 )
 def test_an_outcome_of_another_shape_is_refused_by_its_field(
@@ -148,3 +165,55 @@ def test_an_outcome_of_another_shape_is_refused_by_its_field(
         asked.cancel()
 
     asyncio.run(body())
+
+
+def test_a_monitor_is_asked_for_in_its_place_among_the_calls() -> None:
+    async def body() -> None:
+        frames: list[Any] = []
+        calls = CellSyscalls(7, "t1", [], [], frames.append)
+        asked = [
+            asyncio.ensure_future(made)
+            for made in (calls.monitor("bob@n2"), calls.demonitor("r5"), calls.demonitor("r5", flush=True))
+        ]
+        await asyncio.sleep(0)
+        assert frames == [
+            ["call", 7, "t1", 0, 0, "monitor", {"target": "bob@n2"}],
+            ["call", 7, "t1", 1, 0, "demonitor", {"ref": "r5", "flush": False}],
+            ["call", 7, "t1", 2, 0, "demonitor", {"ref": "r5", "flush": True}],
+        ]
+        calls.end("it is over")
+        assert [type(one) for one in await asyncio.gather(*asked, return_exceptions=True)] == [TurnEnded] * 3
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("wrong", [None, 7, b"bob", ["bob"]])
+def test_a_monitor_of_no_text_is_an_error_in_the_behaviour_alone(wrong: Any) -> None:
+    async def body() -> None:
+        frames: list[Any] = []
+        calls = CellSyscalls(7, "t1", [], [], frames.append)
+        for made in (calls.monitor(wrong), calls.demonitor(wrong)):
+            with pytest.raises(TypeError, match="expected str"):
+                await made
+        assert frames == []
+
+    asyncio.run(body())
+
+
+def test_a_monitor_that_is_too_large_to_be_asked_for_is_refused() -> None:
+    def send(frame: list[Any]) -> None:
+        raise FrameError("a frame of many bytes")
+
+    async def body() -> None:
+        calls = CellSyscalls(7, "t1", [], [], send)
+        refused = await calls.monitor("x")
+        assert (refused.ref, refused.why) == ("", "the call is too large to be made: a frame of many bytes")
+        assert not await calls.demonitor("x")
+
+    asyncio.run(body())
+
+
+def test_a_down_says_what_ended() -> None:
+    told_ = {"ref": "r5", "target": "bob", "address": "/user/bob", "pid": 9, "node": "", "reason": "crash"}
+    message = Message("m1", "operator", json.dumps(told_), "main", wants_reply=False, kind="down")
+    assert Down.of(message) == Down("r5", "bob", "/user/bob", 9, "", "crash")

@@ -39,6 +39,7 @@ from kernel.policy.proposal import (
     SpawnProcess,
     UseTool,
     Verdict,
+    WatchProcess,
     WriteMemory,
     deny,
 )
@@ -439,6 +440,29 @@ def test_a_peer_gets_what_it_is_granted_and_nothing_else(op: str) -> None:
 def test_so_many_calls_are_under_way_between_two_nodes(call: CallNode, words: str) -> None:
     verdict = calls_gate(Proposal(PEER, call), facts(peer_calls=2, peer_monitors=3))
     assert verdict == (deny(words, Busy) if words else None)
+
+
+@pytest.mark.parametrize(
+    ("tools", "process", "watch", "may"),
+    [
+        ({"send_message"}, "/user/a", WatchProcess("/user/b"), True),
+        ({"ask"}, "/user/a", WatchProcess("b", "n2"), True),
+        ({"pay"}, "/user/a", WatchProcess("/user/a/kid/kid"), True),
+        ({"pay"}, "/user/a", WatchProcess("/user/ab"), False),
+        ({"pay"}, "/user/a", WatchProcess("/user/a"), False),
+        ({"pay"}, "/user/a", WatchProcess("/user/a/kid", "n2"), False),
+        ({"pay"}, "/user/a", WatchProcess("kid"), False),
+        (set(), "", WatchProcess("/user/a"), False),
+    ],
+)
+def test_who_may_speak_may_watch_and_others_only_what_is_below_them(
+    tools: set[str], process: str, watch: WatchProcess, may: bool
+) -> None:
+    asker = replace(AGENT, rights=frozenset(tools), process=process)
+    verdict = capability_gate(Proposal(asker, watch), facts())
+    assert (verdict is None) is may
+    assert verdict is None or (verdict.decision, verdict.error) == ("deny", CapabilityError)
+    assert capability_gate(Proposal(PERSON, watch), facts()) is None
 
 
 # -- all of them -----------------------------------------------------------------------------------------------------

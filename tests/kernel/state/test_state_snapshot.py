@@ -25,6 +25,7 @@ from kernel.model.spec import ProcessSpec
 from kernel.slices.dead_letters import DeadLetter
 from kernel.slices.documents import Fact
 from kernel.slices.mailboxes import Mail
+from kernel.slices.monitors import Monitor
 from kernel.slices.tree.exits import NEVER, Exit, read_exit
 from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Call, Turn
@@ -51,6 +52,7 @@ WIRING = (
     "_in_transit",
     "_letters",
     "_in_use",
+    "_tree",
     "_addresses",
 )
 """Of a state and its slices: who hears what, and which other slices one reads."""
@@ -143,6 +145,10 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "model.asked": {**call, "call_hash": "h"},
             "model.answered": {**call, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
+            "monitor.set": {**call, "call_hash": "h", "ref": f"r{b % 6}", "target": "x", "address": "/a", "pid": c % 2,
+                            "peer": "", "rights": ["x"], "why": ""},
+            "monitor.removed": {**call, "call_hash": "h", "ref": f"r{b % 6}", "found": True},
+            "monitor.down": {"ref": f"r{b % 6}"},
             "tool.proposed": {**call, "call_hash": "h", "arguments": "{}"},
             "tool.intent": {**call, "attempt": b % 2, "effect_id": "e", "probe": bool(c % 3)},
             "tool.outcome": {**call, "status": ("ok", "in_doubt")[a % 2], "result": "r", "truncated": False,
@@ -296,24 +302,25 @@ def test_the_formats_are_these() -> None:
     """Whoever changes what a slice keeps gives that slice another format, and a migration from the one before."""
     kept = {
         kind.__name__: " ".join(field.name for field in fields(kind))
-        for kind in (Slot, Exit, Mail, Turn, Call, DeadLetter, Fact)
+        for kind in (Slot, Exit, Mail, Turn, Call, DeadLetter, Fact, Monitor)
     }
     assert kept == {
         "Slot": "address parent spec spawned_seq state why pid restarts last_exit made_by",
         "Exit": "pid reason detail time_us",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
-        "status answer_by_us waiting",
+        "status answer_by_us waiting kind",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged "
         "losses",
         "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
         "pid on_doubt outcome_seq effect_id probe probed",
         "DeadLetter": "mail why seq time_us",
         "Fact": "id owner scope bytes seq text_hash shown_hash pid",
+        "Monitor": "ref seq watcher target address pid peer turn sender session trace rights reason",
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 5, "traces": 1, "documents": 4, "mail": 1, "turns": 4, "calls": 7,
-        "crossings": 2, "dead": 1, "tally": 1, "sessions": 1,
+        "boots": 1, "pids": 1, "slots": 5, "traces": 1, "documents": 4, "mail": 2, "turns": 4, "calls": 7,
+        "monitors": 1, "crossings": 3, "dead": 2, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
 
@@ -373,7 +380,10 @@ def test_a_snapshot_of_before_the_numbers_of_messages_is_read_and_one_of_now_kee
     parts = msgpack.unpackb(encode_state(now))
     rows = parts["slices"]["crossings"][1]
     assert rows[3:] == [[["m50", 120]], [["o", 70]]]
-    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "crossings": [1, rows[:3]]}}))
+    outbox, questions, inbox = rows[:3]
+    asked = [[ident, None if mail is None else mail[:-1]] for ident, mail in questions]
+    former_rows = [[mail[:-1] for mail in outbox], asked, inbox]
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "crossings": [1, former_rows]}}))
     assert view(old)["in_transit"] == {**view(now)["in_transit"], "_numbers": {}, "offset": {}}
     rows[3][0][0] = "m51"
     with pytest.raises(DamageError, match="has a number and is in no outbox"):
@@ -525,7 +535,7 @@ def test_rows_that_are_something_else_are_refused(name: str, value: Any) -> None
     format_, _ = parts["slices"][name]
     for pair in ([format_, value], [0, None], [True, []], [-1, []], [format_], value):
         wrong = {**parts, "slices": {**parts["slices"], name: pair}}
-        if (name, pair) == ("traces", [0, None]):  # that is what an earlier version had of it
+        if name in ("traces", "monitors") and pair == [0, None]:  # that is what an earlier version had of it
             continue
         with pytest.raises(DamageError, match="cannot be read"):
             restore_state(State(*LIMITS), msgpack.packb(wrong))

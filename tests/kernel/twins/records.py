@@ -8,9 +8,12 @@ from typing import Any
 def message(ident: int, to: str, **more: Any) -> dict[str, Any]:
     return {
         "id": f"m{ident}", "sender": "operator", "to": to, "text": f"t{ident}", "session": "main",
-        "reply_to": "", "wants_reply": False, "deadline_us": 0, "rights": None, "waiting": [], **more,
+        "reply_to": "", "wants_reply": False, "deadline_us": 0, "rights": None, "waiting": [],
+        "kind": "message", **more,
     }  # fmt: skip
 
 
 def sent(ident: int, to: str, **more: Any) -> dict[str, Any]:
-    return message(ident, to, **{"peer": "o", "answers": "", "status": "", "answer_by_us": 0, **more})
+    body = message(ident, to, **{"peer": "o", "answers": "", "status": "", "answer_by_us": 0, **more})
+    del body["kind"]
+    return body

@@ -1,0 +1,147 @@
+"""Monitors that processes have set, and whose DOWN is not in the watcher's mailbox yet.
+
+Theory of operation. A monitor belongs to the watcher's *address*, as its mailbox does, and follows one incarnation of
+the watched. ``process.exited`` makes those of that PID **due**; ``monitor.down``, which is written in one unit with the
+message that tells the watcher, takes a monitor away. So each is told exactly once, whenever the node dies: what is due
+and not told is told by the next boot, what is told is here no more. A monitor ends untold when its watcher takes it
+back, or when the watcher's slot is down or gone, it or one above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernel.model.rows import as_rows, made, row
+from kernel.slice import Handler, Table, Told
+from kernel.slices.tree.slots import DOWN, Slots
+from kernel.slices.turns import Turn, Turns
+
+GOES = (*DOWN, "removed")
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """``target`` as it was asked for; ``address`` and ``pid`` of what it named here (empty and 0 for nothing), or
+    ``peer``, the origin of the node where it is. ``sender``, ``session``, ``trace`` and ``rights`` are those of the
+    turn that set it: for whom, and with which tools, the DOWN is handled. ``reason``: how the watched ended, once that
+    is recorded.
+    """
+
+    ref: str
+    seq: int
+    watcher: str
+    target: str
+    address: str
+    pid: int
+    peer: str
+    turn: str
+    sender: str
+    session: str
+    trace: bytes
+    rights: frozenset[str] | None
+    reason: str = ""
+
+
+class Monitors(Table[str, Monitor]):
+    """By reference, in the order in which they were set. ``due``: those whose watched has ended, oldest end first."""
+
+    NAME = "monitors"
+    MIGRATIONS = {0: lambda rows: []}  # noqa: RUF012
+
+    def __init__(self, slots: Slots, turns: Turns) -> None:
+        super().__init__()
+        self._tree, self._turns = slots, turns
+        self._of_watcher: dict[str, dict[str, None]] = {}
+        self._of_pid: dict[int, dict[str, None]] = {}
+        self.due: dict[str, None] = {}
+
+    def hears(self) -> Mapping[str, Handler]:
+        return {
+            "monitor.set": self._set,
+            "monitor.removed": self._removed,
+            "monitor.down": lambda told: self._take(told.body["ref"]),
+            "process.exited": self._exited,
+            "process.slot": self._slot,
+        }
+
+    def of(self, watcher: str) -> list[str]:
+        """References of the monitors of an address."""
+        return list(self._of_watcher.get(watcher, ()))
+
+    def count_of(self, watcher: str) -> int:
+        """How many these are."""
+        return len(self._of_watcher.get(watcher, ()))
+
+    def _set(self, told: Told) -> None:
+        body = told.body
+        turn: Turn | None = self._turns.get(body["turn"])
+        if body["ref"] and turn is not None and self._tree.down(turn.address) is None:
+            self._hold(monitor_of(body, told.seq, told.trace, turn))
+
+    def _hold(self, monitor: Monitor) -> None:
+        self._take(monitor.ref)
+        self._kept[monitor.ref] = monitor
+        self._of_watcher.setdefault(monitor.watcher, {})[monitor.ref] = None
+        if monitor.reason:
+            self.due[monitor.ref] = None
+        elif monitor.pid:
+            self._of_pid.setdefault(monitor.pid, {})[monitor.ref] = None
+
+    def _take(self, ref: str) -> None:
+        monitor = self._kept.pop(ref, None)
+        if monitor is not None:
+            self.due.pop(ref, None)
+            _leave(self._of_watcher, monitor.watcher, ref)
+            _leave(self._of_pid, monitor.pid, ref)
+
+    def _removed(self, told: Told) -> None:
+        """A process has taken back what it calls its own: whether it is so its entry says."""
+        if told.body["found"]:
+            self._take(told.body["ref"])
+
+    def _exited(self, told: Told) -> None:
+        for ref in self._of_pid.pop(told.body["pid"], ()):
+            self._kept[ref] = replace(self._kept[ref], reason=told.body["reason"])
+            self.due[ref] = None
+
+    def _slot(self, told: Told) -> None:
+        """Who watches no more: what is down until somebody starts it, and all below it."""
+        if self._of_watcher and told.body["state"] in GOES:
+            for address in self._tree.tree(told.body["address"]):
+                for ref in self.of(address):
+                    self._take(ref)
+
+    def rows(self) -> Any:
+        """Those that are due last, in the order of their ends."""
+        rest = [monitor for ref, monitor in self._kept.items() if ref not in self.due]
+        return [row(monitor) for monitor in (*rest, *(self._kept[ref] for ref in self.due))]
+
+    def restore(self, rows: Any) -> None:
+        for each in as_rows(rows):
+            self._hold(made(Monitor, each))
+
+
+def monitor_of(body: dict[str, Any], seq: int, trace: bytes, turn: Turn) -> Monitor:
+    """The monitor in monitor.set, which entry ``seq`` is, in ``turn``."""
+    return Monitor(
+        ref=body["ref"],
+        seq=seq,
+        watcher=turn.address,
+        target=body["target"],
+        address=body["address"],
+        pid=body["pid"],
+        peer=body["peer"],
+        turn=turn.id,
+        sender=turn.mail.sender,
+        session=turn.mail.session,
+        trace=trace,
+        rights=frozenset(body["rights"]),
+    )
+
+
+def _leave(index: dict[Any, dict[str, None]], key: Any, ref: str) -> None:
+    refs = index.get(key)
+    if refs is not None and refs.pop(ref, ref) is None and not refs:
+        del index[key]
