@@ -113,9 +113,8 @@ class CellPort:
         self._hosted: dict[int, Hosted] = {}
         self._waiting: dict[int, Hosted] = {}
         self._stopping: set[int] = set()
-        self._starting: deque[tuple[float, Hosted]] = (
-            deque()
-        )  # and when each is late; some have started since
+        # What is starting and when it is late; some have started since.
+        self._starting: deque[tuple[float, Hosted]] = deque()
         self._watches = False
         self._connected = False
         self._budget = LogBudget(host.now_s)

@@ -89,9 +89,8 @@ class ProcessSpec:
 _FIELDS = frozenset(item.name for item in fields(ProcessSpec))
 
 
-@lru_cache(
-    maxsize=1
-)  # an entry is read twice, one after the other: when it is checked, and when it is applied
+# An entry is read twice, one after the other: when it is checked, and when it is applied.
+@lru_cache(maxsize=1)
 def _read(text: str) -> ProcessSpec:
     try:
         data = json.loads(text)
