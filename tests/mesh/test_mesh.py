@@ -26,8 +26,8 @@ from mesh.identity.peers import Peer
 from mesh.identity.tokens import JoinToken
 from mesh.membership.membership import PeerState
 from tests.mesh.gossip.test_heads import LEAVES, OTHERS, note, of_tree
-from tests.mesh.links.test_transport import run
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY
+from tests.mesh.twins.leaping_loop import run
 from tests.mesh.twins.link_nodes import LIMIT_S, until
 from tests.mesh.twins.memory_transport import MemoryNetwork
 from tests.mesh.twins.mesh_nodes import MeshNode, opened
@@ -50,7 +50,7 @@ def two(place: Path, work: Two, *, land: MemoryNetwork | TcpLand | None = None) 
             assert (await alice.told("up"))[0] == "bob"
             await work(alice, bob)
 
-    run(main)
+    run(main, leaping=not isinstance(land, TcpLand))
 
 
 @pytest.mark.parametrize("land", [MemoryNetwork, TcpLand], ids=["memory", "zmq"])
@@ -101,7 +101,7 @@ def test_a_peer_without_the_right_ps_sees_the_node_and_no_process(tmp_path: Path
             await until(lambda: (advert := bob.mesh.peers()[0].advert) is not None and advert.version == 1)
             assert _processes(bob) == ()
 
-    run(main)
+    run(main, leaping=True)
 
 
 def test_a_peer_that_is_added_again_with_other_rights_is_shown_what_these_grant(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def joining(place: Path, work: Two) -> None:
         async with opened(alice, bob):
             await work(alice, bob)
 
-    run(main)
+    run(main, leaping=True)
 
 
 def test_a_join_token_makes_two_strangers_peers_for_good(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_who_joins_gets_neither_the_name_of_this_node_nor_does_anybody_who_is_ad
             with pytest.raises(PeersError, match="this node itself is called alice"):
                 alice.mesh.add_peer(Peer("alice", MALLORY.origin))
 
-    run(main)
+    run(main, leaping=True)
 
 
 async def _spoil(alice: MeshNode, how: str) -> JoinToken:
@@ -419,7 +419,7 @@ def test_a_used_token_is_of_no_use_to_another(tmp_path: Path) -> None:
             assert "join token refused: used" in (await mallory.told("refused"))[1]
             assert [view.peer.name for view in alice.mesh.peers()] == ["bob"]
 
-    run(main)
+    run(main, leaping=True)
 
 
 def test_a_petname_is_ours_and_a_taken_one_is_not_given_twice(tmp_path: Path) -> None:
@@ -431,7 +431,7 @@ def test_a_petname_is_ours_and_a_taken_one_is_not_given_twice(tmp_path: Path) ->
             bob.mesh.join(alice.address, alice.mesh.tokens.create(alice.now_us, 60))
             assert (await alice.told("added"))[0] == "bob-2"
 
-    run(main)
+    run(main, leaping=True)
 
 
 def test_three_nodes_are_all_peers_and_half_a_mesh_may_go(tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_three_nodes_are_all_peers_and_half_a_mesh_may_go(tmp_path: Path) -> Non
             nodes[0].mesh.send_op(nodes[1].origin, {"op": "on we go"})
             assert await nodes[1].told("op") == ("alice", {"op": "on we go"})
 
-    run(main)
+    run(main, leaping=True)
 
 
 def _up(node: MeshNode) -> int:
@@ -527,7 +527,7 @@ def test_a_proof_that_was_lost_with_a_link_that_another_replaced_is_asked_for_ag
             bob.mesh.send_op(alice.origin, {"op": "head", "note": of_tree(9, by=BOB)})
             assert [(await alice.told("head"))[1].size for _ in range(2)] == [7, 9]
 
-    run(main)
+    run(main, leaping=True)
 
 
 def test_a_proof_is_not_lost_for_the_heads_that_wait_before_it(
@@ -652,4 +652,4 @@ def test_who_replaces_its_link_again_and_again_is_asked_once_a_link_and_given_no
                 alice.mesh.on_up(to_bob, None)
             assert (asked, made) == (links, 1)
 
-    run(main)
+    run(main, leaping=True)

@@ -18,8 +18,8 @@ from mesh.gossip.adverts import ProcessAdvert
 from mesh.identity.identity import Before, Identity, PeerIdentity, check_hello
 from mesh.identity.known_keys import KnownKeys
 from tests.mesh.gossip.test_heads import note
-from tests.mesh.links.test_transport import run
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY
+from tests.mesh.twins.leaping_loop import run
 from tests.mesh.twins.link_nodes import BOUNDS, LinkNode, running, until
 from tests.mesh.twins.memory_transport import MemoryNetwork
 from tests.mesh.twins.mesh_nodes import MeshNode, opened
@@ -106,7 +106,7 @@ def test_an_address_has_no_more_changes_of_keys_verified_than_its_share(tmp_path
             assert await alice.event("up") == BOB.origin
             assert MALLORY.origin not in alice.up
 
-    run(main)
+    run(main, leaping=True)
 
 
 def test_a_hello_of_first_keys_is_what_it_always_was() -> None:
@@ -200,7 +200,7 @@ def test_a_change_of_keys_leaves_the_link_up_and_what_follows_is_checked_under_t
             bob.mesh.cut(ALICE.origin, "to see them again")
             assert (await bob.told("up"))[1].ed25519 == now.keys.ed25519
 
-    run(main)
+    run(main, leaping=land is MemoryNetwork)
 
 
 def test_a_node_that_restarts_with_other_keys_is_the_peer_it_was(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_node_that_restarts_with_other_keys_is_the_peer_it_was(tmp_path: Path)
             async with opened(MeshNode(now, tmp_path, network)):
                 assert (await bob.told("up"))[1].vkeys == now.keys.pair.both
 
-    run(main)
+    run(main, leaping=True)
 
 
 @pytest.mark.parametrize("dialled", [False, True], ids=["calls", "is called"])
@@ -252,7 +252,7 @@ def test_who_has_only_the_old_keys_is_refused_by_a_peer_that_knows_the_new_ones(
 
     (tmp_path / "a").mkdir()
     (tmp_path / "m").mkdir()
-    run(main)
+    run(main, leaping=True)
 
 
 def test_a_hello_within_a_session_may_only_go_on(tmp_path: Path) -> None:
@@ -278,4 +278,4 @@ def test_a_hello_within_a_session_may_only_go_on(tmp_path: Path) -> None:
                 assert words in (await bob.told("refused"))[1]
                 await bob.told("down")
 
-    run(main)
+    run(main, leaping=True)
