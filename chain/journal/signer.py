@@ -25,8 +25,8 @@ class Signer:
     most.
 
     ``on_signed(note)`` is called on this thread once the note is in its slot. ``fault`` says why the last
-    attempt failed, whatever it was; it is tried again after a second. ``on_fault`` is told, on this thread, when that
-    changes.
+    attempt failed, whatever it was; it is tried again after a second. ``failures`` counts attempts that did.
+    ``on_fault`` is told, on this thread, when the fault changes.
 
     It signs only what continues what it signed before (:class:`SignedTree`); for anything else
     ``on_refused(why)`` is called on this thread, which then ends.
@@ -52,6 +52,7 @@ class Signer:
         self._idle = False
         self._thread = threading.Thread(target=self._run, name="ledger-signer", daemon=True)
         self.fault: str | None = None
+        self.failures = 0
         self._on_fault = on_fault
 
     def start(self, size: int, nodes: tuple[bytes, ...], note: bytes = b"") -> None:
@@ -118,8 +119,13 @@ class Signer:
             self._signed = newest
             self._on_signed(note)
 
+    def fault_since(self, failures: int) -> str | None:
+        """Why an attempt failed after so many others had, or why there will be none any more; else None. Any thread."""
+        return self.fault if self.failures > failures or not self._thread.is_alive() else None
+
     def _say(self, fault: str | None) -> None:
         """That this is the fault now, None for none."""
         before, self.fault = self.fault, fault
+        self.failures += fault is not None
         if before != fault:
             self._on_fault(fault)

@@ -354,13 +354,16 @@ class Ledger:
     async def _until_published(self, size: int, hurry: bool) -> None:
         if self._loop is None or self._publication.size >= size:
             return
+        no_publication = partial(self._no_publication, self._publisher.failures, self._signer.failures)
         done = self._publication.waiter(size)
         if hurry and self.full_size >= size:  # else the signer hurries, who finds somebody waiting
             self._publisher.signed(self.full_note, hurry=True)
-        await self._publication.until(done, self._no_publication)
+        await self._publication.until(done, no_publication)
 
-    def _no_publication(self) -> str | None:
-        return self._stopped or self._fault or self.publish_fault or self.head_fault
+    def _no_publication(self, unpublished: int, unsigned: int) -> str | None:
+        """Why there will be none; that so many attempts had failed before says nothing of the next."""
+        why = self._stopped or self._fault
+        return why or self._publisher.fault_since(unpublished) or self._signer.fault_since(unsigned)
 
     def _group_written(self, group: Group, taken: list[Ticket]) -> None:
         """On the writer's thread."""

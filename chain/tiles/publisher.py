@@ -49,8 +49,8 @@ class Publisher:
     ``begin`` on are published again when files of them are missing, none without it.
 
     ``published`` is called on this thread with the size of each new checkpoint. ``fault`` says why the last attempt
-    failed, whatever it was; it is tried again. Who starts it is told, on this thread, when that changes. Raises
-    TileError, NoteError, OSError when what is there cannot be gone on from.
+    failed, whatever it was; it is tried again. ``failures`` counts attempts that did. Who starts it is told, on this
+    thread, when the fault changes. Raises TileError, NoteError, OSError when what is there cannot be gone on from.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class Publisher:
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="ledger-publisher", daemon=True)
         self.fault: str | None = None
+        self.failures = 0
         self._on_fault: Callable[[str | None], None] = lambda why: None
         self._exclusive = threading.Lock()
 
@@ -144,9 +145,14 @@ class Publisher:
             )
             raise
 
+    def fault_since(self, failures: int) -> str | None:
+        """Why an attempt failed after so many others had, or why there will be none any more; else None. Any thread."""
+        return self.fault if self.failures > failures or not self._thread.is_alive() else None
+
     def _say(self, fault: str | None) -> None:
         """That this is the fault now, None for none."""
         before, self.fault = self.fault, fault
+        self.failures += fault is not None
         if before != fault:
             self._on_fault(fault)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import threading
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
@@ -15,10 +16,11 @@ from chain.entry.frame import segment_group
 from chain.entry.reader import JournalReader
 from chain.errors import DamageError, LedgerUnavailable, TileError
 from chain.keys.keys import Keys, create_keys
+from chain.ledger import publication
 from chain.ledger.ledger import Draft, Ledger, Reader, StateChange, Tuning
 from chain.merkle.head import parse_head
 from chain.merkle.merkle import leaf_hash, root
-from chain.notes.note import verify
+from chain.notes.note import parse, verify
 from chain.state.history import PUBLISHED, History
 from chain.state.recovery import NOBODY, start_of
 from chain.state.snapshot import Snapshot, read_snapshot, write_snapshot
@@ -202,8 +204,9 @@ async def test_a_copy_taken_at_any_moment_is_whole(tmp_path: Path, keys: Keys) -
 @pytest.mark.parametrize("broken_disk", [FailingDisk, BlindDisk])
 @in_a_loop
 async def test_a_publication_broken_anywhere_is_made_good(
-    tmp_path: Path, broken_disk: type[FailingDisk]
+    tmp_path: Path, broken_disk: type[FailingDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(publication, "PATIENCE_S", 0.01)  # that a fault is seen
     for fail_at in range(0, 66, 3):  # make prove kills at each
         data = tmp_path / str(fail_at)
         data.mkdir()
@@ -435,6 +438,13 @@ def test_what_is_laid_out_in_one_go_is_bounded_in_number_and_bytes(monkeypatch: 
     ]
 
 
+async def handed_over(ledger: Ledger) -> None:
+    """The publisher has the newest head, which nobody has asked for: one attempt is made for whoever asks now."""
+    async with asyncio.timeout(HANG_S):
+        while parse_head(parse(ledger._publisher._note).text).size < ledger.size:
+            await asyncio.sleep(0.001)
+
+
 class _KeepingOne(Disk):
     """Refuses once to remove a file from a directory of partial ones."""
 
@@ -449,20 +459,61 @@ class _KeepingOne(Disk):
 
 @in_a_loop
 async def test_what_could_not_be_cleared_away_is_tried_again_though_nothing_new_has_come(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(publisher, "RETRY_S", 10.0**6)
     disk = _KeepingOne()
-    ledger = open_ledger(tmp_path, disk)
+    ledger = open_ledger(tmp_path, disk, publish_s=10.0**6)  # nothing is published but what is asked for
     ledger.start(asyncio.get_running_loop())
     for _ in range(2):
         await ledger.commit([draft(ledger.next_seq + i) for i in range(130)], durable=True).durable()
         await ledger.publish()
     disk.refuses = True
     await ledger.commit([draft(ledger.next_seq)], durable=True).durable()
+    await handed_over(ledger)
     with pytest.raises(LedgerUnavailable, match="broken on purpose"):
         await ledger.publish()
     async with asyncio.timeout(HANG_S):
         while ledger.published_size < ledger.size:  # a slow attempt is told as the fault before it
             with contextlib.suppress(LedgerUnavailable):
                 await ledger.publish()
+    await ledger.close()
+
+
+class _SlowBehindAFault(Disk):
+    """The first publication fails, the second takes as long as the test likes."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def create(self, path: Path) -> int:
+        if path.name == "checkpoint.new":
+            self.attempts += 1
+            if self.attempts == 1:
+                raise OSError(5, "broken on purpose")
+            self.begun.set()
+            self.go_on.wait(HANG_S)
+        return super().create(path)
+
+
+@in_a_loop
+async def test_whoever_waits_for_a_slow_publication_is_not_told_the_fault_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publication, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(publisher, "RETRY_S", 10.0**6)
+    disk = _SlowBehindAFault()
+    ledger = open_ledger(tmp_path, disk)
+    ledger.start(asyncio.get_running_loop())
+    await ledger.commit([draft(0)], durable=True).durable()
+    async with asyncio.timeout(HANG_S):
+        while ledger.publish_fault is None:
+            await asyncio.sleep(0.001)
+    second = asyncio.create_task(ledger.publish())
+    await asyncio.to_thread(disk.begun.wait, HANG_S)
+    await asyncio.sleep(0.05)  # it looks for a fault meanwhile, many times
+    disk.go_on.set()
+    await second
+    assert ledger.published_size == 1 and ledger.publish_fault is None
     await ledger.close()
