@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+import chain.aio
+from tests.lent_contexts import LentContext
 from tests.patience import TEST_S
 from tests.sharing import NodesTogether
 from tests.taken import taken
@@ -53,6 +55,14 @@ def configuration_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         patch.setenv("XDG_CONFIG_HOME", str(directory))
         patch.delenv("COLUMNS", raising=False)
         yield directory
+
+
+@pytest.fixture(scope="session", autouse=True)
+def contexts_are_lent() -> Iterator[None]:
+    """No ledger that is closed waits until the kernel has forgotten how it synced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain.aio, "_Context", LentContext)
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,7 +9,15 @@ import pytest
 
 import chain.aio
 from chain.aio import AioDisk
+from tests import lent_contexts
+from tests.lent_contexts import LentContext
 from tests.patience import HANG_S
+
+
+@pytest.fixture(autouse=True)
+def real(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of these contexts has been anybody's before."""
+    monkeypatch.setattr(chain.aio, "_Context", lent_contexts.Context)
 
 
 @pytest.fixture
@@ -85,3 +93,21 @@ def test_where_there_is_no_such_interface_the_disk_is_an_ordinary_one(
     disk = AioDisk()
     assert not disk.sync_within(handle, 0.9)
     disk.sync(handle)
+
+
+@pytest.mark.skipif(not linux_has_it(), reason="no asynchronous I/O here")
+def test_a_context_is_lent_again_once_it_has_answered_and_never_to_a_child(handle: int) -> None:
+    first = LentContext()
+    kept = first._kept
+    assert first.submit(handle) and first.result(None) == 0
+    del first
+    second = LentContext()
+    assert second._kept is kept
+    assert second.submit(handle)
+    del second  # nobody has asked for the answer
+    third = LentContext()
+    assert third._kept is not kept
+    del third
+    if (child := os.fork()) == 0:
+        os._exit(LentContext().submit(handle) is not True)
+    assert os.waitpid(child, 0)[1] == 0
