@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,40 @@ from tests.chain.twins.hostile_sql import ENDLESS, FILES, GREEDY, WRITES
 from tests.patience import HANG_S
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    directory = tmp_path / "data"
+def made(directory: Path) -> Path:
+    """A data directory of five entries."""
     directory.mkdir()
     create_keys(directory / "keys")
     append(directory, *(Draft("message.dead", {"id": str(n), "to": "/user/a", "why": "w"}) for n in range(5)))
     return directory
 
 
-@pytest.fixture
-def archive(data: Path) -> Iterator[Archive]:
+@contextmanager
+def opened(data: Path) -> Iterator[Archive]:
     held = Archive(data / "archive" / "audit.duckdb", data)
     held.open()
     load_all(held)
     yield held
     held.close()
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
+    """One for all that only ask."""
+    with opened(made(tmp_path_factory.mktemp("common") / "data")) as held:
+        yield held
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return made(tmp_path / "data")
+
+
+@pytest.fixture
+def own(data: Path) -> Iterator[Archive]:
+    """One for a test that does something to it."""
+    with opened(data) as held:
+        yield held
 
 
 def rows(archive: Archive, sql: str, limit: int = 100) -> list[list[Any]]:
@@ -116,21 +135,21 @@ def test_no_statement_reads_a_file_or_changes_anything(
 
 @pytest.mark.parametrize(("sql", "words"), GREEDY, ids=lambda value: str(value)[:60])
 def test_what_needs_too_much_memory_ends_and_the_archive_goes_on(
-    data: Path, archive: Archive, monkeypatch: pytest.MonkeyPatch, sql: str, words: str
+    data: Path, own: Archive, monkeypatch: pytest.MonkeyPatch, sql: str, words: str
 ) -> None:
     monkeypatch.setattr(module, "DEADLINE_S", HANG_S)
     with pytest.raises(QueryError, match=words) as raised:
-        archive.query(sql, 10)
+        own.query(sql, 10)
     assert raised.value.code == "invalid"
     append(data, Draft("message.dead", {}))
-    assert load_all(archive) == 6
-    assert archive.rebuilt is None
-    assert rows(archive, "SELECT count(*) FROM entries") == [[6]]
+    assert load_all(own) == 6
+    assert own.rebuilt is None
+    assert rows(own, "SELECT count(*) FROM entries") == [[6]]
 
 
 @pytest.mark.parametrize(("sql", "words"), ENDLESS, ids=lambda value: str(value)[:60])
 def test_what_takes_too_long_is_stopped_while_the_archive_follows(
-    data: Path, archive: Archive, monkeypatch: pytest.MonkeyPatch, sql: str, words: str
+    data: Path, own: Archive, monkeypatch: pytest.MonkeyPatch, sql: str, words: str
 ) -> None:
     seen = threading.Event()
 
@@ -148,25 +167,25 @@ def test_what_takes_too_long_is_stopped_while_the_archive_follows(
 
     def ask() -> None:
         try:
-            archive.query(sql, 10)
+            own.query(sql, 10)
         except QueryError as error:
             found.append(error)
 
     thread = threading.Thread(target=ask)
     thread.start()
-    while not archive._queries._one.locked():
+    while not own._queries._one.locked():
         time.sleep(0.001)
     try:
         with pytest.raises(QueryError, match="another query is running") as busy:
-            archive.query("SELECT 1", 1)
+            own.query("SELECT 1", 1)
         assert busy.value.code == "busy"
-        assert load_all(archive) == 6
+        assert load_all(own) == 6
         assert thread.is_alive()
     finally:
         seen.set()
         thread.join()
     assert [(error.code, words in str(error)) for error in found] == [("timeout", True)]
-    assert rows(archive, "SELECT count(*) FROM entries") == [[6]]
+    assert rows(own, "SELECT count(*) FROM entries") == [[6]]
 
 
 def test_rows_that_never_end_are_cut_at_the_limit(archive: Archive) -> None:
@@ -191,7 +210,7 @@ def test_a_statement_that_is_too_long_is_refused(archive: Archive) -> None:
 
 
 def test_an_archive_that_is_built_again_stops_the_query_first(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
+    own: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STOP_S", HANG_S)
     monkeypatch.setattr(module, "DEADLINE_S", HANG_S)
@@ -199,24 +218,24 @@ def test_an_archive_that_is_built_again_stops_the_query_first(
 
     def ask() -> None:
         try:
-            archive.query("SELECT sum(i) FROM range(100000000000) t(i)", 1)
+            own.query("SELECT sum(i) FROM range(100000000000) t(i)", 1)
         except QueryError as error:
             ended.append(str(error))
 
     thread = threading.Thread(target=ask)
     thread.start()
-    while not archive._queries._one.locked():
+    while not own._queries._one.locked():
         time.sleep(0.001)
-    archive.rebuild("asked for")
+    own.rebuild("asked for")
     thread.join()
     assert len(ended) == 1
-    assert archive.size == 0
-    assert rows(archive, "SELECT count(*) FROM entries") == [[0]]
-    assert load_all(archive) == 5
+    assert own.size == 0
+    assert rows(own, "SELECT count(*) FROM entries") == [[0]]
+    assert load_all(own) == 5
 
 
-def test_a_closed_archive_answers_no_query(archive: Archive) -> None:
-    archive.close()
+def test_a_closed_archive_answers_no_query(own: Archive) -> None:
+    own.close()
     with pytest.raises(QueryError, match="not open") as raised:
-        archive.query("SELECT 1", 1)
+        own.query("SELECT 1", 1)
     assert raised.value.code == "unavailable"

@@ -49,13 +49,17 @@ def compacted(data: Path) -> None:
     asyncio.run(run())
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    directory = tmp_path / "data"
-    directory.mkdir()
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("written")
     create_keys(directory / "keys")
     append(directory, *map(group, range(20)), segment_bytes=4096)
     return directory
+
+
+@pytest.fixture
+def data(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "data")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,14 @@ DIMENSIONS = 16
 SAVER = ROOT / "tests/chain/twins/vector_saver.py"
 
 
+@cache
+def row_of(document: int) -> np.ndarray:
+    return np.random.default_rng(document).standard_normal(DIMENSIONS)
+
+
 def rows_of(documents: range | list[int]) -> np.ndarray:
     """A direction of its own for each document."""
-    rows = [np.random.default_rng(document).standard_normal(DIMENSIONS) for document in documents]
-    return np.array(rows, np.float32).reshape(-1, DIMENSIONS)
+    return np.array([row_of(document) for document in documents], np.float32).reshape(-1, DIMENSIONS)
 
 
 def hash_of(document: int) -> bytes:
@@ -87,14 +92,19 @@ def test_it_grows_beyond_its_capacity_and_finds_by_the_graph(tmp_path: Path) -> 
     assert hits >= 0.9 * 10 * len(queries)
 
 
-@pytest.mark.parametrize("every", [1, 2, 50, 1500])
-def test_a_filter_finds_only_what_is_allowed_however_few(tmp_path: Path, every: int) -> None:
-    index = opened(tmp_path)
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> VectorIndex:
+    index = opened(tmp_path_factory.mktemp("many"))
     put(index, range(6000))
+    return index
+
+
+@pytest.mark.parametrize("every", [1, 2, 50, 1500])
+def test_a_filter_finds_only_what_is_allowed_however_few(many: VectorIndex, every: int) -> None:
     allowed = list(range(0, 6000, every))
     query = rows_of([123])[0]
     expected = exact(allowed, query, 10)
-    got = found(index, query, 10, allowed)
+    got = found(many, query, 10, allowed)
     assert set(got) <= set(allowed)
     assert len(got) == min(10, len(allowed))
     assert len(set(got) & set(expected)) >= 0.8 * len(expected)
@@ -357,7 +367,7 @@ def test_a_save_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
 
 def test_killed_while_saving_it_has_the_save_before_or_the_new_one(tmp_path: Path) -> None:
     saved = 0
-    for kill in range(12):
+    for kill in range(6):
         with subprocess.Popen(
             [sys.executable, str(SAVER), str(tmp_path)], stdout=subprocess.PIPE, text=True
         ) as process:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import chain.journal.signer
+import chain.ledger.publication
 import chain.tiles.publisher
 from chain.errors import LedgerUnavailable
 from chain.journal.group import Group
@@ -33,7 +34,8 @@ class FaultyDisk(MemoryDisk):
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second attempts come soon."""
+    """The second attempts come soon, and a fault is seen soon."""
+    monkeypatch.setattr(chain.ledger.publication, "PATIENCE_S", 0.01)
     monkeypatch.setattr(chain.tiles.publisher, "RETRY_S", 0.01)
     monkeypatch.setattr(chain.journal.signer, "RETRY_S", 0.01)
 

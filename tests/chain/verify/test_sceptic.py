@@ -114,9 +114,9 @@ def test_an_erased_body_is_no_finding_when_a_partial_bundle_has_the_erasure(
     ],
 )
 def test_the_keys_that_are_given_must_be_the_ledgers(
-    packages: Path, intact: Path, vkeys: tuple[str, ...], words: str
+    sceptic: Sceptic, intact: Path, vkeys: tuple[str, ...], words: str
 ) -> None:
-    verdict = ask(packages, intact, vkeys)
+    verdict = sceptic.ask(intact, vkeys)
     assert verdict.verified is (words in ("verified", "UNPINNED"))
     assert words.replace("is not the ledger's", "is not the ledger's") in verdict.output
 
