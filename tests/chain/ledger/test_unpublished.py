@@ -77,6 +77,8 @@ async def _killed(running: Path, left: Path, signer: Keys | None) -> None:
     note = snapshot_note([signer or ledger.keys], group, digest)
     place_snapshot(running / "snapshot", DISK, digest, note)
     await ledger.commit([draft(GROUPS)], durable=True).durable()
+    while ledger.full_size < ledger.size:  # no head is on its way to its slot while its directory is copied
+        await asyncio.sleep(0.005)
     shutil.copytree(running, left)
     with pytest.raises(LedgerUnavailable):
         await ledger.close()
