@@ -13,7 +13,7 @@ from kernel.bounds import Bounds
 from kernel.message.wire_message import WireMessage, channel_rights, read_wire_message
 from kernel.operations.messages import Messages
 from kernel.operations.peers import Peers
-from kernel.process import processes
+from kernel.process import specs
 from mesh.delivery.delivery import MAX_OPEN
 from mesh.identity.peers import RIGHTS, AllowList, Peer
 from tests.kernel.twins.disks import FullDisk
@@ -236,7 +236,7 @@ def test_a_message_that_waits_or_is_replayed_has_no_more_than_its_peer_has_by_th
     tmp_path: Path, tools: frozenset[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``tools`` None: the node is no peer any more."""
-    monkeypatch.setattr(processes, "TERM_S", 0.05)  # for a turn that nobody ends
+    monkeypatch.setattr(specs, "TERM_S", 0.05)  # for a turn that nobody ends
 
     async def body(node: NodeTwin, eve: NodeTwin) -> None:
         kernel = node.twin.kernel
