@@ -11,7 +11,6 @@ import resource
 import signal
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Ledger
@@ -43,5 +42,5 @@ async def run(directory: Path) -> dict[str, object]:
     return {"acknowledged": acknowledged, "error": error, "read_only": read_only, "size": size}
 
 
-with patch.object(Ledger, "_may_record", return_value=False):  # only what the callers commit meets the limit
-    print(json.dumps(asyncio.run(run(Path(sys.argv[1])))))
+Ledger._may_record = lambda self, now_s: False  # type: ignore[method-assign]  # what meets the limit is a commit
+print(json.dumps(asyncio.run(run(Path(sys.argv[1])))))

@@ -21,8 +21,8 @@ from tests.servers.processes import ModelServer, model_server
 
 QUESTION = Question(({"role": "user", "content": "hi"},))
 SMALL = ProviderBounds(answer_bytes=2000, body_bytes=8000, wire_bytes=400_000, event_bytes=4000)
-SOON_SILENT = ProviderBounds(idle_s=0.3, total_s=10 * HANG_S)
-SOON_OVER = ProviderBounds(idle_s=10 * HANG_S, total_s=1.0)
+SOON_SILENT = ProviderBounds(idle_s=0.3, total_s=HANG_S)
+SOON_OVER = ProviderBounds(idle_s=HANG_S, total_s=1.0)
 ONCE = RetryPolicy(attempts=1)
 QUICK = RetryPolicy(attempts=3, base_s=0.01)
 
