@@ -534,14 +534,11 @@ class ToolCalls:
             drafts = self._probes.drafts(intent, said, why, turn_open=turn_open)
         else:
             drafts = self._settlement.doubted(intent, why, turn_open=turn_open)
-        if drafts:
-            ticket = await self._recorder.committed(
-                drafts, durable=True, wanted=lambda: self._is_open(intent)
-            )
-            if ticket is not None:
-                await self._recorder.on_disk(ticket)
+        await self._write_of(intent, drafts)
         turn = self._state.turns.get(intent.turn)
         if turn is None:
+            if turn_open:  # its end left the call to this task, and what was said of it may not be the last word
+                await self._write_of(intent, self._settlement.doubted(intent, why, turn_open=False))
             return
         self.doubts.wake(turn)
         if self._is_open(intent) and not call.doubt:  # nothing forbids to make it again
@@ -549,6 +546,15 @@ class ToolCalls:
             self._retry(turn, call)
         else:
             self._conclude(turn, call)
+
+    async def _write_of(self, intent: OpenIntent, drafts: list[Draft]) -> None:
+        """Record something of a call of which nobody has said yet what became of it, and wait for the disk."""
+        if drafts:
+            ticket = await self._recorder.committed(
+                drafts, durable=True, wanted=lambda: self._is_open(intent)
+            )
+            if ticket is not None:
+                await self._recorder.on_disk(ticket)
 
     def _is_open(self, intent: OpenIntent) -> bool:
         """Whether nobody has said what became of the call."""

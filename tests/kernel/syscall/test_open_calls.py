@@ -472,6 +472,7 @@ def test_a_retry_that_nobody_asked_for_again_is_in_doubt_when_its_turn_ends(tmp_
 
     async def after(twin: Twin) -> None:
         cut(twin, await twin.delivery())
+        await until(twin.kernel.state.doubts)  # its probe does not know
         assert [doubt.call.name for doubt in twin.kernel.state.doubts()] == ["file_write"]
 
     on_twin(tmp_path, before)
