@@ -62,7 +62,7 @@ def node(new_node: NodeMaker, request: pytest.FixtureRequest) -> Iterator[LiveNo
     """The node of one module, on the local engine; ``EXTRA`` of the module is added to its configuration."""
     node = new_node(extra=getattr(request.module, "EXTRA", ""))
     node.up()
-    node.helper("archive")  # a question waits for it but three seconds
+    node.archive_answers()
     yield node
     _look_after(node)
 

@@ -249,6 +249,12 @@ class LiveNode:
         until(lambda: (row := self.row(name))["state"] == "running" and row["os_pid"], f"{name} runs")
         return self.row(name)
 
+    def archive_answers(self) -> None:
+        """Wait for its first answer: a process that runs may still import what it needs, and a question waits for it
+        but some seconds.
+        """
+        until(lambda: "embedder" in self.api.memory.stats()["index"], "the archive answers")
+
     def nursery(self) -> int:
         """The process that bears the gateway."""
         [pid] = [

@@ -40,9 +40,14 @@ def terminal() -> Iterator[Terminal]:
 
 
 def up(terminal: Terminal) -> None:
-    """Start the node, and wait for its archive, which a question waits for but three seconds."""
+    """Start the node, and wait until its archive answers: a question waits for it but some seconds."""
     terminal.json("up", "--engine", "local", "--detach")
-    until(lambda: archive(terminal), "the archive runs")
+    archive_answers(terminal)
+
+
+def archive_answers(terminal: Terminal) -> None:
+    """Wait for it; a process that runs may still import what it needs."""
+    until(lambda: "embedder" in terminal.json("memory", "stats")["index"], "the archive answers")
 
 
 def archive(terminal: Terminal) -> int:
@@ -111,6 +116,7 @@ def test_the_archive_killed_and_its_files_deleted_comes_back_by_itself(terminal:
     shutil.rmtree(terminal.data / "archive")
     os.kill(before, signal.SIGKILL)
     until(lambda: archive(terminal) not in (0, before), "another archive runs")
+    archive_answers(terminal)
     until(lambda: sorted(texts(terminal, "lake")) == sorted(texts_before), "all is found again")
     stats = terminal.json("memory", "stats")
     assert stats["index"]["documents"] == stats["documents"] == 2
@@ -132,6 +138,7 @@ def test_while_the_archive_is_stopped_memory_says_so_and_the_rest_goes_on(termin
         assert (turn.returncode, "17*23 = 391" in out) == (0, True)
     finally:
         os.kill(stopped, signal.SIGCONT)
+    archive_answers(terminal)
     terminal.json("memory", "add", "the lake is deep")
     until(lambda: texts(terminal, "lake") == ["the lake is deep"], "it is found again")
 
