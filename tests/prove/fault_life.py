@@ -47,9 +47,9 @@ from kernel.errors import KernelError
 from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.operations.erasure import Erase, Erasure
 from kernel.slices.mailboxes import turn_id
+from tests import patience
 from tests.kernel.twins.errand import BOB, Errand, Outside, agreed
 from tests.kernel.twins.kernel_twin import Twin, accept, kernel_twin
-from tests.patience import PATIENCE
 from tests.prove.fault_points import NO_THREAD, Fault, Given, Place, Points, QuickDisk, Watched, installed
 from weftos.config.settings import Settings
 from weftos.helpers import compact
@@ -61,8 +61,8 @@ from weftos.upkeep.upkeep import Upkeep
 
 PAUSE_S = 0.003
 RETRY_S = 0.02
-WELL_S = 20 * PATIENCE  # within which all is well again
-HANG_S = 60 * PATIENCE  # within which a boot has ended
+WELL_S = patience.HANG_S  # within which all is well again
+HANG_S = 2 * patience.HANG_S  # within which a boot has ended
 LASTS_S = 0.4  # a fault that nobody meets again is over then
 SECRET = "the word that is to be forgotten"
 CHAT = "how are you"
