@@ -154,8 +154,10 @@ def test_a_disk_that_refuses_stops_effects_and_nothing_else(
     }
     assert [recorded[call[0]] for call in plan] == results
     if isinstance(disk, FullTmpfs):
-        [full], [_] = node.entries("node.disk_full"), node.entries("node.disk_free")
-        assert disk.words in full["why"]
+        full, free = node.entries("node.disk_full"), node.entries("node.disk_free")
+        assert full and all(disk.words in entry["why"] for entry in full)
+        told = sorted([*full, *free], key=lambda entry: int(entry["seq"]))  # more where a file gave way
+        assert ["why" in entry for entry in told] == [True, False] * len(full)
     [after] = node.plan("writer", ("file_write", {"path": "after.txt", "content": "x"}))
     assert after["status"] == "ok"
     assert node.talk("fresh", "memory")["status"] == "ok"

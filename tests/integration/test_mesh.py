@@ -11,7 +11,7 @@ from tests.integration.cluster_nodes import RealNode, real_nodes, until
 from tests.own_code import own_code
 
 HERE = own_code(Path(__file__).resolve().parents[1] / "behaviours")
-SOON = "\n[mesh]\ndeadline_s = 2.0\n"
+SOON = "\n[mesh]\ndeadline_s = 10.0\n"  # for one message to pass it, and for the others to keep it on a slow disk too
 ECHO = f"""
 [behaviours.echo]
 import = "cell_behaviours:Echo"

@@ -55,15 +55,19 @@ def test_an_agent_finishes_a_task_of_five_calls(node: LiveNode, models: ModelSer
 
 def test_tokens_are_seen_before_the_answer_is_whole(node: LiveNode) -> None:
     node.agent("streamer", "five-calls", FILE_TOOLS)
-    events = list(node.api.watch("streamer", "go"))
-    kinds = [event["event"] for event in events]
+    told = list(node.api.watch("streamer", "go"))
+    kinds = [event["event"] for event in told]
     assert kinds[0] == "accepted"
     assert kinds[-1] == "reply"
     assert kinds.count("tool") == 5
     last_tool = max(number for number, kind in enumerate(kinds) if kind == "tool")
-    words = [event["text"] for event in events[last_tool:] if event["event"] == "delta"]
-    assert len(words) > 1
-    assert "".join(words) == WORDS == events[-1]["reply"]
+    words = [event["text"] for event in told[last_tool:] if event["event"] == "delta"]
+    assert "".join(words) == WORDS == told[-1]["reply"]
+    node.agent("rhapsodist", "endless")
+    events = node.api.watch("rhapsodist", "go")
+    assert next(event for event in events if event["event"] == "delta" and "more" in event["text"])
+    node.api.cancel("rhapsodist")
+    assert [*events][-1]["status"] == "cancelled"
 
 
 class Screen:
