@@ -256,12 +256,13 @@ class LiveNode:
         until(lambda: "embedder" in self.api.memory.stats()["index"], "the archive answers")
 
     def nursery(self) -> int:
-        """The process that bears the gateway."""
-        [pid] = [
-            pid
-            for pid in (int(line.split()[0]) for line in self.left(self.os_pid))
-            if _named(pid, "weftos-nursery")
-        ]
+        """The process that bears the gateway; a gateway that it has just borne has its name at first."""
+
+        def bearers() -> list[int]:
+            found = [int(line.split()[0]) for line in self.left(self.os_pid)]
+            return [pid for pid in found if _named(pid, "weftos-nursery")]
+
+        [pid] = until(lambda: found if len(found := bearers()) == 1 else [], "one process bears the gateway")
         return pid
 
     def logged(self, event: str, words: str = "") -> list[Json]:

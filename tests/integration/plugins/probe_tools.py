@@ -73,7 +73,7 @@ def prowls(yek: str, closed: list[int]) -> str:
     return json.dumps(prowl(yek, closed))
 
 
-@tool(effects="none")
+@tool(effects="none", timeout_s=600.0)
 def besieges(victim: int, stop: str) -> str:
     """Kill a process, and try to open each that comes after it, until a file is there."""
     return json.dumps(besiege(victim, stop))
