@@ -116,6 +116,7 @@ def _configuration(base_url: str) -> str:
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
         "remembers": ("probe_behaviours:Remembers", PLUGINS, "dedicated"),
         "raises": ("probe_behaviours:Raises", PLUGINS, "dedicated"),
+        "raises_shared": ("probe_behaviours:Raises", PLUGINS, "shared"),
         "traitor": ("probe_behaviours:Traitor", PLUGINS, "dedicated"),
         "daemoniser": ("probe_behaviours:Daemoniser", PLUGINS, "dedicated"),
         "prowler": ("probe_behaviours:Prowler", PLUGINS, "dedicated"),

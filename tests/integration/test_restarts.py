@@ -138,7 +138,7 @@ def test_after_a_kill_the_parked_stay_parked_and_the_temporary_are_gone_with_the
 ) -> None:
     node = fresh
     node.up()
-    node.api.spawn("crasher", behaviour="raises")
+    node.api.spawn("crasher", behaviour="raises_shared")  # six cells of its own may take over a minute
     for _ in range(2):
         node.api.send("crasher", "always")
     until(lambda: node.row("crasher")["slot"] == "parked", "it is parked")
