@@ -98,9 +98,14 @@ class RayNode:
         return {row.pid for row in read_processes().values() if row.alive and row.session == self.process.pid}
 
     def named(self, *words: str) -> int:
-        """The one process below the node whose command line holds one of ``words``."""
-        found = [pid for pid in self.session() if any(word in _command_line(pid) for word in words)]
-        assert len(found) == 1, found
+        """The one process below the node whose command line holds one of ``words``; a child has it too at first."""
+        found: list[int] = []
+
+        def one() -> bool:
+            found[:] = [pid for pid in self.session() if any(word in _command_line(pid) for word in words)]
+            return len(found) == 1
+
+        wait_until(one, f"one process is {words}")
         return found[0]
 
 

@@ -185,9 +185,17 @@ def test_a_killed_raylet_costs_its_cells_and_their_agents_finish_elsewhere(
     assert {name: answer["reply"] for name, answer in (replies.get() for _ in names)} == dict.fromkeys(
         names, "took 20 steps"
     )
-    after = {row["name"]: row for row in one.ps()}
-    moved = {name for name in names if after[name]["pid"] != before[name]["pid"]}
-    assert moved == {name for name in names if homes[name] == victim}
+    lost = {name for name in names if homes[name] == victim}
+
+    def anew() -> dict[str, Any]:
+        rows = {row["name"]: row for row in one.ps()}
+        there = all(
+            rows[name]["pid"] != before[name]["pid"] and rows[name]["state"] == "running" for name in lost
+        )
+        return rows if there else {}
+
+    after = wait_until(anew, "all that were lost run again")  # also those that had replied before the kill
+    assert {name for name in names if after[name]["pid"] != before[name]["pid"]} == lost
     assert victim not in {cluster.raylet_of(after[name]["os_pid"]) for name in names}
     reasons = {row["body"]["reason"] for row in one.log(kind="process.exited", limit=50)["rows"]}
     assert reasons == {"cell_lost"}
