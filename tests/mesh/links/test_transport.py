@@ -30,6 +30,7 @@ from mesh.links.link import QUEUE_BYTES
 from mesh.links.link_table import TOO_OFTEN
 from mesh.links.session import Session
 from mesh.links.transport import Dial
+from mesh.wire import zmq_listener
 from tests.mesh.twins.core_nodes import ALICE, BOB, MALLORY, identity
 from tests.mesh.twins.leaping_loop import leap
 from tests.mesh.twins.leaping_loop import run as run_on
@@ -43,7 +44,8 @@ SIZES = (1, 200, 65_517, 65_518, 65_519, 65_535, 65_536, 200_000, MAX_MESSAGE_BY
 
 
 @pytest.fixture(params=[MemoryNetwork, TcpLand], ids=["memory", "zmq"])
-def land(request: pytest.FixtureRequest) -> Land:
+def land(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Land:
+    monkeypatch.setattr(zmq_listener, "GRACE_S", 2.0)  # the reason of an end goes out also when all is slow
     made: Land = request.param()
     return made
 

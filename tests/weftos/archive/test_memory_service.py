@@ -414,8 +414,14 @@ def test_paraphrases_are_not_found_by_the_lexical_embedder_which_knows_no_meanin
 def test_an_embedder_that_gives_no_vectors_is_named_and_words_still_find(
     tmp_path: Path, model: str, named: str
 ) -> None:
+    ids: list[str] = []
+
+    async def write(node: MemoryNode) -> None:
+        ids[:] = await node.write_all(
+            [("the lantern is lit", "/user/a", "own"), ("no light", "/user/a", "own")]
+        )
+
     async def scenario(node: MemoryNode) -> None:
-        ids = await node.write_all([("the lantern is lit", "/user/a", "own"), ("no light", "/user/a", "own")])
         assert re.search(named, await node.fault())
         answer = await node.search("lantern")
         assert [result["id"] for result in answer["results"]] == ids[:1]
@@ -423,6 +429,7 @@ def test_an_embedder_that_gives_no_vectors_is_named_and_words_still_find(
         assert answer["pending"] == 2
         assert (await node.stats())["vectors"] == 0
 
+    run(tmp_path, write)  # both are there when the embedder is first asked
     with embedding_server() as server:
         run(tmp_path, scenario, *with_model(model), gateway_json=gateway_for(server))
 
