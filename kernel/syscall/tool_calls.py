@@ -537,7 +537,8 @@ class ToolCalls:
         await self._write_of(intent, drafts)
         turn = self._state.turns.get(intent.turn)
         if turn is None:
-            if turn_open:  # its end left the call to this task, and what was said of it may not be the last word
+            # Its end left the call to this task, and what was said of it may not be the last word.
+            if turn_open:
                 await self._write_of(intent, self._settlement.doubted(intent, why, turn_open=False))
             return
         self.doubts.wake(turn)
