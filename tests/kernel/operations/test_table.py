@@ -70,7 +70,7 @@ def test_a_noun_has_its_rows_in_the_order_in_which_they_stand() -> None:
     assert [row.name for row in Processes.rows()][:3] == [
         "processes.ps",
         "processes.inspect",
-        "processes.stop",
+        "processes.children",
     ]
     assert all(noun.rows() for noun in NOUNS)
 
