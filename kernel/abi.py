@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NewType, Protocol, runtime_checkable
+from typing import Any, Literal, NewType, Protocol, get_args, runtime_checkable
 
 ABI_VERSION = 3
 OPEN_CALLS = 256
@@ -32,6 +32,8 @@ EffectId = NewType("EffectId", str)
 of this type is given it, and hands it on as the idempotency key."""
 OutcomeStatus = Literal["ok", "error", "timeout", "killed", "denied", "lost", "in_doubt"]
 ExitKind = Literal["orderly", "technical", "logical"]
+LogicalReason = Literal["no_progress", "refused"]
+"""What a behaviour can say of its own end: :class:`LogicalExit`."""
 ValueName = Literal["now", "random"]
 """What :meth:`Syscalls.value` gives."""
 
@@ -39,7 +41,7 @@ ValueName = Literal["now", "random"]
 @dataclass(frozen=True, slots=True)
 class LastExit:
     """How the incarnation before this one ended. ``kind``: ``technical`` (crash, cell_lost, timeout, killed), after
-    which the same may go well; ``logical`` (diverged, budget, no_progress, refused), after which the same words will
+    which the same may go well; ``logical`` (no_progress, refused), after which the same words will
     bring the same again; or ``orderly``. ``detail``: one bounded line, which may hold what others said. ``time_s``:
     seconds since the epoch, 0 when nobody saw it. ``restarts``: how often the process was started again, this time
     too.
@@ -176,6 +178,24 @@ class TurnResult:
     status: Literal["ok", "error"] = "ok"
 
 
+class LogicalExit(Exception):
+    """Raise it in ``handle`` to end the process: nothing broke, and the same words would bring the same again.
+
+    ``reason``: ``no_progress`` (it does the same again and gets no further) or ``refused`` (it will not do what it is
+    asked). ``detail`` says more, in one line of at most 500 characters. What follows is for ``on_logical`` of its spawn
+    to say. Raised by a constructor it is a start that failed.
+    """
+
+    def __init__(self, reason: LogicalReason, detail: str = "") -> None:
+        if reason not in get_args(LogicalReason):
+            raise ValueError(f"reason is {reason!r}, must be one of {', '.join(get_args(LogicalReason))}")
+        if not isinstance(detail, str):
+            raise TypeError(f"detail is {type(detail).__name__}, expected str")
+        super().__init__(reason, detail)
+        self.reason: LogicalReason = reason
+        self.detail = detail
+
+
 class TurnEnded(Exception):
     """Raised inside a behaviour when the node has closed its turn (cancelled, diverged, stopped). Let it pass."""
 
@@ -236,7 +256,9 @@ class Behaviour(Protocol):
     def __init__(self, info: ProcessInfo) -> None: ...
 
     async def handle(self, message: Message, sys: Syscalls) -> TurnResult | str | None:
-        """Handle one message. A ``str`` is a reply, ``None`` an empty one. An exception is a crash of the process."""
+        """Handle one message. A ``str`` is a reply, ``None`` an empty one. An exception is a crash of the process,
+        but for :class:`LogicalExit`.
+        """
 
 
 @dataclass(frozen=True, slots=True)

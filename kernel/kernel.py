@@ -218,7 +218,7 @@ class Kernel:
                 log.crashed,
                 lambda said: processes.exit(said.pid, "crash", said.detail, told=True),
             ),
-            CellLeft: (lambda said: processes.exit(said.pid, said.reason, told=True),),
+            CellLeft: (lambda said: processes.exit(said.pid, said.reason, said.detail, told=True),),
             CellLogged: (log.logged,),
             CellLost: (
                 log.cell_lost,

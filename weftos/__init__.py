@@ -1,8 +1,8 @@
 """weftos: agents as processes, and a signed ledger of every act.
 
-The public face is exactly ``Client``, ``tool``, ``EffectId``, ``Probed``, ``behaviour``, ``WeftosError`` and
-``__version__``. Each is loaded on first use, so that a cell which imports ``tool`` loads neither the ledger nor the
-kernel.
+The public face is exactly ``Client``, ``tool``, ``EffectId``, ``Probed``, ``behaviour``, ``LogicalExit``,
+``WeftosError`` and ``__version__``. Each is loaded on first use, so that a cell which imports ``tool`` loads
+neither the ledger nor the kernel.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernel.abi import EffectId, Probed
+    from kernel.abi import EffectId, LogicalExit, Probed
     from weftos.client.client import Client
     from weftos.decorators import behaviour, tool
     from weftos.errors import WeftosError
 
-__all__ = ["Client", "EffectId", "Probed", "WeftosError", "__version__", "behaviour", "tool"]
+__all__ = ["Client", "EffectId", "LogicalExit", "Probed", "WeftosError", "__version__", "behaviour", "tool"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Client": "weftos.client.client",
     "EffectId": "kernel.abi",
+    "LogicalExit": "kernel.abi",
     "Probed": "kernel.abi",
     "WeftosError": "weftos.errors",
     "behaviour": "weftos.decorators",

@@ -30,9 +30,14 @@ def describe(error: BaseException) -> str:
     if error.__traceback__ is not None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f" ({last.filename.rpartition('/')[2]}:{last.lineno})"
-    line = " ".join(f"{type(error).__name__}: {text[:MAX_DETAIL_CHARS]}".split())
+    return in_one_line(f"{type(error).__name__}: {text[:MAX_DETAIL_CHARS]}") + where
+
+
+def in_one_line(text: str) -> str:
+    """The beginning of a text of any length as one line, control characters escaped."""
+    line = " ".join(text[:MAX_DETAIL_CHARS].split())
     clean = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
-    return clean[:MAX_DETAIL_CHARS] + where
+    return clean[:MAX_DETAIL_CHARS]
 
 
 def trace(error: BaseException) -> str:

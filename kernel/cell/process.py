@@ -1,10 +1,10 @@
 """One process inside a cell: an instance of its behaviour, and a task for the turn it is in.
 
 Every turn that the node delivers is answered by exactly one frame: ``done``, ``ended`` (the node had ended
-it), ``crashed``, or ``exited`` (the behaviour raised SystemExit: it leaves by itself, normally). A process
-that is over, by the last two or because the node stopped it, has all its tasks cancelled; when none is left
-it says ``stopped``, and is never heard of again. One whose tasks survive that never says so, and the node
-kills the cell.
+it), ``crashed``, or ``exited`` (it leaves by itself: normally by SystemExit, for a logical reason by
+LogicalExit). A process that is over, by the last two or because the node stopped it, has all its tasks
+cancelled; when none is left it says ``stopped``, and is never heard of again. One whose tasks survive that
+never says so, and the node kills the cell.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.abi import Behaviour, Message, TurnEnded, TurnResult
+from kernel.abi import Behaviour, LogicalExit, Message, TurnEnded, TurnResult
 from kernel.cell.link.frames import FrameError
-from kernel.cell.load import describe, trace
+from kernel.cell.load import describe, in_one_line, trace
 from kernel.cell.steps import Steps
 from kernel.cell.syscalls import CellSyscalls, Send
 from kernel.shapes import told
@@ -112,14 +112,22 @@ class CellProcess:
             return ["done", self.pid, delivery.turn, _result(returned)]
         except SystemExit as error:
             if error.code in (None, 0):
-                return ["exited", self.pid, delivery.turn, "normal"]
+                return ["exited", self.pid, delivery.turn, "normal", ""]
             return ["crashed", self.pid, delivery.turn, describe(error)]
+        except LogicalExit as end:
+            return self._left(delivery.turn, end)
         except BaseException as error:  # the boundary: what a behaviour raises is its own death only
             if isinstance(error, (TurnEnded, asyncio.CancelledError)) and self._ended:
                 return ["ended", self.pid, delivery.turn]
             if not self._stopping:
                 self._send(["log", self.pid, trace(error)])
             return ["crashed", self.pid, delivery.turn, describe(error)]
+
+    def _left(self, turn: str, end: LogicalExit) -> list[Any]:
+        try:
+            return ["exited", self.pid, turn, end.reason, in_one_line(end.detail)]
+        except Exception as error:  # a class of its own, with fields of its own
+            return ["crashed", self.pid, turn, describe(error)]
 
     def _settled(self, task: asyncio.Task[list[Any]]) -> None:
         """The turn's task is over: answer, cancel what it left running, and go on with the next turn."""

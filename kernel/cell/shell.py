@@ -12,7 +12,7 @@ and to it: ``hello token os-pid abi-version``, then
 
     started pid                failed pid why           a start's answer; failed is followed by stopped
     call pid turn round index op args
-    done pid turn result       ended pid turn           crashed pid turn why       exited pid turn reason
+    done pid turn result       ended pid turn           crashed pid turn why       exited pid turn reason detail
     stopped pid                log pid text             pong
 
 Orders, messages, arguments, outcomes and results have the shapes of :mod:`kernel.cell.protocol`.

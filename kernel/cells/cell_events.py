@@ -128,10 +128,13 @@ class CellCrashed(Signal):
 
 @dataclass(frozen=True, slots=True)
 class CellLeft(Signal):
-    """The behaviour left by itself (SystemExit): reason ``normal``. Its turn, if one is open, goes with it."""
+    """The behaviour left by itself: ``normal`` (SystemExit), or for a logical reason (LogicalExit), of which ``detail``
+    says more. Its turn, if one is open, goes with it.
+    """
 
     pid: int
     reason: str
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

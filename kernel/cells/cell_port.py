@@ -263,9 +263,11 @@ class CellPort:
             case ["ended", int() as pid, str() as turn]:
                 self._ended(pid, turn)
             case ["crashed", int() as pid, str() as turn, str() as why]:
-                self._over(pid, turn, why)
-            case ["exited", int() as pid, str() as turn, "normal"]:
-                self._over(pid, turn, None)
+                self._crashed(pid, turn, why)
+            case ["exited", int() as pid, str() as turn, "normal", ""]:
+                self._left(pid, turn, "normal", "")
+            case ["exited", int() as pid, str() as turn, "no_progress" | "refused" as reason, str() as why]:
+                self._left(pid, turn, reason, why)
             case ["stopped", int() as pid]:
                 self._stopped(pid)
             case ["log", int() as pid, str() as text]:
@@ -321,18 +323,25 @@ class CellPort:
             raise FrameError(f"cell {self.cell} unwound turn {turn} of pid {pid}, which was not ended")
         hosted.unwound(turn)
 
-    def _over(self, pid: int, turn: str, why: str | None) -> None:
-        hosted = self._heard(pid, "running")
-        if hosted is None:
-            return
-        if not hosted.unwinds(turn):
-            self._check_turn(hosted, turn)
-        open_turn = hosted.turn
-        self._await_end(hosted)
-        if why is None:
-            self._signals.say(CellLeft(pid, "normal"))
-        else:
+    def _crashed(self, pid: int, turn: str, why: str) -> None:
+        hosted = self._over(pid, turn)
+        if hosted is not None:
+            open_turn = hosted.turn
+            self._await_end(hosted)
             self._signals.say(CellCrashed(pid, open_turn, self._line(why)))
+
+    def _left(self, pid: int, turn: str, reason: str, why: str) -> None:
+        hosted = self._over(pid, turn)
+        if hosted is not None:
+            self._await_end(hosted)
+            self._signals.say(CellLeft(pid, reason, self._line(why)))
+
+    def _over(self, pid: int, turn: str) -> Hosted | None:
+        """The process that says it is over in that turn, if it is heard."""
+        hosted = self._heard(pid, "running")
+        if hosted is not None and not hosted.unwinds(turn):
+            self._check_turn(hosted, turn)
+        return hosted
 
     def _stopped(self, pid: int) -> None:
         self._expect(pid, "stopping")

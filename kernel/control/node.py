@@ -85,6 +85,7 @@ class NodeControl:
                 *(f"{part}: {why}" for part, why in ledger.faults.items()),
                 *kernel.helpers.faults(),
                 *self._workspaces.faults(),
+                *kernel.processes.listing.parked(),
             ],
             "kept": {**totals(kernel), "logs_bytes": await in_thread(self._log_bytes)},
             "clock_ahead_s": self._services.clock_ahead_s(),

@@ -231,6 +231,7 @@ def _child_row(slot: Slot, child: Child | None) -> ChildRow:
         "type": slot.spec.type,
         "restart": slot.spec.restart,
         "significant": slot.spec.significant,
+        "on_logical": slot.spec.on_logical,
         "shutdown_s": "infinity" if shutdown_s == INFINITY else shutdown_s,
     }
 

@@ -38,7 +38,16 @@ T = TypeVar("T")
 AT_A_TIME = 32
 MOST_FAULTS = 20
 DEFAULTS = {field.name: field.default for field in fields(SpawnRequest)}
-FIXED = ("behaviour", "tools", "restart", "isolation", "supervisor", "shutdown_s", "significant")
+FIXED = (
+    "behaviour",
+    "tools",
+    "restart",
+    "isolation",
+    "supervisor",
+    "shutdown_s",
+    "significant",
+    "on_logical",
+)
 """Fields of a spawn that a template says of all its children."""
 
 RemoteSpawn = Callable[[Asked, SpawnRequest, Peer], Awaitable[Spawned]]
@@ -208,6 +217,7 @@ class SpawnControl:
             config=_config(request),
             shutdown_s=request.shutdown_s,
             significant=request.significant,
+            on_logical=request.on_logical,
         )
 
     def _check_provider(self, provider: str) -> None:

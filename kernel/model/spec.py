@@ -8,14 +8,25 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from kernel.errors import Invalid
-from kernel.operations.spawning import MAX_SHUTDOWN_S, AutoShutdown, Isolation, Restart, ShutdownS
+from kernel.operations.spawning import MAX_SHUTDOWN_S, AutoShutdown, Isolation, OnLogical, Restart, ShutdownS
 from kernel.values import check_depth
 
 DEFAULT_TOOLS = ("calculator", "file_read", "file_list")
 _RESTARTS = get_args(Restart)
 _ISOLATIONS = get_args(Isolation)
 _AUTO_SHUTDOWNS = get_args(AutoShutdown)
-_TEXTS = ("name", "type", "behaviour", "restart", "isolation", "workspace", "strategy", "auto_shutdown")
+_ON_LOGICAL = get_args(OnLogical)
+_TEXTS = (
+    "name",
+    "type",
+    "behaviour",
+    "restart",
+    "isolation",
+    "workspace",
+    "strategy",
+    "auto_shutdown",
+    "on_logical",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +37,7 @@ class ProcessSpec:
     directory its file tools see; ``intensity`` is restarts and seconds, for the children below it; ``strategy`` says
     which of them a supervisor restarts together. ``shutdown_s`` None is what suits the type. ``significant`` and
     ``auto_shutdown``: whose end ends a supervisor. ``template``: what the children of a supervisor are made of, a spec
-    without a name, where its strategy wants one.
+    without a name, where its strategy wants one. ``on_logical``: what follows when it ends for a logical reason.
     """
 
     name: str
@@ -43,6 +54,7 @@ class ProcessSpec:
     significant: bool = False
     auto_shutdown: AutoShutdown = "never"
     template: ProcessSpec | None = None
+    on_logical: OnLogical = "restart"
 
     def check(self) -> list[str]:
         """Every fault at once, empty when there is none."""
@@ -53,6 +65,8 @@ class ProcessSpec:
             faults.append(f"isolation {self.isolation!r} is none of {', '.join(_ISOLATIONS)}")
         if self.auto_shutdown not in _AUTO_SHUTDOWNS:
             faults.append(f"auto_shutdown {self.auto_shutdown!r} is none of {', '.join(_AUTO_SHUTDOWNS)}")
+        if self.on_logical not in _ON_LOGICAL:
+            faults.append(f"on_logical {self.on_logical!r} is none of {', '.join(_ON_LOGICAL)}")
         if self.shutdown_s is not None and not _may_take(self.shutdown_s):
             faults.append(f"shutdown_s {self.shutdown_s}: 0 to {MAX_SHUTDOWN_S:g} seconds, or infinity")
         if self.template is not None:

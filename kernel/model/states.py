@@ -17,7 +17,8 @@ slot's event are in kernel/supervision/reducer.py.
     shutdown_because(why: str) -> str          "shutdown:why"
     is_reason(text: str) -> bool
     is_orderly(reason: str) -> bool            normal, shutdown, shutdown:why
-    is_blameless(reason: str) -> bool          cell_lost, noconnection: lost with its cell or node
+    is_blameless(reason: str) -> bool          cell_lost: through no doing of its own
+    is_logical(reason: str) -> bool            no_progress, refused
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class SlotEvent(StrEnum):
     STARTED = "started"  # the new incarnation runs
     FAILED = "failed"  # it ended or did not start, and its restart type brings it back
     EXCEEDED = "exceeded"  # as FAILED, but once too often: a person must look
-    ENDED = "ended"  # it ended and its restart type leaves it, or a start that was asked for failed
+    PARK = "park"  # it ended for a logical reason, and its spec has a person look
+    ENDED = "ended"  # it ended and its spec leaves it, or a start that was asked for failed
     STOP = "stop"  # asked for
     START = "start"  # asked for
 
@@ -92,6 +94,7 @@ SLOT_TABLE: dict[SlotState, dict[SlotEvent, SlotState]] = {
         SlotEvent.STARTED: SlotState.RUNNING,
         SlotEvent.FAILED: SlotState.RESTARTING,
         SlotEvent.EXCEEDED: SlotState.PARKED,
+        SlotEvent.PARK: SlotState.PARKED,
         SlotEvent.ENDED: SlotState.STOPPED,
         SlotEvent.STOP: SlotState.STOPPED,
     },
@@ -131,12 +134,12 @@ KILLED = "killed"
 CRASH = "crash"
 CELL_LOST = "cell_lost"
 TIMEOUT = "timeout"
-BUDGET = "budget"
-NOCONNECTION = "noconnection"
-NOPROC = "noproc"
-DIVERGED = "diverged"
 NO_PROGRESS = "no_progress"
 REFUSED = "refused"
+
+# What a monitor is told of an end that nobody saw: no process of a node exits so.
+NOCONNECTION = "noconnection"
+NOPROC = "noproc"
 
 EXIT_KINDS: Mapping[str, ExitKind] = {
     NORMAL: "orderly",
@@ -146,11 +149,7 @@ EXIT_KINDS: Mapping[str, ExitKind] = {
     CELL_LOST: "technical",
     TIMEOUT: "technical",
     KILLED: "technical",
-    NOCONNECTION: "technical",
-    NOPROC: "technical",
-    # The same words will bring the same again.
-    DIVERGED: "logical",
-    BUDGET: "logical",
+    # The same words will bring the same again. A behaviour says so of itself (kernel.abi.LogicalExit).
     NO_PROGRESS: "logical",
     REFUSED: "logical",
 }
@@ -178,6 +177,11 @@ def is_orderly(reason: str) -> bool:
     return exit_kind(reason) == "orderly"
 
 
+def is_logical(reason: str) -> bool:
+    """Whether the same words will bring the same end again."""
+    return exit_kind(reason) == "logical"
+
+
 def is_blameless(reason: str) -> bool:
-    """Whether the process was lost with its cell or node, through no doing of its own."""
-    return reason in (CELL_LOST, NOCONNECTION)
+    """Whether the process was lost with its cell, through no doing of its own."""
+    return reason == CELL_LOST

@@ -71,7 +71,11 @@ TURN_EVENTS: Events[TurnEvent] = {
     ),
     "message.dead": TurnEvent.DEAD_LETTER,
     "process.exited": By(
-        "reason", {"crash": TurnEvent.CRASH, "timeout": TurnEvent.CRASH, "cell_lost": TurnEvent.LOSE}
+        "reason",
+        {
+            **dict.fromkeys(("crash", "timeout", "no_progress", "refused"), TurnEvent.CRASH),
+            "cell_lost": TurnEvent.LOSE,
+        },
     ),
 }
 
@@ -80,7 +84,7 @@ TURN_MEANINGS: dict[TurnState | TurnEvent, str] = {
     TurnState.OPEN: "an incarnation handles the message, or the next one will be handed it as the same turn",
     TurnState.PARKED: "it diverged: it waits for a person, and its mailbox behind it",
     TurnEvent.START: "the message is handed out, for the first time or again",
-    TurnEvent.CRASH: "the incarnation that ran it died of it",
+    TurnEvent.CRASH: "the incarnation that ran it died of it, or ended itself in it for a logical reason",
     TurnEvent.LOSE: "the cell died under the incarnation that ran it, and nobody is known to blame",
     TurnEvent.DIVERGE: "resumed, it asked something else than before",
     TurnEvent.AGAIN: "a person: hand it out once more",

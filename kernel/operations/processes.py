@@ -134,6 +134,7 @@ class ChildRow(TypedDict):
     type: str
     restart: str
     significant: bool
+    on_logical: str
     shutdown_s: float | Literal["infinity"]
 
 

@@ -17,6 +17,7 @@ from kernel.operations.operation import START_S, Limit, Noun, OnWire, Operation
 Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["shared", "dedicated"]
 AutoShutdown = Literal["never", "any_significant", "all_significant"]
+OnLogical = Literal["restart", "park", "end"]
 MAX_SHUTDOWN_S = 86_400.0
 ShutdownS = Annotated[float, Limit(ge=0, le=MAX_SHUTDOWN_S)] | Literal["infinity"]
 """Seconds that a process may take to end: 0 kills it at once, infinity waits for ever."""
@@ -41,6 +42,9 @@ class SpawnRequest:
 
     ``shutdown_s``: what it may take to end when its supervisor stops it: seconds, 0 to be killed at once, "infinity";
     None: 5 for a process, infinity for a supervisor. ``significant``: its own end may end its supervisor.
+
+    ``on_logical``: what is done when it ends for a logical reason (no_progress, refused): ``restart`` as after any
+    failure, ``park`` it for a person, or ``end``, which leaves it stopped. Below a template it is said of all.
 
     ``on``: the peer that is to start it, empty for this node. ``tools`` None: the default set; ``isolation``
     None: what suits the behaviour; empty strings: the node's default.
@@ -68,6 +72,7 @@ class SpawnRequest:
     auto_shutdown: AutoShutdown = "never"
     child_restart: Restart | None = None
     child_shutdown_s: ShutdownS | None = None
+    on_logical: OnLogical = "restart"
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
 
     def check(self) -> list[str]:
@@ -97,6 +102,8 @@ class SpawnRequest:
                 for name in (("workspace",) if of_template else OF_A_BEHAVIOUR)
                 if getattr(self, name)
             ]
+            if self.on_logical != "restart" and not of_template:
+                faults.append("a supervisor ends for no logical reason: leave out on_logical")
         if not of_template:
             faults += [
                 f"{name} belongs to a template: add strategy {TEMPLATE}, or leave it out"

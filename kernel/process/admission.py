@@ -174,7 +174,8 @@ def _supervision_faults(spec: ProcessSpec) -> list[str]:
     flags = supervisor_flags(spec)
     if faults := strategy_faults(flags) or combination_faults(flags):
         return faults
-    return child_spec(spec).check() if spec.significant else []
+    said = spec.significant or spec.on_logical != "restart"
+    return child_spec(spec).check() if said else []
 
 
 def named_fault(name: str, error: KernelError) -> KernelError:

@@ -10,12 +10,14 @@ from itertools import dropwhile, islice
 from typing import Any
 
 from kernel.model.address import ROOT
+from kernel.model.states import SlotState
 from kernel.pace import give_way
 from kernel.process.live import LiveTable
 from kernel.slices.tree.slots import Slot
 from kernel.state.state import State
 
 SLICE_ROWS = 64
+_MOST_PARKED = 16
 
 
 class Listing:
@@ -53,6 +55,15 @@ class Listing:
                 str(process.state) if process else "exited",
                 slot.spec.behaviour if slot.spec.type == "worker" else "",
             )
+
+    def parked(self) -> list[str]:
+        """Which slots wait for a person, in words, the first of them."""
+        slots = (slot for slot in self._state.slots.values() if slot.state == SlotState.PARKED)
+        return [
+            f"{slot.address} is parked ({slot.why}) and waits for a person: weftos inspect {slot.address} says how it "
+            f"ended, weftos start {slot.address} starts it again, weftos rm {slot.address} removes it"
+            for slot in islice(slots, _MOST_PARKED)
+        ]
 
     def children(self, address: str, after: str, limit: int) -> list[Slot]:
         """Slots below ``address`` as they were made: the first, or those behind the one named ``after``."""

@@ -14,7 +14,7 @@ def child_spec(spec: ProcessSpec) -> ChildSpec:
     """As its supervisor has it."""
     suits = INFINITY if spec.type == "supervisor" else TERM_S
     shutdown_s = suits if spec.shutdown_s is None else float(spec.shutdown_s)
-    return ChildSpec(spec.name, spec.restart, shutdown_s, spec.type, spec.significant)
+    return ChildSpec(spec.name, spec.restart, shutdown_s, spec.type, spec.significant, spec.on_logical)
 
 
 def flags_of(slot: Slot) -> Flags:

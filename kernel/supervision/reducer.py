@@ -35,7 +35,12 @@ is charged; the one that exceeds the intensity is not done, and ``on_exceed`` sa
               are charged once, and a blameless one without (its engine went, no cell came) is not charged.
               Children are stopped in reverse order, then the supervisor gives up.
     park      for a supervisor of unrelated children. Charges count for each child by itself, and a child lost
-              with its cell or node (states.is_blameless) is not charged. The child that exceeds is parked.
+              with its cell (states.is_blameless) is not charged. The child that exceeds is parked.
+
+A child that ends for a logical reason (states.is_logical) would end so again, so its spec says what follows
+(``on_logical``). ``end``: it has ended by itself and for good, as a transient child does in order. ``park``: it waits
+for a person, whatever the intensity, and has not ended for good. Neither is charged, and neither touches a sibling,
+whatever the strategy. What ends so before its turn in a restart of several is part of that, as every end is.
 
 A child that was added and does not start is dropped; one that was started again by name and does not start
 is stopped; as in OTP, who asked gets the error. That is so for a start that failed by itself: one that was
@@ -61,6 +66,7 @@ from kernel.model.states import (
     SlotState,
     advance,
     is_blameless,
+    is_logical,
     is_orderly,
 )
 from kernel.supervision.closing import close, close_on, shut_down
@@ -289,6 +295,9 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
     elif over:
         child, effects = child.move(SlotEvent.ENDED, event.reason)
         sup = sup.put(child)
+    elif phase is Phase.UP and is_logical(event.reason) and child.spec.on_logical == "park":
+        child, effects = child.move(SlotEvent.PARK, event.reason)
+        return sup.put(child), effects
     else:
         return _failed(sup, child, event, now_s, jitter)
     if phase is Phase.UP and not told and not in_restart and _ends_the_whole(sup, child):
@@ -316,6 +325,8 @@ def _fits(child: Child, event: StartFailed | Exited) -> bool:
 def _is_over(child: Child, phase: Phase, reason: str) -> bool:
     if phase is Phase.STARTING and not is_blameless(reason):
         return child.slot is SlotState.RUNNING  # the start was asked for, and who asked is told
+    if is_logical(reason) and child.spec.on_logical == "end":
+        return True
     return child.spec.restart == "transient" and is_orderly(reason)
 
 

@@ -7,17 +7,19 @@ from typing import Literal, get_args
 
 from kernel.errors import AddressError
 from kernel.model.address import validate_name
-from kernel.operations.spawning import AutoShutdown, Restart
+from kernel.operations.spawning import AutoShutdown, OnLogical, Restart
 
 ChildType = Literal["worker", "supervisor"]
 OnExceed = Literal["shutdown", "park"]
 INFINITY = float("inf")
+ON_LOGICAL = get_args(OnLogical)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
     """What a supervisor knows of a child. ``shutdown_s``: 0 kills at once, infinity waits for ever. ``significant``:
-    its own end may end the supervisor, as that one's ``auto_shutdown`` says.
+    its own end may end the supervisor, as that one's ``auto_shutdown`` says. ``on_logical``: what is done when it ends
+    for a logical reason: it is restarted as after any failure, parked for a person, or left as one that has ended.
     """
 
     id: str
@@ -25,6 +27,7 @@ class ChildSpec:
     shutdown_s: float = 5.0
     type: ChildType = "worker"
     significant: bool = False
+    on_logical: OnLogical = "restart"
 
     def check(self) -> list[str]:
         """Every fault at once, in words."""
@@ -39,6 +42,12 @@ class ChildSpec:
             faults.append(f"shutdown_s is {self.shutdown_s}, must be 0 or more")
         if self.type not in get_args(ChildType):
             faults.append(f"type is {self.type!r}, must be one of {', '.join(get_args(ChildType))}")
+        if self.on_logical not in ON_LOGICAL:
+            faults.append(f"on_logical is {self.on_logical!r}, must be one of {', '.join(ON_LOGICAL)}")
+        if self.on_logical == "park" and self.restart == "temporary":
+            faults.append("on_logical park is for a child that is kept: a temporary one is gone with its end")
+        if self.on_logical != "restart" and self.type == "supervisor":
+            faults.append("on_logical is for a worker: a supervisor ends for no logical reason")
         if self.significant and self.restart == "permanent":
             faults.append(
                 "significant is for a child that may end: its restart must be transient or temporary"

@@ -76,6 +76,8 @@ def strategy_faults(flags: Flags) -> list[str]:
 
 def combination_faults(flags: Flags) -> list[str]:
     """Flags that are right in themselves, and do not go together."""
+    if flags.template is not None and flags.template.on_logical == "park":
+        return [f"strategy is {flags.strategy} and on_logical park: nobody could start such a child by name"]
     if STRATEGIES[flags.strategy].dynamic and flags.auto_shutdown != "never":
         return [f"strategy is {flags.strategy} and auto_shutdown {flags.auto_shutdown}, which must be never"]
     return []

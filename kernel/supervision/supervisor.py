@@ -96,7 +96,7 @@ class GroupRestart:
 class Supervisor:
     """The whole state. ``group`` is the restart of several children that is under way; ``closing`` is the reason it is
     ending with, ``ended`` that it has given up; ``active`` children are alive, ``supervisors`` are of that type, and
-    ``significant`` are so many of those that are alive or come back.
+    ``significant`` are so many of those that are alive, come back, or are parked.
     """
 
     flags: Flags
@@ -180,7 +180,10 @@ def _is_alive(child: Child | None) -> bool:
 
 
 def _is_significant(child: Child | None) -> bool:
-    return child is not None and child.spec.significant and child.phase is not Phase.NONE
+    """What is parked has not ended for good: a person may start it."""
+    if child is None or not child.spec.significant:
+        return False
+    return child.phase is not Phase.NONE or child.slot is SlotState.PARKED
 
 
 def _is_supervisor(child: Child | None) -> bool:

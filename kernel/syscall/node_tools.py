@@ -170,6 +170,7 @@ class NodeTools:
             name=args["name"],
             behaviour=process.spec.behaviour,
             restart=args.get("restart", "transient"),
+            on_logical=args.get("on_logical", "restart"),
             isolation=process.spec.isolation,
             tools=tuple(sorted(wanted)),
             workspace=process.spec.workspace,

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from kernel.abi import ToolDeclaration
 from kernel.errors import Invalid
-from kernel.operations.spawning import MAX_PROMPT_CHARS, MAX_TOOL_CHARS, MAX_TOOLS, Restart
+from kernel.operations.spawning import MAX_PROMPT_CHARS, MAX_TOOL_CHARS, MAX_TOOLS, OnLogical, Restart
 from kernel.toolbox.arguments import Validator
 from kernel.toolbox.calculator import MAX_EXPRESSION_CHARS
 from kernel.toolbox.declaration import check_declaration
@@ -203,6 +203,7 @@ def _node_tools() -> list[ToolDeclaration]:
                         "description": "Names of its tools; calculator, file_read, file_list by default.",
                     },
                     "restart": {"enum": list(get_args(Restart))},
+                    "on_logical": {"enum": list(get_args(OnLogical))},
                 },
                 ["name"],
             ),

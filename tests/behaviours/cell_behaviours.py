@@ -9,7 +9,16 @@ import sys
 import time
 from typing import Any
 
-from kernel.abi import OPEN_CALLS, Message, ModelRequest, ProcessInfo, Syscalls, ToolCall, TurnResult
+from kernel.abi import (
+    OPEN_CALLS,
+    LogicalExit,
+    Message,
+    ModelRequest,
+    ProcessInfo,
+    Syscalls,
+    ToolCall,
+    TurnResult,
+)
 
 
 class Base:
@@ -90,6 +99,12 @@ class Crashes(Base):
                 raise SystemExit
             case "exit 3":
                 raise SystemExit(3)
+            case "logical":
+                raise LogicalExit("refused", "two\nlines \x1b[31m" + "x" * 1000)
+            case "logical of its own":
+                raise Futile("no_progress", "more")
+            case "logical nonsense":
+                raise Muddled("refused")
             case "nested":
                 raise Unspeakable
             case "type":
@@ -104,6 +119,17 @@ class Crashes(Base):
 
     async def leave(self) -> None:
         sys.exit(1)
+
+
+class Futile(LogicalExit):
+    """One of the behaviour's own."""
+
+
+class Muddled(LogicalExit):
+    """One that does not say what it should."""
+
+    def __init__(self, reason: str) -> None:
+        self.detail = 7  # type: ignore[assignment]  # that is the point
 
 
 class Unspeakable(Exception):

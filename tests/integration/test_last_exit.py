@@ -45,5 +45,26 @@ def test_each_is_told_of_the_end_before_it_and_after_a_boot_that_its_node_took_i
     assert end["detail"] == "it ran when its node ended"
 
 
+def test_one_that_refuses_is_parked_and_its_sibling_left_alone_until_a_person_starts_it(
+    fresh: LiveNode,
+) -> None:
+    fresh.up()
+    fresh.api.spawn("bob", behaviour="remembers", on_logical="end")
+    fresh.api.spawn("phoenix", behaviour="remembers", on_logical="park")
+    bob = fresh.row("bob")["pid"]
+    answer = fresh.api.send("phoenix", "refuse", wait_s=WAIT_S)
+    assert (answer["status"], "is parked" in answer["reply"]) == ("dead", True), answer
+    assert (fresh.row("phoenix")["slot"], fresh.row("phoenix")["why"]) == ("parked", "refused")
+    [fault] = fresh.api.status()["faults"]
+    assert fault.startswith("/user/phoenix is parked (refused) and waits for a person")
+    fresh.kill()
+    fresh.up()
+    assert fresh.row("phoenix")["slot"] == "parked" and fresh.row("bob")["pid"] > bob
+    fresh.api.start("phoenix")
+    end = told(fresh)
+    assert (end["kind"], end["reason"], end["detail"]) == ("logical", "refused", "not a word of it")
+    assert fresh.api.status()["faults"] == []
+
+
 def test_on_ray_each_is_told_of_the_end_before_it(ray_node: LiveNode) -> None:
     rises(ray_node)

@@ -18,6 +18,7 @@ from kernel.operations.spawning import (
     OF_A_BEHAVIOUR,
     TEMPLATE,
     Isolation,
+    OnLogical,
     Restart,
     SpawnRequest,
 )
@@ -81,7 +82,7 @@ def test_a_peer_of_a_version_without_a_field_is_told_of_it_only_when_it_says_som
         child_shutdown_s=0.0,
     )
     assert read_spawn(told_to_peer(pool)) == pool
-    leader = SpawnRequest("leader", restart="transient", significant=True, shutdown_s=2.5)
+    leader = SpawnRequest("leader", restart="transient", significant=True, shutdown_s=2.5, on_logical="end")
     assert read_spawn(told_to_peer(leader)) == leader
 
 
@@ -90,6 +91,7 @@ def test_the_tool_takes_fields_of_a_spawn_with_their_choices() -> None:
     taken: dict[str, Any] = tool.parameters["properties"]
     assert set(taken) < set(DEFAULTS)
     assert tuple(taken["restart"]["enum"]) == get_args(Restart)
+    assert tuple(taken["on_logical"]["enum"]) == get_args(OnLogical)
 
 
 def test_a_child_is_kept_with_the_fields_of_a_spawn_and_their_types() -> None:

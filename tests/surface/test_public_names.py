@@ -34,6 +34,7 @@ def test_the_public_names_are_exactly_these() -> None:
     assert weftos.__all__ == [
         "Client",
         "EffectId",
+        "LogicalExit",
         "Probed",
         "WeftosError",
         "__version__",
@@ -54,7 +55,7 @@ def test_importing_weftos_loads_nothing_else_of_ours() -> None:
     assert ours == {"weftos"}
 
 
-@pytest.mark.parametrize("name", ["tool", "behaviour", "EffectId", "Probed"])
+@pytest.mark.parametrize("name", ["tool", "behaviour", "EffectId", "LogicalExit", "Probed"])
 def test_a_cell_that_imports_a_decorator_loads_neither_ledger_nor_kernel(name: str) -> None:
     modules = loaded_by(f"from weftos import {name}")
     ours = {module for module in modules if packages({module}) & {"kernel", "chain", "mesh", "cognition"}}

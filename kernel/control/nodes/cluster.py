@@ -129,7 +129,9 @@ def told_to_peer(request: SpawnRequest) -> dict[str, Any]:
     said = {
         name: value
         for name, value in asdict(request).items()
-        if value not in (None, "", "never") and value is not False
+        if value not in (None, "", "never")
+        and value is not False
+        and (name, value) != ("on_logical", "restart")
     }
     told = {name: value for name, value in said.items() if name not in NOT_FOR_PEERS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}

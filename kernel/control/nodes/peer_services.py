@@ -19,6 +19,7 @@ from kernel.operations.spawning import (
     MAX_TOOLS,
     AutoShutdown,
     Isolation,
+    OnLogical,
     Restart,
     ShutdownS,
     Spawned,
@@ -98,6 +99,7 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "restart": get_args(Restart),
     "isolation": (None, *get_args(Isolation)),
     "auto_shutdown": get_args(AutoShutdown),
+    "on_logical": get_args(OnLogical),
     "child_restart": (None, *get_args(Restart)),
 }
 READERS: Mapping[str, Callable[[str, object], Any]] = {

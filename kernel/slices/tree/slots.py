@@ -48,12 +48,13 @@ class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 5
+    FORMAT = 6
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
         2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
         3: lambda rows: rows,  # and one without what was added since as what was true before
         4: lambda rows: [[*each[:8], row(read_exit(as_text(each[8]))), each[9]] for each in as_rows(rows)],
+        5: lambda rows: rows,  # a spec without on_logical is read as restart
     }
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from prowl import besiege, daemonise, prowl
 from cognition.agent import Agent
 from kernel.abi import Down, Message, ProcessInfo, Syscalls, ToolCall
 from kernel.cell.shell import Cell
-from weftos import behaviour
+from weftos import LogicalExit, behaviour
 
 
 @behaviour
@@ -80,7 +80,7 @@ class Holds:
 
 @behaviour
 class Remembers:
-    """Replies with how its forerunner ended, as JSON; the first of all raises instead at the word crash."""
+    """Replies with how its forerunner ended, as JSON; the first of all ends instead at the words crash and refuse."""
 
     def __init__(self, info: ProcessInfo) -> None:
         self._end = info.last_exit
@@ -88,6 +88,8 @@ class Remembers:
     async def handle(self, message: Message, sys: Syscalls) -> str:
         if message.text == "crash" and self._end is None:
             raise ValueError("on purpose")
+        if message.text == "refuse" and self._end is None:
+            raise LogicalExit("refused", "not a word of it")
         return json.dumps(None if self._end is None else asdict(self._end))
 
 

@@ -66,7 +66,7 @@ def hear(*frames: list[Any]) -> list[Any]:
 BEGUN = (["start", 7, START], ["turn", 7, "t1", MESSAGE, [], []])
 
 
-@pytest.mark.parametrize("end", [None, LastExit("logical", "budget", "a détail", 12.5, 3)])
+@pytest.mark.parametrize("end", [None, LastExit("logical", "refused", "a détail", 12.5, 3)])
 def test_a_behaviour_is_told_how_its_forerunner_ended(end: LastExit | None) -> None:
     start = told(StartOrder("/user/a", "a", "remembers", f"{__name__}:Remembers", (), {}, end))
     *_, done = hear(["start", 7, start], ["turn", 7, "t1", MESSAGE, [], []])
@@ -74,7 +74,7 @@ def test_a_behaviour_is_told_how_its_forerunner_ended(end: LastExit | None) -> N
 
 
 @pytest.mark.parametrize(
-    "end", [{}, "crash", {**told(LastExit("logical", "budget", "", 1.0, 3)), "kind": "odd"}]
+    "end", [{}, "crash", {**told(LastExit("logical", "refused", "", 1.0, 3)), "kind": "odd"}]
 )
 def test_an_end_of_another_shape_is_no_start(end: object) -> None:
     with pytest.raises(FrameError, match="a start of the wrong shape: last_exit"):

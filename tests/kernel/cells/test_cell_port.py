@@ -8,7 +8,7 @@ from typing import Any, get_args
 import msgpack
 import pytest
 
-from kernel.abi import ModelAnswer, ValueName
+from kernel.abi import LogicalReason, ModelAnswer, ValueName
 from kernel.cell.link.frames import VALUE_BYTES, FrameError
 from kernel.cell.protocol import ModelQuestion, Nothing, ToolOutcome, Value, read_arguments
 from kernel.cells.cell_events import CellCall
@@ -117,7 +117,11 @@ BREACHES: dict[str, tuple[list[Any], str]] = {
     "records that are none": (["done", 1, "t1", {**RESULT, "remember": [1]}], "turn result"),
     "an unwound turn that was open": (["ended", 1, "t1"], "unwound turn t1 of pid 1, which was not ended"),
     "a crash in another turn": (["crashed", 1, "t9", "x"], "in turn 't9'"),
-    "an exit for a reason of its own": (["exited", 1, "t1", "killed"], "no known shape"),
+    "an exit for a reason of its own": (["exited", 1, "t1", "killed", ""], "no known shape"),
+    "a logical end for a reason of its own": (["exited", 1, "t1", "budget", "x"], "no known shape"),
+    "a normal end with words": (["exited", 1, "t1", "normal", "x"], "no known shape"),
+    "a logical end without words": (["exited", 1, "t1", "refused"], "no known shape"),
+    "a logical end in another turn": (["exited", 1, "t9", "refused", "x"], "in turn 't9'"),
     "an unknown syscall": (["call", 1, "t1", 0, 0, "fork", {}], "syscall 'fork'"),
     "arguments as a value": (
         ["call", 1, "t1", 0, 0, "tool", {"name": "t", "arguments": {}, "id": ""}],
@@ -282,7 +286,7 @@ def test_a_turn_ends_once_and_the_next_one_numbers_anew() -> None:
         ["call", 1, "t1", 0, 0, "now", {}],
         ["done", 1, "t1", RESULT],
         ["crashed", 1, "t1", "x"],
-        ["exited", 1, "t1", "normal"],
+        ["exited", 1, "t1", "normal", ""],
         ["ended", 1, "t1"],
         ["log", 1, "x"],
     ],
@@ -416,6 +420,15 @@ def test_deliveries_of_a_turn_are_answered_in_their_order() -> None:
     case.call(0)
     case.port.receive(["done", 1, "t1", RESULT])
     assert [note[0] for note in case.notes.all] == ["syscall", "turn_done"]
+
+
+@pytest.mark.parametrize("reason", get_args(LogicalReason))
+def test_a_process_that_ends_itself_says_why_in_a_bounded_line(reason: str) -> None:
+    case = Case(detail_chars=20)
+    case.port.receive(["exited", 1, "t1", reason, "x\n" * 100])
+    assert case.notes.all == [("exited", 1, reason, "x " * 10)]
+    case.port.receive(["exited", 1, "t1", reason, "again"])  # dead, it is not heard
+    assert len(case.notes.all) == 1
 
 
 def test_a_crash_while_an_ended_turn_unwinds_names_the_turn_that_is_open() -> None:

@@ -196,6 +196,7 @@ def test_those_that_wait_behind_a_hanging_start_are_not_blamed_for_it() -> None:
     [
         ("raise", "ValueError: two lines \\x1b[31m (cell_behaviours.py:"),
         ("exit 3", "SystemExit: 3"),
+        ("logical nonsense", "Error: "),
         ("nested", "Unspeakable: its text raised RuntimeError"),
         ("type", "TypeError: handle() returned int, expected TurnResult, str or None"),
         ("task exit", "RuntimeError: SystemExit raised in a task"),
@@ -224,7 +225,21 @@ def test_a_process_may_leave_by_itself() -> None:
     async def body(node: Node) -> None:
         await node.start(2, "Crashes")
         node.deliver(2, "exit 0")
-        assert await node.notes.wait("exited", 2) == ("exited", 2, "normal")
+        assert await node.notes.wait("exited", 2) == ("exited", 2, "normal", "")
+
+    with_node(body)
+
+
+def test_a_process_may_end_itself_for_a_logical_reason() -> None:
+    async def body(node: Node) -> None:
+        for pid, text, end in (
+            (2, "logical", ("refused", "two lines \\x1b[31m" + "x" * 500)),
+            (3, "logical of its own", ("no_progress", "more")),
+        ):
+            await node.start(pid, "Crashes")
+            node.deliver(pid, text)
+            _, _, reason, detail = await node.notes.wait("exited", pid)
+            assert (reason, detail) == (end[0], end[1][:500])
 
     with_node(body)
 

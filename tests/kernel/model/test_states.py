@@ -35,6 +35,7 @@ SLOT = {
         "started": "running",
         "failed": "restarting",
         "exceeded": "parked",
+        "park": "parked",
         "ended": "stopped",
         "stop": "stopped",
     },
@@ -82,7 +83,7 @@ def test_only_a_start_that_was_asked_for_leads_out_of_parked_and_stopped() -> No
 def test_reasons(reason: str) -> None:
     assert is_reason(reason)
     assert is_orderly(reason) == (reason in ("normal", "shutdown", "shutdown:node stops"))
-    assert is_blameless(reason) == (reason in ("cell_lost", "noconnection"))
+    assert is_blameless(reason) == (reason == "cell_lost")
 
 
 @pytest.mark.parametrize("text", ["", "shutdown:", "shutdow", "Normal", "shutdownx", "crash:x"])
@@ -96,8 +97,8 @@ def test_every_reason_is_technical_logical_or_orderly() -> None:
     }
     assert kinds == {
         "orderly": {"normal", "shutdown"},
-        "technical": {"crash", "cell_lost", "timeout", "killed", "noconnection", "noproc"},
-        "logical": {"diverged", "budget", "no_progress", "refused"},
+        "technical": {"crash", "cell_lost", "timeout", "killed"},
+        "logical": {"no_progress", "refused"},
     }
     assert exit_kind(shutdown_because("crash")) == "orderly"
     assert exit_kind("of a later version") == "technical"

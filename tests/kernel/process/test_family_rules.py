@@ -190,6 +190,7 @@ def test_what_was_spawned_is_read_back_as_it_was() -> None:
         ProcessSpec("a", shutdown_s="infinity", restart="transient", significant=True),
         ProcessSpec("b", "supervisor", strategy=TEMPLATE, template=ProcessSpec("", shutdown_s=0.5)),
         ProcessSpec("c", "supervisor", auto_shutdown="all_significant"),
+        ProcessSpec("d", on_logical="park"),
     )
     for spec in specs:
         assert ProcessSpec.from_json(spec.to_json()) == spec
@@ -201,6 +202,7 @@ def test_what_was_spawned_is_read_back_as_it_was() -> None:
         '"shutdown_s":"soon"',
         '"shutdown_s":true',
         '"significant":1',
+        '"on_logical":7',
         '"template":7',
         '"template":{"tools":[]}',
     ],
@@ -208,7 +210,12 @@ def test_what_was_spawned_is_read_back_as_it_was() -> None:
 def test_a_recorded_spec_of_a_wrong_shape_is_refused(faulty: str) -> None:
     text = ProcessSpec("a").to_json()
     name = faulty.partition(":")[0]
-    value = {'"shutdown_s"': "null", '"significant"': "false", '"template"': "null"}[name]
+    value = {
+        '"on_logical"': '"restart"',
+        '"shutdown_s"': "null",
+        '"significant"': "false",
+        '"template"': "null",
+    }[name]
     assert f"{name}:{value}" in text
     with pytest.raises(Invalid):
         ProcessSpec.from_json(text.replace(f"{name}:{value}", faulty))

@@ -26,10 +26,10 @@ def test_who_is_told_what() -> None:
     assert told_of(Exit(9, "timeout", "", 1), 7, 1) == LastExit(
         "technical", "timeout", "", 1e-6, 1
     )  # never ran
-    assert told_of(Exit(7, "budget", "d", 1), 9, 4) == LastExit(
+    assert told_of(Exit(7, "no_progress", "d", 1), 9, 4) == LastExit(
         "technical", "cell_lost", WITH_ITS_NODE, 0.0, 4
     )
-    end = told_of(Exit(7, "budget", "é" * 5000, 0), 7, 1)
+    end = told_of(Exit(7, "no_progress", "é" * 5000, 0), 7, 1)
     assert end is not None and len(end.detail.encode()) == 1000 and end.kind == "logical"
 
 
@@ -42,11 +42,11 @@ def test_a_successor_is_told_of_the_crash_before_it_and_the_first_of_nothing(tmp
         first, second = told(twin)
         assert first is None
         assert second == LastExit("technical", "crash", "the test said so", exited.entry.time_us / 1e6, 1)
-        twin.kernel.processes.exit(again.pid, "budget", LONG)
+        twin.kernel.processes.exit(again.pid, "no_progress", LONG)
         await twin.delivery()
         third = told(twin)[-1]
         assert third is not None
-        assert (third.kind, third.reason, third.restarts) == ("logical", "budget", 2)
+        assert (third.kind, third.reason, third.restarts) == ("logical", "no_progress", 2)
         assert len(third.detail) <= 1000 and third.detail in LONG
 
     on_twin(tmp_path, body)

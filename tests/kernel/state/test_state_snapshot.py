@@ -319,7 +319,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 5, "traces": 1, "documents": 4, "mail": 2, "turns": 4, "calls": 7,
+        "boots": 1, "pids": 1, "slots": 6, "traces": 1, "documents": 4, "mail": 2, "turns": 4, "calls": 7,
         "monitors": 1, "crossings": 3, "dead": 2, "tally": 1, "sessions": 1,
     }  # fmt: skip
 
@@ -433,7 +433,7 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [6, []], "'slots'.* has format 6"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [7, []], "'slots'.* has format 7"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))
@@ -445,7 +445,7 @@ def test_slots_of_older_formats_lack_fields_and_are_read_with_what_was_true_befo
     rows = [[*each[:2], SPEC_A, *each[3:8], "", each[9]] for each in parts["slices"]["slots"][1]]
     old = State(*LIMITS)
     restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [format, rows]}}))
-    assert not {"strategy", "shutdown_s", "significant", "auto_shutdown", "template"} & set(
+    assert not {"strategy", "shutdown_s", "significant", "auto_shutdown", "template", "on_logical"} & set(
         json.loads(SPEC_A)
     )
     specs = [slot.spec for slot in old.slots.values()]

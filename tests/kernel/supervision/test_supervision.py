@@ -37,7 +37,7 @@ from kernel.supervision.reducer import (
 )
 
 ORDERLY = ["normal", "shutdown", "shutdown:done"]
-ABNORMAL = ["crash", "killed", "cell_lost", "timeout", "budget", "noconnection", "noproc"]
+ABNORMAL = ["crash", "killed", "cell_lost", "timeout", "no_progress", "refused"]
 OTP = Flags(intensity=1, period_s=5.0)
 PARK = Flags(intensity=2, period_s=10.0, on_exceed="park")
 T = TypeVar("T")
@@ -557,7 +557,7 @@ def test_exits_of_one_batch_are_charged_once() -> None:
     assert shell.sup.ended
 
 
-@pytest.mark.parametrize("reason", ["cell_lost", "noconnection"])
+@pytest.mark.parametrize("reason", ["cell_lost"])
 def test_what_is_lost_with_no_cells_death_ends_no_supervisor_however_often(reason: str) -> None:
     shell = Shell(Flags(intensity=0), manual=True)
     shell.add("a", "b")
@@ -769,7 +769,7 @@ def test_starts_that_fail_lead_to_parked_too() -> None:
     assert shell["a"].slot is SlotState.PARKED
 
 
-@pytest.mark.parametrize("reason", ["cell_lost", "noconnection"])
+@pytest.mark.parametrize("reason", ["cell_lost"])
 def test_a_child_that_lost_its_cell_backs_off_but_is_never_parked_for_it(reason: str) -> None:
     shell = Shell(PARK)
     shell.add("a")
@@ -816,7 +816,7 @@ def test_an_exit_before_the_report_of_the_start_is_a_start_that_failed() -> None
     assert shell.do(Exited("a", 1, "crash", "cell 1")) == [Dropped("a", "crash")]
 
 
-@pytest.mark.parametrize("reason", ["cell_lost", "noconnection"])
+@pytest.mark.parametrize("reason", ["cell_lost"])
 @pytest.mark.parametrize("report", [StartFailed, Exited])
 def test_a_child_that_is_lost_before_it_ever_ran_and_without_blame_is_brought_back(
     report: Callable[..., Event], reason: str

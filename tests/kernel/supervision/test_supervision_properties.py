@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.errors import SupervisionError
-from kernel.model.states import is_blameless, is_orderly
+from kernel.model.states import is_blameless, is_logical, is_orderly
 from kernel.supervision.reducer import (
     STRATEGIES,
     Add,
+    Child,
     ChildSpec,
     Dropped,
     Effect,
@@ -38,10 +39,16 @@ from kernel.supervision.reducer import (
 from tests.kernel.supervision.test_supervision import flags_of
 
 IDS = ["a", "b", "c", "d"]
-REASONS = ["normal", "shutdown", "shutdown:x", "killed", "crash", "cell_lost", "timeout"]
+REASONS = ["normal", "shutdown", "shutdown:x", "killed", "crash", "cell_lost", "timeout", "no_progress"]
+LOGICAL = st.sampled_from(["restart", "end", "park"])
 BATCHES = [None, None, "cell 1", "cell 2"]
 
-specs = st.builds(ChildSpec, st.sampled_from(IDS), st.sampled_from(["permanent", "transient", "temporary"]))
+specs = st.builds(
+    ChildSpec,
+    st.sampled_from(IDS),
+    st.sampled_from(["permanent", "transient", "temporary"]),
+    on_logical=LOGICAL,
+).filter(lambda spec: not spec.check())
 ids = st.sampled_from(IDS)
 reasons = st.sampled_from(REASONS)
 batches = st.sampled_from(BATCHES)
@@ -161,11 +168,29 @@ class World:
         ):
             assert StartChild(event.id) not in effects
             assert not [effect for effect in effects if isinstance(effect, StartChildAfter)]
+        if up and not was_leaving and known is not None and known.slot is not SlotState.STOPPED:
+            self._check_logical(event, known, effects)
         for effect in effects:
             self._check(effect, event, ended)
         if ended and known is not None and known.spec.restart == "temporary":
             assert ended_id not in self.sup.table, "a temporary child that has ended is kept"
         self._check_state()
+
+    def _check_logical(self, event: Event, child: Child, effects: Sequence[Effect]) -> None:
+        """What its spec says of such an end, and nothing else."""
+        said = child.spec.on_logical
+        if (
+            not isinstance(event, Exited)
+            or not is_logical(event.reason)
+            or said == "restart"
+            or self.sup.closing
+        ):
+            return
+        id, state = child.spec.id, SlotState.PARKED if said == "park" else SlotState.STOPPED
+        gone = child.spec.restart == "temporary" or self.is_dynamic
+        assert tuple(effects) == (
+            (Dropped(id, event.reason),) if gone else (SlotChanged(id, state, event.reason),)
+        )
 
     def _note_report(self, event: Event) -> bool:
         """Take what the event says into the world; whether it ended the present incarnation."""

@@ -77,7 +77,7 @@ def test_all_children_are_asked_for_in_pages_and_told_with_the_flags(shell: Shel
     first, _, *rows = [line.split() for line in out.splitlines() if line.strip()]
     said = "/user/team: one_for_one, 5 restarts in 60 s, then shutdown; auto_shutdown never; 1 active"
     assert " ".join(first) == said
-    assert rows[0] == ["c0", "7", "running", "up", "worker", "transient", "yes", "infinity"]
+    assert rows[0] == ["c0", "7", "running", "up", "worker", "transient", "park", "yes", "infinity"]
 
 
 def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> None:

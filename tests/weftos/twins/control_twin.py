@@ -195,6 +195,7 @@ def _child(name: str) -> dict[str, Any]:
         "type": "worker",
         "restart": "transient",
         "significant": first,
+        "on_logical": "park" if first else "restart",
         "shutdown_s": "infinity" if first else 5.0,
     }
 

@@ -12,6 +12,7 @@ from kernel.operations.spawning import (
     TEMPLATE,
     AutoShutdown,
     Isolation,
+    OnLogical,
     Restart,
     ShutdownS,
     SpawnedAll,
@@ -107,6 +108,9 @@ def spawn(
     significant: Annotated[
         bool, typer.Option("--significant", help="Its own end may end its supervisor.")
     ] = False,
+    on_logical: Annotated[
+        OnLogical, typer.Option(help="What is done when it ends for a logical reason: no_progress, refused.")
+    ] = "restart",
     auto_shutdown: Annotated[
         AutoShutdown, typer.Option(help="When a supervisor ends with its significant children.")
     ] = "never",
@@ -149,6 +153,7 @@ def spawn(
     wanted |= {
         "shutdown_s": _seconds(shutdown_s, "--shutdown"),
         "significant": significant,
+        "on_logical": on_logical,
         "auto_shutdown": auto_shutdown,
         "child_restart": child_restart,
         "child_shutdown_s": _seconds(child_shutdown_s, "--child-shutdown"),
@@ -309,13 +314,13 @@ def children(target: Target, data: Data = None, as_json: AsJson = False) -> None
         f"{found['address']}: {found['strategy']}, {found['restarts']} restarts in {found['period_s']:g} s, then "
         f"{found['on_exceed']}; auto_shutdown {found['auto_shutdown']}; {found['counts']['active']} active"
     )
-    columns = ("NAME", "PID", "SLOT", "PHASE", "TYPE", "RESTART", "SIGNIFICANT", "SHUTDOWN")
+    columns = ("NAME", "PID", "SLOT", "PHASE", "TYPE", "RESTART", "ON LOGICAL", "SIGNIFICANT", "SHUTDOWN")
     out.table(columns, (_child(row) for row in found["children"]), keys=1)
 
 
 def _child(row: ChildRow) -> list[object]:
     significant = "yes" if row["significant"] else ""
-    told = (row["pid"] or None, row["slot"], row["phase"], row["type"], row["restart"])
+    told = (row["pid"] or None, row["slot"], row["phase"], row["type"], row["restart"], row["on_logical"])
     return [row["name"], *told, significant, row["shutdown_s"]]
 
 

@@ -1,0 +1,110 @@
+"""A process that ends itself for a logical reason, on a real ledger with a twin for the cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernel.bounds import Bounds
+from kernel.cells.cell_events import CellLeft
+from kernel.errors import Invalid
+from kernel.model.spec import ProcessSpec
+from kernel.operations.spawning import OnLogical
+from tests.kernel.syscall.test_open_calls import until
+from tests.kernel.syscall.test_tool_calls import turn_of_ada
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.kernel_twin import Twin
+from tests.kernel.twins.tree_twin import Tree
+
+STATES = {"park": "parked", "end": "stopped"}
+
+
+@pytest.mark.parametrize("on_logical", ["park", "end"])
+def test_it_is_recorded_and_its_slot_waits_also_after_a_boot(tmp_path: Path, on_logical: OnLogical) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin, on_logical=on_logical)
+        twin.say(CellLeft(at.pid, "refused", "I will not"))
+        await until(lambda: twin.kernel.state.slots["/user/ada"].state == STATES[on_logical])
+        [exited] = await twin.entries("process.exited")
+        assert (exited.body["reason"], exited.body["detail"]) == ("refused", "I will not")
+        [changed] = [
+            one for one in await twin.entries("process.slot") if one.body["state"] == STATES[on_logical]
+        ]
+        assert changed.body["why"] == "refused"
+        await until(lambda: not twin.kernel.state.mail.get("/user/ada"))
+        [dead] = await twin.entries("message.dead")
+        assert STATES[on_logical] in dead.body["why"]
+
+    async def after(twin: Twin) -> None:
+        slot = twin.kernel.state.slots["/user/ada"]
+        assert (slot.state, slot.why, twin.kernel.live.at("/user/ada")) == (
+            STATES[on_logical],
+            "refused",
+            None,
+        )
+        assert slot.last_exit.text == f"PID {slot.pid}: refused: I will not"
+        parked = twin.kernel.processes.listing.parked()
+        assert [line.split(" and ")[0] for line in parked] == (
+            ["/user/ada is parked (refused)"] if on_logical == "park" else []
+        )
+        twin.kernel.processes.start("/user/ada")
+        await until(lambda: twin.cells.placed)
+        [placed] = [one for one in twin.cells.placed if one.address == "/user/ada"]
+        assert placed.last_exit is not None and placed.last_exit.kind == "logical"
+
+    on_twin(tmp_path, body)
+    on_twin(tmp_path, after)
+
+
+def test_one_that_is_restarted_is_handed_its_turn_again_until_that_is_poison(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        attempts = Bounds().turn_attempts
+        for _ in range(attempts - 1):
+            twin.say(CellLeft(at.pid, "no_progress", "the same again"))
+            again = await twin.delivery()
+            assert (again.turn, again.pid > at.pid) == (at.turn, True)
+            at = again
+        twin.say(CellLeft(at.pid, "no_progress", "the same again"))
+        await until(lambda: not twin.kernel.state.mail.get("/user/ada"))
+        [dead] = await twin.entries("message.dead")
+        assert f"poison: {attempts} incarnations" in dead.body["why"]
+
+    on_twin(tmp_path, body)
+
+
+def test_the_siblings_in_a_family_run_on_and_what_is_below_ends_with_it() -> None:
+    tree = Tree()
+    tree.spawn("team", type="supervisor", strategy="one_for_all")
+    names = [tree.spawn(name, "/user/team", on_logical="end") for name in "abc"]
+    tree.spawn("below", names[1])
+    before = {name: tree.pid(name) for name in names}
+    tree.processes.exit(before[names[1]], "no_progress", "round and round", told=True)
+    tree.finish()
+    assert {name: tree.pid(name) for name in (names[0], names[2])} == {
+        name: before[name] for name in (names[0], names[2])
+    }
+    assert tree.state.slots[names[1]].state == "stopped"
+    assert not {names[1], f"{names[1]}/below"} & set(tree.running())
+
+
+def test_a_temporary_one_is_gone() -> None:
+    tree = Tree()
+    ada = tree.spawn("ada", restart="temporary", on_logical="end")
+    tree.processes.exit(tree.pid(ada), "refused", told=True)
+    tree.finish()
+    assert ada not in tree.state.slots
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"restart": "temporary", "on_logical": "park"}, "a temporary one is gone with its end"),
+        ({"on_logical": "shrug"}, "on_logical 'shrug' is none of restart, park, end"),
+        ({"type": "supervisor", "on_logical": "end"}, "a supervisor ends for no logical reason"),
+    ],
+)
+def test_a_spawn_that_cannot_be_kept_to_is_refused(fields: dict[str, str], words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        Tree().processes.admission.check_spawn(ProcessSpec("ada", **fields), "/user")  # type: ignore[arg-type]
