@@ -235,9 +235,10 @@ def _stop(sup: Supervisor, id: str) -> Result:
         raise _is_closing(sup)
     child, effects = sup.child(id).move(SlotEvent.STOP, "stop")
     child = replace(child, fresh=False)
-    queued = child.phase is Phase.QUEUED and child.spec.restart == "temporary"
-    if queued or (child.phase is Phase.WAITING and is_dynamic(sup)):
+    if child.phase is Phase.QUEUED and child.spec.restart == "temporary":
         return _drop(sup, child, "stop")
+    if child.phase is Phase.WAITING and is_dynamic(sup):
+        return _drop(sup, child, "stop", effects)
     if child.phase in (Phase.WAITING, Phase.QUEUED):
         child = replace(child, phase=Phase.NONE)
     elif child.phase in (Phase.STARTING, Phase.UP) and sup.closing is None:
@@ -286,7 +287,12 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
     told = phase is Phase.STOPPING or sup.closing is not None
     over = not told and _is_over(child, phase, event.reason)
     never_ran = was_fresh and sup.closing is None and not is_blameless(event.reason)
-    if child.spec.restart == "temporary" or never_ran or (is_dynamic(sup) and (over or not child.is_wanted)):
+    if child.spec.restart == "temporary":
+        sup, effects = _drop(sup, child, event.reason)
+    elif is_dynamic(sup) and (over or not child.is_wanted):
+        child, effects = child.move(SlotEvent.ENDED if over else SlotEvent.STOP, event.reason)
+        sup, effects = _drop(sup, child, event.reason, effects)
+    elif never_ran:
         sup, effects = _drop(sup, child, event.reason)
     elif in_restart and child.is_wanted:
         return ended_in_restart(sup, child.rested(sup.flags, now_s))
@@ -377,8 +383,11 @@ def _recent(charges: tuple[float, ...], flags: Flags, now_s: float) -> tuple[flo
 # Small parts
 
 
-def _drop(sup: Supervisor, child: Child, why: str) -> Result:
-    return sup.without(child.spec.id), (Dropped(child.spec.id, why),)
+def _drop(sup: Supervisor, child: Child, why: str, effects: tuple[Effect, ...] = ()) -> Result:
+    """``effects``, and the end of the slot: that comes when its mail and its memories have gone, so whoever would be
+    begun again until then is said to be down first.
+    """
+    return sup.without(child.spec.id), (*effects, Dropped(child.spec.id, why))
 
 
 def _refuse(word: SupervisionWord, what: str, faults: list[str]) -> None:

@@ -51,6 +51,22 @@ def test_what_is_stopped_below_a_template_is_gone_and_its_name_is_free(restart: 
     assert tree.spawn("a", POOL) in tree.running()
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_goes_below_a_template_is_said_to_be_down_before_its_mail_and_memories_go(waits: bool) -> None:
+    """That takes rounds of the loop: a node that dies in between would start it again."""
+    tree = pool("a", restart="transient")
+    if waits:
+        for _ in range(2):
+            tree.up()
+            tree.crash(f"{POOL}/a")
+        tree.processes.stop(f"{POOL}/a")
+    else:
+        tree.crash(f"{POOL}/a", "normal")
+    tree.finish()
+    said = [draft.body["state"] for draft in tree.journal.drafts if draft.kind == "process.slot"]
+    assert said[-2:] == ["stopped", "removed"]
+
+
 def test_children_of_a_template_have_their_time_to_end_together() -> None:
     tree = pool(*"abcd", shutdown_s=3.0)
     for name in "abcd":

@@ -94,7 +94,7 @@ def test_a_stop_while_it_waits_for_its_restart_or_starts_leaves_nothing(restart:
         shell.do(Started("a", 900))
         shell.exit("a")
         assert shell["a"].phase is Phase.WAITING
-        assert shell.do(Stop("a")) == [Dropped("a", "stop")]
+        assert shell.do(Stop("a")) == [SlotChanged("a", SlotState.STOPPED, "stop"), Dropped("a", "stop")]
         assert shell.do(RestartDue("a")) == []
     shell.add("c", restart=restart)
     shell.do(Stop("c"))
@@ -104,7 +104,7 @@ def test_a_stop_while_it_waits_for_its_restart_or_starts_leaves_nothing(restart:
 @pytest.mark.parametrize("reason", ["normal", "shutdown", "shutdown:x"])
 def test_59_a_transient_child_that_ends_in_order_is_removed_and_its_id_is_free(reason: str) -> None:
     shell = pool("a", restart="transient")
-    assert shell.exit("a", reason) == [Dropped("a", reason)]
+    assert shell.exit("a", reason) == [SlotChanged("a", SlotState.STOPPED, reason), Dropped("a", reason)]
     assert shell.do(Add(ChildSpec("a", restart="transient")))[0] == StartChild("a")
 
 
