@@ -138,9 +138,10 @@ class ProcessControl:
     async def stop(self, asked: Asked, request: OfTarget) -> Stopped:
         address = self._kernel.messaging.resolve(request.named)
         asked.record(target=request.named, address=address)
+        kept = self._is_kept(address)
         self._kernel.processes.stop(address)
         await self._on_disk()
-        return {"address": address, "state": self._slot_state(address)}
+        return {"address": address, "state": self._slot_state(address), "kept": kept}
 
     async def start(self, asked: Asked, request: OfTarget) -> Started:
         address = self._kernel.messaging.resolve(request.named)
@@ -205,6 +206,12 @@ class ProcessControl:
         if process is None:
             raise NotFound(f"{address} has no process just now; weftos ps shows why")
         return process
+
+    def _is_kept(self, address: str) -> bool:
+        """Whether there is a slot still when its process has been stopped."""
+        slot = self._state.slots[address]
+        above = self._state.slots.get(slot.parent)
+        return slot.spec.restart != "temporary" and (above is None or above.spec.template is None)
 
     def _slot_state(self, address: str) -> str:
         slot = self._state.slots.get(address)

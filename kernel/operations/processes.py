@@ -155,10 +155,11 @@ class Children(TypedDict):
 
 
 class Stopped(TypedDict):
-    """``state`` of the slot."""
+    """``state`` of the slot. ``kept``: it stays, and can be started again; else it goes with its process."""
 
     address: str
     state: str
+    kept: bool
 
 
 class Started(TypedDict):

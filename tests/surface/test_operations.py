@@ -82,6 +82,8 @@ def test_a_peer_of_a_version_without_a_field_is_told_of_it_only_when_it_says_som
         child_shutdown_s=0.0,
     )
     assert read_spawn(told_to_peer(pool)) == pool
+    never = SpawnRequest("never", system_prompt="never", auto_shutdown="never")  # text that a choice has too
+    assert read_spawn(told_to_peer(never)) == never
     leader = SpawnRequest("leader", restart="transient", significant=True, shutdown_s=2.5, on_logical="end")
     assert read_spawn(told_to_peer(leader)) == leader
 

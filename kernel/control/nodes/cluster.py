@@ -122,6 +122,10 @@ class ClusterControl:
         return {"address": address, "pid": pid, "signal": signal, "node": peer.name}
 
 
+DEFAULT_CHOICES = (("auto_shutdown", "never"), ("on_logical", "restart"))
+"""Of the fields that not all versions know."""
+
+
 def told_to_peer(request: SpawnRequest) -> dict[str, Any]:
     """The request as it goes to another node, which may be of a version that does not know all fields: what is left to
     its defaults is not said.
@@ -129,9 +133,7 @@ def told_to_peer(request: SpawnRequest) -> dict[str, Any]:
     said = {
         name: value
         for name, value in asdict(request).items()
-        if value not in (None, "", "never")
-        and value is not False
-        and (name, value) != ("on_logical", "restart")
+        if value not in (None, "") and value is not False and (name, value) not in DEFAULT_CHOICES
     }
     told = {name: value for name, value in said.items() if name not in NOT_FOR_PEERS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}

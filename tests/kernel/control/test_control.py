@@ -151,7 +151,8 @@ def test_a_stop_is_told_when_it_is_done_however_much_there_is_to_do_before(tmp_p
         twin.kernel.processes.effects.at_once = 1
         twin.kernel.processes.kill("/user/bob", "kill")
         assert twin.kernel.processes.effects.unfinished
-        assert (await control(Processes.stop, "ada"))["state"] == "stopped"
+        stopped = await control(Processes.stop, "ada")
+        assert (stopped["state"], stopped["kept"]) == ("stopped", True)
         assert states == ["stopped"]  # what waits for the disk is all of it
 
     on_control(tmp_path, body)
@@ -290,6 +291,8 @@ def test_what_is_spawned_below_a_template_is_of_that_and_says_no_more_than_what_
         ):
             with pytest.raises(Invalid, match=f"/user/pool makes its children of a template: {said}"):
                 await control(Spawning.spawn, "b", under="/user/pool", **fields)
+        await control(Spawning.spawn, "gone", under="/user/pool")
+        assert not (await control(Processes.stop, "gone"))["kept"]
         commands = await twin.entries("operator.command")
         assert not [each for each in commands if "be secretive" in each.body["arguments"]]
         assert set(twin.kernel.state.slots) == {"/user", "/user/pool", "/user/pool/a"}

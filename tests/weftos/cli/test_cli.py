@@ -80,6 +80,16 @@ def test_all_children_are_asked_for_in_pages_and_told_with_the_flags(shell: Shel
     assert rows[0] == ["c0", "7", "running", "up", "worker", "transient", "park", "yes", "infinity"]
 
 
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [(True, "weftos start /user/ada starts it again"), (False, "its slot goes with it")],
+)
+def test_a_stop_says_whether_it_can_be_started_again(shell: Shell, twin: Twin, kept: bool, said: str) -> None:
+    twin.kept = kept
+    status, out, _ = shell.run("stop", "/user/ada")
+    assert (status, out.strip()) == (0, f"/user/ada is stopped; {said}")
+
+
 def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> None:
     assert shell.json("spawn", "ada")["pid"] == 40
     assert shell.json("status") == {"running": True, "name": "twin", "ledger": {"size": 812}}
@@ -88,8 +98,9 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("inspect", "ada") == {"pid": 40}
     assert shell.json("send", "ada", "hi")["message"] == "m1"
     assert shell.json("send", "ada", "hi", "--wait")["reply"] == "HI"
-    for command in ("cancel", "stop", "kill"):
+    for command in ("cancel", "kill"):
         assert shell.json(command, "ada") == {"pid": 40}
+    assert shell.json("stop", "ada") == {"address": "ada", "state": "stopped", "kept": True}
     assert shell.json("rm", "/user/ada", "-r") == {"address": "/user/ada", "removed": 1}
     assert twin.calls[-1][2:] == ("/user/ada", True)
     assert shell.json("start", "/user/ada") == {"address": "/user/ada"}
@@ -159,6 +170,9 @@ def test_spawn_hands_over_what_was_typed(shell: Shell, twin: Twin, tmp_path: Pat
         (["spawn", "x", "--intensity", "5/60"], "add --supervisor"),
         (["spawn", "x", "--strategy", "one_for_all"], "add --supervisor"),
         (["spawn", "x", "--supervisor", "--intensity", "often"], "RESTARTS/SECONDS"),
+        (["spawn", "x", "--supervisor", "--intensity", "5/nan"], "RESTARTS/SECONDS"),
+        (["spawn", "x", "--shutdown", "nan"], "neither seconds nor infinity"),
+        (["spawn", "x", "--child-shutdown", "inf"], "neither seconds nor infinity"),
         (["spawn", "x", "--supervisor", "--model", "m"], "leave out --model"),
         (["spawn", "x", "--restart", "sometimes"], "permanent"),
         (["doubts", "resolve", "t:0.0"], "exactly one of --retry, --done, --lost"),

@@ -214,6 +214,7 @@ class Twin:
         self.failure: Exception | None = None
         self.stream_closed = threading.Event()
         self.stopping = threading.Event()
+        self.kept = True  # of a slot that is stopped
         self.memory = TwinMemory(self._note)
         self.erasure = TwinErasure(self._note)
         self.keys = TwinKeys(self._note)
@@ -324,7 +325,7 @@ class Twin:
 
     async def stop(self, op: Any, target: str) -> Any:
         self._note("stop", op, target)
-        return {"pid": self._pid(target)}
+        return {"address": target, "state": "stopped", "kept": self.kept}
 
     async def remove(self, op: Any, target: str, recursive: bool) -> Any:
         self._note("remove", op, target, recursive)

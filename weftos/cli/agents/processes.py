@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -37,18 +38,26 @@ def _intensity(text: str | None) -> tuple[int, float] | None:
         return None
     restarts, _, period = text.partition("/")
     try:
-        return int(restarts), float(period)
+        return int(restarts), _finite(period)
     except ValueError:
         raise typer.BadParameter(
             f"{text!r} is not RESTARTS/SECONDS, such as 5/60", param_hint="'--intensity'"
         ) from None
 
 
+def _finite(text: str) -> float:
+    """JSON has no other numbers. Raises ValueError."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
+
+
 def _seconds(text: str | None, option: str) -> ShutdownS | None:
     if text is None or text == "infinity":
         return cast(ShutdownS | None, text)
     try:
-        return float(text)
+        return _finite(text)
     except ValueError:
         raise typer.BadParameter(
             f"{text!r} is neither seconds nor infinity", param_hint=f"'{option}'"
@@ -343,15 +352,15 @@ def _fields(value: Fields, above: str = "") -> list[tuple[str, Any]]:
 def stop(target: Target, data: Data = None, as_json: AsJson = False) -> None:
     """Stop a child and all that is below it through its supervisor, to stay stopped.
 
-    weftos start starts it again.
+    weftos start starts it again, unless it is temporary or made of a template: then its slot goes with it.
     """
     out = Output(as_json)
     with client(data) as node, out.waiting(f"stopping {target}"):
         answer = node.stop(target)
     out.document(answer)
-    out.say(
-        f"{answer.get('address', target)} is stopped; weftos start {answer.get('address', target)} starts it again"
-    )
+    address = answer.get("address", target)
+    after = f"weftos start {address} starts it again" if answer.get("kept", True) else "its slot goes with it"
+    out.say(f"{address} is stopped; {after}")
 
 
 def rm(
