@@ -42,7 +42,7 @@ from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Turn
 from kernel.state.recorder import ledger_errors
 from kernel.state.state import State
-from kernel.supervision.reducer import INFINITY, Child, Phase, SlotState, Supervisor
+from kernel.supervision.reducer import INFINITY, Child, Phase
 from mesh.identity.peers import Peer
 
 MOST_MAIL = 20
@@ -120,8 +120,9 @@ class ProcessControl:
     async def children(self, asked: Asked, request: ChildrenOf) -> Children:
         address = self._kernel.messaging.resolve(request.named)
         supervisors = self._kernel.processes.supervisors
-        supervisor = supervisors.get(address) or _at_rest(self._state, address)
-        flags = supervisor.flags
+        supervisor = supervisors.get(address)
+        flags = supervisor.flags if supervisor is not None else flags_of(self._state.slots[address])
+        counts = supervisor.counts() if supervisor is not None else _at_rest(self._state, address)
         slots = self._kernel.processes.listing.children(address, request.after, request.limit)
         return {
             "address": address,
@@ -131,8 +132,11 @@ class ProcessControl:
             "period_s": flags.period_s,
             "auto_shutdown": flags.auto_shutdown,
             "on_exceed": flags.on_exceed,
-            "counts": supervisor.counts(),
-            "children": [_child_row(slot, supervisor.table.get(slot.spec.name)) for slot in slots],
+            "counts": counts,
+            "children": [
+                _child_row(slot, supervisor.table.get(slot.spec.name) if supervisor is not None else None)
+                for slot in slots
+            ],
         }
 
     async def stop(self, asked: Asked, request: OfTarget) -> Stopped:
@@ -218,13 +222,12 @@ class ProcessControl:
         return slot.state if slot is not None else "removed"
 
 
-def _at_rest(state: State, address: str) -> Supervisor:
-    """The supervisor of what does not run, or has no children."""
-    children = {
-        slot.spec.name: Child(child_spec(slot.spec), order, SlotState(slot.state), Phase.NONE)
-        for order, slot in enumerate(state.slots.children(address))
-    }
-    return Supervisor.having(flags_of(state.slots[address]), children)
+def _at_rest(state: State, address: str) -> dict[str, int]:
+    """What the supervisor of what does not run, or has no children, would count."""
+    children = state.slots.children(address)
+    supervisors = sum(slot.spec.type == "supervisor" for slot in children)
+    workers = len(children) - supervisors
+    return {"specs": len(children), "active": 0, "supervisors": supervisors, "workers": workers}
 
 
 def _child_row(slot: Slot, child: Child | None) -> ChildRow:
@@ -232,6 +235,7 @@ def _child_row(slot: Slot, child: Child | None) -> ChildRow:
     return {
         "name": slot.spec.name,
         "address": slot.address,
+        "spawned_seq": slot.spawned_seq,
         "pid": child.pid or 0 if child is not None else 0,
         "slot": slot.state,
         "phase": str(child.phase if child is not None else Phase.NONE),

@@ -50,10 +50,12 @@ class LogLines(OfTarget):
 
 @dataclass(frozen=True, slots=True)
 class ChildrenOf(OfTarget):
-    """The first ``limit`` children in the order in which they were made, or of those behind the one named ``after``."""
+    """The first ``limit`` children in the order in which they were made, or of those that were made after the entry
+    ``after``: the ``spawned_seq`` of the last child of a page, which need not be there any more.
+    """
 
     _: KW_ONLY
-    after: Annotated[str, Limit(max_length=64)] = ""
+    after: Annotated[int, Limit(ge=-1)] = -1
     limit: Annotated[int, Limit(ge=1, le=MAX_ROWS)] = 1_000
 
 
@@ -123,11 +125,13 @@ class Inspected(Slot):
 
 class ChildRow(TypedDict):
     """``phase``: what there is of its process just now (none, starting, up, stopping, waiting for its back-off, queued
-    for its turn in a restart of several); ``pid`` 0 for none. ``shutdown_s``: what it may take to end.
+    for its turn in a restart of several); ``pid`` 0 for none. ``shutdown_s``: what it may take to end. ``spawned_seq``:
+    the entry that made its slot.
     """
 
     name: str
     address: str
+    spawned_seq: int
     pid: int
     slot: str
     phase: str

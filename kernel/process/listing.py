@@ -5,8 +5,9 @@ The table can change between two slices: what is gone by then is left out, and w
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterator
-from itertools import dropwhile, islice
+from itertools import islice
 from typing import Any
 
 from kernel.model.address import ROOT
@@ -65,12 +66,11 @@ class Listing:
             for slot in islice(slots, _MOST_PARKED)
         ]
 
-    def children(self, address: str, after: str, limit: int) -> list[Slot]:
-        """Slots below ``address`` as they were made: the first, or those behind the one named ``after``."""
-        slots = iter(self._state.slots.children(address))
-        if after:
-            slots = islice(dropwhile(lambda slot: slot.spec.name != after, slots), 1, None)
-        return list(islice(slots, limit))
+    def children(self, address: str, after: int, limit: int) -> list[Slot]:
+        """Slots below ``address`` as they were made: the first, or those that were made after the entry ``after``."""
+        slots = self._state.slots.children(address)
+        first = bisect_right(slots, after, key=lambda slot: slot.spawned_seq)
+        return slots[first : first + limit]
 
     def row(self, slot: Slot) -> dict[str, Any]:
         """One of them."""

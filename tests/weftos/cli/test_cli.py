@@ -69,8 +69,8 @@ def test_all_children_are_asked_for_in_pages_and_told_with_the_flags(shell: Shel
     found = shell.json("children", "team")
     assert len(found["children"]) == MANY_CHILDREN
     assert [call for call in twin.calls if call[0] == "children"] == [
-        ("children", "team", "", 2_000),
-        ("children", "team", "c1999", 2_000),
+        ("children", "team", -1, 2_000),
+        ("children", "team", 1_999, 2_000),
     ]
     status, out, _ = shell.run("children", "team")
     assert status == 0

@@ -189,6 +189,7 @@ def _child(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "address": f"/user/team/{name}",
+        "spawned_seq": int(name.removeprefix("c")),
         "pid": 7 if first else 0,
         "slot": "running" if first else "stopped",
         "phase": "up" if first else "none",
@@ -274,9 +275,9 @@ class Twin:
         first = [row["address"] for row in rows].index(after) + 1 if after else 0
         return rows[first:][:limit]
 
-    async def children(self, target: str, after: str, limit: int) -> Any:
+    async def children(self, target: str, after: int, limit: int) -> Any:
         self._note("children", target, after, limit)
-        at = int(after.removeprefix("c")) + 1 if after else 0
+        at = after + 1
         names = [f"c{number}" for number in range(MANY_CHILDREN)]
         return {
             "address": f"/user/{target}",

@@ -316,7 +316,7 @@ def children(target: Target, data: Data = None, as_json: AsJson = False) -> None
         found = node.children(target, limit=PAGE_ROWS)
         page = found["children"]
         while len(page) >= PAGE_ROWS:
-            page = node.children(target, after=page[-1]["name"], limit=PAGE_ROWS)["children"]
+            page = node.children(target, after=page[-1]["spawned_seq"], limit=PAGE_ROWS)["children"]
             found["children"] += page
     out.document(found)
     out.say(
