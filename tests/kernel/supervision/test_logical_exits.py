@@ -113,7 +113,8 @@ def test_below_a_template_end_takes_the_slot_along(restart: str) -> None:
     template = ChildSpec("", restart, on_logical="end")  # type: ignore[arg-type]  # one of those
     shell = Shell(flags_of("simple_one_for_one", template, intensity=0))
     shell.add("a", "b", restart=restart, on_logical="end")
-    assert shell.exit("a", "no_progress") == [Dropped("a", "no_progress")]
+    said = [SlotChanged("a", SlotState.STOPPED, "no_progress")] if restart != "temporary" else []
+    assert shell.exit("a", "no_progress") == [*said, Dropped("a", "no_progress")]
     assert set(shell.pids()) == {"b"} and shell.sup.closing is None
 
 
