@@ -21,6 +21,7 @@ from cognition.context import (
     shortened,
 )
 from cognition.errors import ConfigurationError
+from cognition.forerunner import note_of
 from cognition.recall.context import TOOL as RECALL_TOOL
 from cognition.recall.context import recall_call, recall_records
 from kernel.abi import Message, ModelRequest, ProcessInfo, Syscalls, ToolCall, ToolResult, TurnResult
@@ -82,9 +83,11 @@ class Agent:
         tools = _offered(config.tools, await sys.tools())
         context += await self._recalled(message.text, tools, sys)
         exchange: list[Record] = [question]
-        for _ in range(bounds.rounds):
-            messages = (*context, *exchange[1:])
-            answer = await sys.ask_model(ModelRequest(messages, tools, config.provider, config.model))
+        shown = list(context)
+        ends = {end.questions: end for end in message.ends}
+        for number in range(bounds.rounds):
+            shown += note_of(ends.get(number))
+            answer = await sys.ask_model(ModelRequest(tuple(shown), tools, config.provider, config.model))
             if answer.status != "ok":
                 return self._failed(exchange, f"The model could not be asked: {answer.text}")
             if not answer.tool_calls:
@@ -95,8 +98,10 @@ class Agent:
                 reply = shortened(answer.text, bounds.reply_bytes)
                 return TurnResult(reply, remembered(exchange, reply, bounds.remember_bytes))
             results = await self._run(answer.tool_calls, sys)
-            exchange.append(call_record(answer.text, answer.tool_calls))
-            exchange.extend(result_records(answer.tool_calls, results, bounds.round_bytes))
+            made = call_record(answer.text, answer.tool_calls)
+            added = [made, *result_records(answer.tool_calls, results, bounds.round_bytes)]
+            exchange += added
+            shown += added
             if sum(map(record_bytes, exchange)) > bounds.turn_bytes:
                 return self._failed(exchange, f"The turn grew over {bounds.turn_bytes} bytes and was ended.")
         return self._failed(

@@ -69,11 +69,27 @@ class ProcessInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class EndInTurn:
+    """How the incarnation ``pid`` ended, by a crash or for a logical reason, that had been handed the message before.
+    ``questions``: so many had been put to a model by then, and are answered from the record. ``detail``: one bounded
+    line, which may hold what others said.
+    """
+
+    pid: int
+    questions: int
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message as its receiver sees it. ``sender`` is an address, or ``operator`` for a person; set by the node.
 
     ``kind`` is ``down`` for what a monitor ends with: ``Down.of(message)`` says what. Then ``sender`` and ``session``
     are those of the turn that set the monitor. Nobody but the node makes such a message.
+
+    ``ends``: of those that were handed it before and died of it, oldest first. It is of the record: each later
+    incarnation is told the same of them.
     """
 
     id: str
@@ -82,6 +98,7 @@ class Message:
     session: str
     wants_reply: bool
     kind: str = "message"
+    ends: tuple[EndInTurn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

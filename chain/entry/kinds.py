@@ -271,6 +271,7 @@ _TABLE = (
             WHOLE,
             "how much of a tool's result the process is handed; that of attempt 1 goes for all",
         ),
+        ends=(WHOLE, "of how many ends of those that were handed it before the process is told"),
     ),
     _kind(
         "turn.ended",

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from cognition.forerunner import CALL_ID as NOTE_ID
 from cognition.providers.steps import HELP, Call, Memory, Result, Say, read_step
 from cognition.recall.context import CALL_ID as RECALL_ID
 
@@ -63,7 +64,7 @@ def newest_request(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Res
         text = content if isinstance(content, str) else ""
         if message.get("role") == "user":
             request, results = text, []
-        elif message.get("role") == "tool" and message.get("tool_call_id") != RECALL_ID:
+        elif message.get("role") == "tool" and message.get("tool_call_id") not in (RECALL_ID, NOTE_ID):
             results.append(Result(text, message.get("status", "ok"), bool(message.get("truncated"))))
     return request, results
 

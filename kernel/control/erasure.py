@@ -188,7 +188,8 @@ def check_unused(plan: Plan, state: State) -> None:
     """Raises Refused while a turn or a message of ``plan`` is still in use."""
     turns, sessions = set(plan.turns), set(plan.sessions)
     for turn in state.turns.values():
-        if turn.id in turns or (turn.address, turn.mail.session) in sessions:
+        ends = {end.pid for end in turn.told_ends()}
+        if turn.id in turns or (turn.address, turn.mail.session) in sessions or ends.intersection(plan.exits):
             raise Refused(
                 f"turn {turn.id} of {_process(turn.address, state)} is open and holds what is to be erased: "
                 f"wait for it, or weftos cancel {_pid(turn.address, state)}"

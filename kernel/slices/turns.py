@@ -7,11 +7,12 @@ written by :mod:`kernel.slices.calls`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from kernel.abi import OnDoubt
+from kernel.abi import EndInTurn, OnDoubt
 from kernel.model.call_states import CALL_TABLE, CallEvent, CallState
 from kernel.model.machine import event_of, names
 from kernel.model.rows import as_rows, as_text, made, row
@@ -83,6 +84,7 @@ class Turn:
     What the first delivery was told goes for every later one, whatever the configuration says by then: ``config`` (JSON
     of the node's part of the behaviour's configuration; empty: not recorded) and ``result_bytes`` (how much of a tool's
     result is handed over; 0: not recorded). ``diverged``: JSON of the two calls when the turn is parked, else empty.
+    ``ends``: JSON of how those ended that died of it, one for each attempt at most; empty: of none is known.
     """
 
     id: str
@@ -97,6 +99,20 @@ class Turn:
     result_bytes: int = 0
     diverged: str = ""
     losses: int = 0
+    ends: str = ""
+
+    def told_ends(self) -> tuple[EndInTurn, ...]:
+        """The ends in it, oldest first."""
+        return tuple(EndInTurn(*each) for each in json.loads(self.ends or "[]"))
+
+    def died(self, body: dict[str, Any]) -> None:
+        """An incarnation died of it, and that is its end in this attempt: before the next one there is no other."""
+        self.crashes += 1
+        ends = [list(astuple(each)) for each in self.told_ends()]
+        if len(ends) < self.attempt:
+            questions = sum(call.op == "model" for call in self.calls.values())
+            ends.append([body["pid"], questions, body["reason"], body["detail"]])
+            self.ends = canonical(ends)
 
     @property
     def state(self) -> TurnState:
@@ -105,15 +121,16 @@ class Turn:
 
 class Turns(Table[str, Turn]):
     """By id. Format 1 did not know what a turn was told, nor parked ones; format 2 held the calls in each turn; format
-    3 did not count losses.
+    3 did not count losses, format 4 did not keep how incarnations ended.
     """
 
     NAME = "turns"
-    FORMAT = 4
+    FORMAT = 5
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, "", 0, ""] for each in as_rows(rows)],
         2: lambda rows: [[*each[:6], *each[7:]] for each in as_rows(rows)],
         3: lambda rows: [[*each, 0] for each in as_rows(rows)],
+        4: lambda rows: [[*each, ""] for each in as_rows(rows)],
     }
 
     def __init__(self, mail: Mailboxes) -> None:
@@ -143,6 +160,8 @@ class Turns(Table[str, Turn]):
         turn = self._kept.get(body["turn"])
         if turn is not None:
             turn.attempt, turn.started_seq = body["attempt"], told.seq
+            if "ends" not in body:  # by a version that told of none, and has put its questions without
+                turn.ends = ""
             return
         mail = self._mail.get(body["address"], {}).get(body["message"])
         if mail is not None and turn_id(mail.id) == body["turn"]:
@@ -189,7 +208,7 @@ class Turns(Table[str, Turn]):
         if lost:
             turn.losses += 1
         else:
-            turn.crashes += 1
+            turn.died(told.body)
 
     def at(self, address: str) -> Turn | None:
         """The open turn of an address: that of its oldest message, when it has begun."""

@@ -108,7 +108,9 @@ FORMS: Mapping[str, Reads] = {
     "message.dead": _reads("id why"),
     "message.replayed": _reads("id"),
     "message.dropped": _reads("id"),
-    "turn.started": _reads("turn message address attempt", lack="config result_bytes", result_bytes=_number),
+    "turn.started": _reads(
+        "turn message address attempt", lack="config result_bytes ends", result_bytes=_number, ends=_number
+    ),
     "turn.ended": _reads("turn status", status=_known(TURN_EVENTS, "turn.ended")),
     "turn.diverged": _reads("turn ordinal recorded asked", recorded=_json_object, asked=_json_object),
     "turn.decided": _reads("turn ordinal decision", decision=_known(TURN_EVENTS, "turn.decided")),

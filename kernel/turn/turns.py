@@ -137,6 +137,7 @@ class Turns:
             "attempt": before.attempt + 1 if before else 1,
             "config": before.config if before else process.config,
             "result_bytes": before.result_bytes if before else self._bounds.tool_result_bytes,
+            "ends": len(before.told_ends()) if before else 0,
         }
         started = Draft(
             "turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq
@@ -149,7 +150,15 @@ class Turns:
         told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
         process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
         session = self._state.sessions.get((process.address, mail.session))
-        message = Message(mail.id, mail.sender, mail.text, mail.session, mail.wants_reply, mail.kind)
+        message = Message(
+            mail.id,
+            mail.sender,
+            mail.text,
+            mail.session,
+            mail.wants_reply,
+            mail.kind,
+            self._state.turns[ident].told_ends(),
+        )
         self._watchers.emit(
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
         )

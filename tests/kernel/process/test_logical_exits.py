@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from kernel.abi import EndInTurn
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import CellLeft
-from kernel.errors import Invalid
+from kernel.cells.cell_events import CellLeft, Placement
+from kernel.control.erasure import check_unused
+from kernel.errors import Invalid, Refused
 from kernel.model.spec import ProcessSpec
 from kernel.operations.spawning import OnLogical
+from kernel.slice import Told
+from kernel.upkeep.erasure import Plan
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.syscall.test_tool_calls import turn_of_ada
 from tests.kernel.turn.test_turns import on_twin
@@ -108,3 +112,67 @@ def test_a_temporary_one_is_gone() -> None:
 def test_a_spawn_that_cannot_be_kept_to_is_refused(fields: dict[str, str], words: str) -> None:
     with pytest.raises(Invalid, match=words):
         Tree().processes.admission.check_spawn(ProcessSpec("ada", **fields), "/user")  # type: ignore[arg-type]
+
+
+def test_a_message_says_how_those_ended_that_died_of_it_the_same_to_all_that_follow(tmp_path: Path) -> None:
+    told: list[tuple[EndInTurn, ...]] = []
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        assert at.message.ends == ()
+        twin.ask_model(at, [{"role": "user", "content": "x"}])
+        await until(lambda: twin.kernel.state.turns[at.turn].calls)
+        twin.crash(at)
+        second = await twin.delivery()
+        twin.say(CellLeft(second.pid, "refused", "I will not"))
+        third = await twin.delivery()
+        assert second.message.ends == (EndInTurn(at.pid, 1, "crash", "the test said so"),)
+        assert third.message.ends == (*second.message.ends, EndInTurn(second.pid, 1, "refused", "I will not"))
+        assert [one.body["ends"] for one in await twin.entries("turn.started")] == [0, 1, 2]
+        told.append(third.message.ends)
+
+    async def after(twin: Twin) -> None:
+        told.append((await twin.delivery()).message.ends)
+
+    on_twin(tmp_path, body)
+    on_twin(tmp_path, after)
+    assert told[0] == told[1]
+
+
+def test_a_start_that_failed_is_no_end_in_the_turn_and_an_erasure_of_one_that_is_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        failed: list[int] = []
+
+        def refuse(placement: Placement) -> str:
+            failed.append(placement.pid)
+            return "cannot be constructed" if len(failed) == 1 else ""
+
+        twin.cells.refuse = refuse
+        twin.crash(at)
+        again = await twin.delivery()
+        assert [end.pid for end in again.message.ends] == [at.pid]
+        with pytest.raises(Refused, match="is open and holds what is to be erased"):
+            check_unused(Plan(exits=[at.pid]), twin.kernel.state)
+
+    on_twin(tmp_path, body)
+
+
+def test_where_a_version_that_tells_of_no_ends_has_gone_on_none_before_is_told_any_more(
+    tmp_path: Path,
+) -> None:
+    """Its questions were put without, and would be asked otherwise than they stand on record."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.crash(at)
+        await twin.delivery()
+        turn = twin.kernel.state.turns[at.turn]
+        assert len(turn.told_ends()) == 1
+        begun = {"turn": at.turn, "message": turn.mail.id, "address": "/user/ada", "attempt": 3}
+        twin.kernel.state.turns.hears()["turn.started"](Told(begun, 99, 0, b""))
+        assert turn.told_ends() == ()
+
+    on_twin(tmp_path, body)
