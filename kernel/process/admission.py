@@ -77,9 +77,13 @@ class Admission:
         """What a person is told of new children, each with its parent, that are to be made together."""
         faults: list[KernelError] = []
         there: Counter[str] = Counter()
+        taken: set[str] = set()  # by those before it: one parent can be named by its name, address and PID
         for before, (parent, spec) in enumerate(children):
             try:
-                self.check_spawn(spec, parent, PERSON, before, there[parent])
+                address = self.check_spawn(spec, parent, PERSON, before, there[parent])
+                if address in taken:
+                    raise Conflict(f"{address} is made by another of them: choose another name")
+                taken.add(address)
             except KernelError as error:
                 faults.append(named_fault(spec.name, error))
             there[parent] += 1

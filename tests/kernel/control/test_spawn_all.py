@@ -13,7 +13,7 @@ import pytest
 
 from kernel.bounds import Bounds
 from kernel.control.spawning import AT_A_TIME
-from kernel.errors import Busy, Invalid, KernelError
+from kernel.errors import Busy, Conflict, Invalid, KernelError
 from kernel.operations.spawning import MOST_AT_ONCE, SpawnAllRequest, Spawning, SpawnRequest
 from tests.kernel.control.test_control import on_control
 from tests.kernel.twins.doors import Doors
@@ -78,6 +78,17 @@ def test_none_is_made_when_one_cannot_be_and_every_fault_is_said_at_once(tmp_pat
             assert words in said
         assert set(twin.kernel.state.slots) == before
         assert not await twin.entries("operator.command") and not (tmp_path / "workspaces").exists()
+
+    on_control(tmp_path, body)
+
+
+def test_no_two_are_made_at_one_address_however_their_parent_is_named(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        pid = await twin.spawn("team", type="supervisor", tools=())
+        below = [replace(WORKER, under=under) for under in ("/user/team", "team", str(pid))]
+        with pytest.raises(Conflict, match="w: /user/team/w is made by another of them"):
+            await spawn_all(control, *below)
+        assert "/user/team/w" not in twin.kernel.state.slots
 
     on_control(tmp_path, body)
 
