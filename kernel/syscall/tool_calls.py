@@ -40,7 +40,7 @@ from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Resolved, harmless, node_policy
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.node_tools import Done, NodeTools, Pending
-from kernel.syscall.probes import Probes, new_effect_id
+from kernel.syscall.probes import Probes, Said, new_effect_id
 from kernel.syscall.settlement import Settlement
 from kernel.syscall.tool_records import CallSite, for_cell
 from kernel.toolbox.arguments import ArgumentsError, canonical_json, parse_arguments
@@ -528,18 +528,9 @@ class ToolCalls:
         nobody makes it meanwhile.
         """
         call = intent.call
-        said = await self._probes.ask(intent)
-        turn_open = intent.turn in self._state.turns
-        if said is not None:
-            drafts = self._probes.drafts(intent, said, why, turn_open=turn_open)
-        else:
-            drafts = self._settlement.doubted(intent, why, turn_open=turn_open)
-        await self._write_of(intent, drafts)
+        await self._write_doubt(intent, await self._probes.ask(intent), why)
         turn = self._state.turns.get(intent.turn)
         if turn is None:
-            # Its end left the call to this task, and what was said of it may not be the last word.
-            if turn_open:
-                await self._write_of(intent, self._settlement.doubted(intent, why, turn_open=False))
             return
         self.doubts.wake(turn)
         if self._is_open(intent) and not call.doubt:  # nothing forbids to make it again
@@ -548,14 +539,26 @@ class ToolCalls:
         else:
             self._conclude(turn, call)
 
-    async def _write_of(self, intent: OpenIntent, drafts: list[Draft]) -> None:
-        """Record something of a call of which nobody has said yet what became of it, and wait for the disk."""
-        if drafts:
-            ticket = await self._recorder.committed(
-                drafts, durable=True, wanted=lambda: self._is_open(intent)
-            )
+    async def _write_doubt(self, intent: OpenIntent, said: Said | None, why: str) -> None:
+        """Record what is to become of such a call. That depends on whether its turn is open; one that ends while this
+        is being written leaves nobody who would ask for the call again, so it is decided anew.
+        """
+        while self._is_open(intent):
+            turn_open = intent.turn in self._state.turns
+            if said is not None:
+                drafts = self._probes.drafts(intent, said, why, turn_open=turn_open)
+            else:
+                drafts = self._settlement.doubted(intent, why, turn_open=turn_open)
+            stands = partial(self._stands, intent, turn_open)
+            ticket = await self._recorder.committed(drafts, durable=True, wanted=stands) if drafts else None
             if ticket is not None:
+                said = None  # it is on record
                 await self._recorder.on_disk(ticket)
+            if turn_open is (intent.turn in self._state.turns):
+                return
+
+    def _stands(self, intent: OpenIntent, turn_open: bool) -> bool:
+        return self._is_open(intent) and turn_open is (intent.turn in self._state.turns)
 
     def _is_open(self, intent: OpenIntent) -> bool:
         """Whether nobody has said what became of the call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -13,9 +14,10 @@ from kernel.bounds import Bounds
 from kernel.errors import NotFound
 from kernel.syscall.probes import Said, new_effect_id, said_by
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
-from tests.kernel.syscall.test_open_calls import cut, lost, outcomes, until
+from tests.kernel.syscall.test_open_calls import cut, filled, lost, outcomes, until
 from tests.kernel.syscall.test_tool_calls import turn_of_ada
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.disks import FullDisk, SlowDisk
 from tests.kernel.twins.kernel_twin import Delivery, Twin
 
 TOOLS = ("book", "pay", "ping", "file_write")
@@ -282,6 +284,51 @@ def test_what_a_probe_says_of_a_call_whose_turn_has_ended_is_recorded_and_nothin
         assert len(twin.workers.calls) == 1
 
     on_twin(tmp_path, body)
+
+
+def test_a_turn_that_ends_while_it_is_written_that_a_probe_does_not_know_leaves_a_doubt(
+    tmp_path: Path,
+) -> None:
+    """It was to be made again, and nobody asks for it any more."""
+    disk = SlowDisk()
+
+    async def body(twin: Twin) -> None:
+        twin.workers.version = "before"
+        at = await turn_of_ada(twin, workspace=str(tmp_path))
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "file_write", {"path": "a", "content": "b"})
+        await until(lambda: twin.workers.calls)
+        [intent] = twin.kernel.state.intents
+        disk.ready.clear()
+        await lose(twin)
+        await until(lambda: intent.call.probed)
+        cut(twin, at)
+        disk.ready.set()
+        await until(twin.kernel.state.doubts)
+        assert await outcomes(twin) == [("file_write", "in_doubt")]
+        assert len(await bodies(twin, "tool.probed")) == len(twin.workers.calls) == 1
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_a_call_that_did_not_land_is_lost_when_its_turn_ends_before_the_disk_takes_that(
+    tmp_path: Path,
+) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await booking(twin)
+        twin.workers.probed = not_landed
+        sending = await filled(twin, disk)
+        cut(twin, at)
+        await lose(twin)
+        await until(lambda: twin.workers.probes)
+        disk.full = False
+        await until(lambda: twin.ledger.read_only is None and not len(twin.kernel.state.intents))
+        assert await outcomes(twin) == [("book", "lost")] and not await twin.entries("tool.resolved")
+        await asyncio.gather(sending, return_exceptions=True)
+
+    on_twin(tmp_path, body, disk=disk)
 
 
 # -- after a boot ----------------------------------------------------------------------------------------------------
