@@ -150,8 +150,9 @@ class Calls(Slice):
     def _decided(self, told: Told) -> None:
         ident, event = told.body["turn"], event_of(TURN_EVENTS, "turn.decided", told.body)
         if event is TurnEvent.ACCEPT and self._turns.after(ident, event):
-            first, turn = rank(told.body["ordinal"]), self._turns[ident]
-            turn.calls = {key: call for key, call in turn.calls.items() if not _goes(call, first)}
+            turn = self._turns[ident]
+            for call in forgotten(turn, told.body["ordinal"]):
+                del turn.calls[call.ordinal]
             self._count(ident)
 
     # -- of a call -----------------------------------------------------------------------------------------------
@@ -316,9 +317,14 @@ class Calls(Slice):
             self.intents.hold(OpenIntent(as_text(turn_), as_text(address), as_bytes(trace), made(Call, each)))
 
 
-def _goes(call: Call, first: tuple[int, int]) -> bool:
-    """Whether a call is forgotten with all from ``first`` on."""
-    return rank(call.ordinal) >= first and call.after(CallEvent.FORGET) is CallState.ABSENT
+def forgotten(turn: Turn, ordinal: str) -> list[Call]:
+    """The calls of a turn that go when all from ``ordinal`` on are forgotten."""
+    first = rank(ordinal)
+    return [call for call in turn.calls.values() if rank(call.ordinal) >= first and _can_go(call)]
+
+
+def _can_go(call: Call) -> bool:
+    return call.after(CallEvent.FORGET) is CallState.ABSENT
 
 
 def _changed(rows: Any, change: Callable[[list[Any]], list[Any]]) -> Any:

@@ -4,7 +4,7 @@ Theory of operation. A monitor belongs to the watcher's *address*, as its mailbo
 the watched. ``process.exited`` makes those of that PID **due**; ``monitor.down``, which is written in one unit with the
 message that tells the watcher, takes a monitor away. So each is told exactly once, whenever the node dies: what is due
 and not told is told by the next boot, what is told is here no more. A monitor ends untold when its watcher takes it
-back, or when the watcher's slot is down or gone, it or one above it.
+back, when the watcher's slot is down or gone, it or one above it, or when a person has the call that set it forgotten.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernel.model.machine import event_of
 from kernel.model.rows import as_rows, made, row
+from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slice import Handler, Table, Told
+from kernel.slices.calls import forgotten
 from kernel.slices.tree.slots import DOWN, Slots
 from kernel.slices.turns import Turn, Turns
 
@@ -64,6 +67,7 @@ class Monitors(Table[str, Monitor]):
             "monitor.down": lambda told: self._take(told.body["ref"]),
             "process.exited": self._exited,
             "process.slot": self._slot,
+            "turn.decided": self._decided,
         }
 
     def of(self, watcher: str) -> list[str]:
@@ -112,6 +116,14 @@ class Monitors(Table[str, Monitor]):
             for address in self._tree.tree(told.body["address"]):
                 for ref in self.of(address):
                     self._take(ref)
+
+    def _decided(self, told: Told) -> None:
+        """What a turn asked is forgotten: its next delivery sets what it wants anew, and knows none of these."""
+        ident, event = told.body["turn"], event_of(TURN_EVENTS, "turn.decided", told.body)
+        if event is TurnEvent.ACCEPT and self._turns.after(ident, event):
+            for call in forgotten(self._turns[ident], told.body["ordinal"]):
+                if call.op == "monitor" and call.outcome is not None:
+                    self._take(call.outcome["ref"])
 
     def rows(self) -> Any:
         """Those that are due last, in the order of their ends."""

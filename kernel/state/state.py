@@ -50,7 +50,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "turn.started": ("turns", "calls"),
     "turn.ended": ("tally", "crossings", "calls", "turns", "mail"),
     "turn.diverged": ("turns",),
-    "turn.decided": ("calls", "turns"),
+    "turn.decided": ("monitors", "calls", "turns"),
     "model.asked": ("calls",),
     "model.answered": ("turns", "calls"),
     "sys.value": ("calls",),

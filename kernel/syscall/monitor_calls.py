@@ -96,6 +96,7 @@ class MonitorCalls:
 
     def _set(self, process: LiveProcess, turn: Turn, call: dict[str, str], target: str) -> None:
         watched, future, why = Watched(), None, ""
+        self._let_go(process.address)
         try:
             watched = self._find(process, turn, target)
             if watched.peer is not None:
@@ -220,6 +221,12 @@ class MonitorCalls:
             self._abroad.pop(watcher, None)
         if not future.cancelled():
             self._downs.end(ref, future.result())
+
+    def _let_go(self, watcher: str) -> None:
+        """Of those that the record does not know any more nobody is told: a person may have had a turn forget them."""
+        for ref, future in list(self._abroad.get(watcher, {}).items()):
+            if ref not in self._state.monitors:
+                future.cancel()
 
     def gone(self, watcher: str) -> None:
         """Nothing runs at ``watcher`` until somebody starts it: it watches no more."""

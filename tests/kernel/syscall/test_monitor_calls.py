@@ -201,6 +201,35 @@ def test_a_turn_that_is_resumed_has_the_same_monitor_and_one_that_asks_another_t
     on_two(tmp_path, body)
 
 
+async def forget(twin: Twin, target: str) -> dict[str, Any]:
+    """Ada sets two monitors of ``target``, asks something else when she is back, a person lets that stand, and she sets
+    one monitor; what she got.
+    """
+    at = await turn_of(twin, "ada")
+    for round_ in range(2):
+        await monitor(twin, at, target, round_)
+    twin.crash(at)
+    ask(twin, await twin.delivery(), MonitorTarget("nobody"), 0)
+    await twin.kernel.divergences.decide(at.turn, "accept", "operator")
+    at = await twin.delivery()
+    await monitor(twin, at, "nobody")
+    kept = await monitor(twin, at, target, 1)
+    twin.finish(at)
+    await down(twin)  # of nobody
+    return kept
+
+
+def test_of_monitors_that_a_turn_is_made_to_forget_nobody_is_told(tmp_path: Path) -> None:
+    async def body(twin: Twin, bob: int) -> None:
+        kept = await forget(twin, "bob")
+        kill(twin, "bob")
+        assert (await down(twin)).ref == kept["ref"]
+        await quiet(twin)
+        assert twin.cells.deliveries.empty() and not twin.kernel.state.monitors
+
+    on_two(tmp_path, body)
+
+
 # -- taking back -----------------------------------------------------------------------------------------------------
 
 
