@@ -13,6 +13,8 @@ from typing import Any
 
 from kernel.errors import Invalid, KernelError
 from kernel.message.messaging import Messaging
+from kernel.model.address import parse_target
+from kernel.model.states import is_reason
 from kernel.peer.askers import asker_of
 from kernel.peer.mesh_port import MeshPort
 from kernel.peer.remote_calls import MAX_REF, MAX_TEXT_CHARS, NOCONNECTION
@@ -20,7 +22,6 @@ from kernel.policy.asker import PERSON, Asker
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import CallNode
 from kernel.process.live import LiveProcess, LiveTable
-from kernel.values import clean
 from mesh.errors import MeshError
 from mesh.identity.peers import Peer
 
@@ -68,7 +69,10 @@ class Monitors:
                 del self._local[pid]
 
     def watch_remote(self, target: str, peer: Peer, asker: Asker = PERSON) -> asyncio.Future[str]:
-        """The same for a process of ``peer``. Raises Busy."""
+        """The same for a process of ``peer``. Raises Busy, and AddressError for what can be no process: there it would
+        end the link.
+        """
+        parse_target(target)
         monitored = sum(origin == peer.origin for origin, _ in self._ours)
         self._policy.require(asker, CallNode("monitor", monitored, peer.name))
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -99,7 +103,7 @@ class Monitors:
             case "demonitor":
                 self._theirs.pop(key, None)
             case "down":
-                self._down(self._ours.get(key), op.get("reason"))
+                self._down(self._ours.get(key), _reason(op.get("reason")))
             case _:
                 self._monitor(peer, key, op.get("target"))
 
@@ -116,9 +120,9 @@ class Monitors:
         else:
             self._theirs[key] = process.pid
 
-    def _down(self, future: asyncio.Future[str] | None, reason: object) -> None:
+    def _down(self, future: asyncio.Future[str] | None, reason: str) -> None:
         if future is not None and not future.done():
-            future.set_result(clean(reason[:200]) if isinstance(reason, str) and reason else NOPROC)
+            future.set_result(reason)
 
     # -- what happens --------------------------------------------------------------------------------------------
 
@@ -149,3 +153,11 @@ class Monitors:
             self._mesh.send_op(origin, op)
         except MeshError as error:  # the other side learns it from the link's end
             self._mesh.cut(origin, str(error))
+
+
+def _reason(said: object) -> str:
+    """What a peer says of an end: one of the reasons there are, without words of its own. These would come to a process
+    in the name, the session and the rights of whoever had it watch. Of another one nobody knows what it means.
+    """
+    known = isinstance(said, str) and (is_reason(said) or said == NOPROC)
+    return str(said).partition(":")[0] if known else NOCONNECTION
