@@ -93,7 +93,12 @@ dynamic = st.builds(
     intensity=st.integers(0, 3),
     period_s=st.just(5.0),
     strategy=st.just("simple_one_for_one"),
-    template=st.builds(ChildSpec, st.just(""), st.sampled_from(["permanent", "transient", "temporary"])),
+    template=st.builds(
+        ChildSpec,
+        st.just(""),
+        st.sampled_from(["permanent", "transient", "temporary"]),
+        on_logical=st.sampled_from(["restart", "end"]),
+    ),
 )
 group_families = st.tuples(
     *(
@@ -188,9 +193,13 @@ class World:
             return
         id, state = child.spec.id, SlotState.PARKED if said == "park" else SlotState.STOPPED
         gone = child.spec.restart == "temporary" or self.is_dynamic
-        assert tuple(effects) == (
-            (Dropped(id, event.reason),) if gone else (SlotChanged(id, state, event.reason),)
-        )
+        ended = SlotChanged(id, state, event.reason)
+        if not gone:
+            assert tuple(effects) == (ended,)
+        elif child.spec.restart == "temporary":
+            assert tuple(effects) == (Dropped(id, event.reason),)
+        else:
+            assert tuple(effects) == (ended, Dropped(id, event.reason))
 
     def _note_report(self, event: Event) -> bool:
         """Take what the event says into the world; whether it ended the present incarnation."""
