@@ -71,7 +71,7 @@ class CellLauncher:
                 made_by=self._state.slots.maker(process.address),
                 python_path=entry.python_path,
                 config={**told, **spec.config},
-                last_exit=self._last_exit(process.address),
+                last_exit=self._last_exit(process),
             )
         )
 
@@ -82,9 +82,9 @@ class CellLauncher:
             known = self._texts[entry.name] = entry, canonical(dict(entry.config))
         return known[1]
 
-    def _last_exit(self, address: str) -> LastExit | None:
-        slot = self._state.slots.get(address)
-        return None if slot is None else slot.forerunner()
+    def _last_exit(self, process: LiveProcess) -> LastExit | None:
+        slot = self._state.slots.get(process.address)
+        return None if slot is None else slot.forerunner(process.after)
 
     def stop(self, pid: int, why: str) -> None:
         """The process is dead to the node: see that its cell knows."""

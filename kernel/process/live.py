@@ -12,6 +12,7 @@ from kernel.model.spec import ProcessSpec
 from kernel.model.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 from kernel.policy.asker import Asker, channel_of
 from kernel.process.asked import Asked
+from kernel.slices.tree.exits import NEVER, Exit
 from kernel.slices.turns import Turn
 from kernel.supervision.reducer import Child, Phase, SlotState, Supervisor
 
@@ -21,7 +22,8 @@ class LiveProcess:
     """One incarnation. ``asked`` holds the ordinals its cell waits for, ``prepared`` those of them that have not been
     compared with the record yet, so that nothing recorded answers them; ``rights`` the tools of its open turn;
     ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
-    configuration told it; ``overdue`` goes off when its turn has taken too long.
+    configuration told it; ``overdue`` goes off when its turn has taken too long; ``after`` is the end before it, as
+    long as that is not on record.
     """
 
     pid: int
@@ -37,6 +39,7 @@ class LiveProcess:
     draining_s: float | None = None
     config: str = ""
     overdue: asyncio.TimerHandle | None = None
+    after: Exit = NEVER
 
     def asker(self, turn: Turn) -> Asker:
         """This process as who asks something in its open turn."""

@@ -50,6 +50,7 @@ from kernel.process.slot_writer import SlotWriter
 from kernel.process.specs import TERM_S, child_spec, flags_of
 from kernel.process.starts import Starts
 from kernel.signals import Signals
+from kernel.slices.tree.exits import NEVER, Exit
 from kernel.slices.tree.slots import Slot
 from kernel.state.recorder import Recorder
 from kernel.supervision.reducer import (
@@ -139,6 +140,7 @@ class Processes:
         self._endings: dict[str, Ending] = {}
         self._held: dict[str, str] = {}  # reasons of supervisors that wait for what is below their children
         self._dropping: dict[str, str] = {}  # why; of slots that go once nothing is left below them
+        self._unwritten: dict[str, Exit] = {}  # by address, the last end that the disk has yet to take
 
     # -- boot ----------------------------------------------------------------------------------------------------
 
@@ -326,7 +328,17 @@ class Processes:
 
     def _gone(self, end: ProcessExited) -> None:
         self._recorder.must([self._taken_out(end)])
+        self._keep_unwritten([end])
         self._signals.say(end)
+
+    def _keep_unwritten(self, ends: list[ProcessExited]) -> None:
+        """What successors are to be told, which start though the disk takes nothing."""
+        if self._recorder.is_behind:
+            now_us = self._recorder.ledger.now_us()
+            for end in ends:
+                exit_ = Exit(end.process.pid, end.reason, end.detail[:500], now_us)
+                self._unwritten[end.process.address] = exit_
+            self._recorder.when_writable("ends", self._unwritten.clear)
 
     def _taken_out(self, end: ProcessExited, *, unexplained: bool = False) -> Draft:
         """The record of an exit, of a process that is live no more. ``unexplained``: its cell died, and nobody is to
@@ -397,6 +409,7 @@ class Processes:
             return
         process = LiveProcess(pid, address, slot.spec, self._clock.now_s())
         process.draining = any(self.supervisors.is_ending(above) for above in ancestors(address))
+        process.after = self._unwritten.get(address, NEVER)
         self._live.add(process)
         if slot.spec.type == "supervisor":
             self._begin_children(address)
@@ -567,6 +580,7 @@ class Processes:
         drafts = [self._taken_out(end, unexplained=unexplained) for end in ends]
         for at in range(0, len(drafts), EXITS_IN_A_UNIT):
             self._recorder.must(drafts[at : at + EXITS_IN_A_UNIT])
+        self._keep_unwritten(ends)
         self.effects.carry_out("", ends)
 
     async def close(self) -> None:

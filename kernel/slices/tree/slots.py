@@ -39,9 +39,15 @@ class Slot:
     last_exit: Exit = NEVER
     made_by: str = OPERATOR
 
-    def forerunner(self) -> LastExit | None:
-        """How the incarnation before the next one ended, as that is told."""
-        return told_of(self.last_exit, self.pid, max(0, self.restarts + 1))
+    def forerunner(self, unwritten: Exit = NEVER) -> LastExit | None:
+        """How the incarnation before the next one ended, as that is told; ``unwritten``: the end that is not recorded
+        yet.
+        """
+        return told_of(
+            unwritten if unwritten.pid > self.last_exit.pid else self.last_exit,
+            self.pid,
+            max(0, self.restarts + 1),
+        )
 
 
 class Slots(Table[str, Slot]):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chain.ledger.ledger import Draft
 from kernel.abi import LastExit
 from kernel.cells.cell_events import CellStartFailed, Placement
 from kernel.slices.tree.exits import NEVER, WITH_ITS_NODE, Exit, told_of
 from tests.kernel.syscall.test_tool_calls import turn_of_ada
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.disks import FullDisk
 from tests.kernel.twins.kernel_twin import Twin
+from tests.kernel.twins.mesh_twin import until
 
 LONG = "x" * 5000
 
@@ -50,6 +53,26 @@ def test_a_successor_is_told_of_the_crash_before_it_and_the_first_of_nothing(tmp
         assert len(third.detail) <= 1000 and third.detail in LONG
 
     on_twin(tmp_path, body)
+
+
+def test_an_end_that_the_disk_has_yet_to_take_is_told_as_it_was(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        await twin.ledger.barrier()
+        disk.full = True
+        twin.kernel.recorder.commit([Draft("node.clock", {"ahead_us": 0})])
+        await until(lambda: twin.ledger.read_only is not None, "the disk refuses")
+        twin.kernel.processes.exit(at.pid, "refused", "not this")
+        await until(lambda: len(told(twin)) == 2, "its successor is started")
+        end = told(twin)[-1]
+        assert end is not None and (end.kind, end.reason, end.detail) == ("logical", "refused", "not this")
+        disk.full = False
+        await until(lambda: not twin.kernel.recorder.waiting, "it is written")
+        assert not twin.kernel.processes._unwritten
+
+    on_twin(tmp_path, body, disk=disk)
 
 
 def test_a_start_that_failed_is_an_end_like_any_other(tmp_path: Path) -> None:
