@@ -467,8 +467,8 @@ _TABLE = (
         tool=(TEXT, "name of the tool"),
         effect_id=(TEXT, "which effect"),
         attempt=(WHOLE, "the newest attempt"),
-        answer=(TEXT, "landed, not_landed or unknown"),
-        why=(TEXT, "why it is unknown, else empty"),
+        answer=(TEXT, "landed, not_landed, unknown, or not_asked of a worker that may act still"),
+        why=(TEXT, "why it is unknown or not asked, else empty"),
     ),
     _kind(
         "tool.resolved",

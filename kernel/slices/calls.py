@@ -267,6 +267,8 @@ class Calls(Slice):
         call = self._intended(body)
         if call is not None and call.state in INTENDED and call.attempt == body["attempt"]:
             call.probed = f"{body['answer']}: {body['why']}" if body["why"] else body["answer"]
+            if body["answer"] == "not_asked":  # its worker may act still, at the next boot too
+                call.probe = False
 
     def _resolved(self, told: Told) -> None:
         body = told.body

@@ -4,6 +4,9 @@ A probe is somebody else's code, so it is asked in the tool's worker, within a d
 answer is **unknown**, with the reason on record. **Landed**, and the call has its outcome. **Not landed**, and it is
 made again when somebody waits for it. **Unknown**, and the doubt goes on as if there were no probe.
 
+A probe knows what has landed, and not what is to land yet. So it is **not asked** of a call whose worker could not be
+ended, not even at a later boot.
+
 A probe knows an effect by its id. So it is asked of no call of which an attempt may have been made without one: by an
 earlier version, or before the tool had a probe.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from random import Random
+from typing import Literal
 
 from chain.ledger.ledger import Draft
 from kernel.abi import ProbeAnswer
@@ -38,9 +42,11 @@ def new_effect_id(chance: Random) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a probe answered. ``text``: what the tool would have returned, where it landed, else why it is unknown."""
+    """What a probe answered, or that it was not asked. ``text``: what the tool would have returned, where it landed,
+    else why it is unknown.
+    """
 
-    answer: ProbeAnswer
+    answer: ProbeAnswer | Literal["not_asked"]
     text: str = ""
     full_hash: str = ""
     truncated: bool = False
@@ -96,6 +102,10 @@ class Probes:
         except Exception as error:  # the boundary: whatever goes wrong here, the call is in doubt as before
             return Said("unknown", _line(f"the node failed at asking the probe: {fault_of(error)}"))
 
+    def of_left(self, intent: OpenIntent) -> Said | None:
+        """In place of an answer, of a call whose worker may act still; None when it has no probe."""
+        return Said("not_asked", "what has not landed may land yet") if self.can_ask(intent.call) else None
+
     def _call(self, intent: OpenIntent) -> WorkerCall:
         call, timeout_s = intent.call, self._bounds.probe_timeout_s
         return WorkerCall(
@@ -128,11 +138,12 @@ class Probes:
             case "not_landed":
                 lost = self._settlement.doubts.outcome(intent, "lost", "not done: its tool's probe said so")
                 return [asked, *self._resolved(intent, "lost"), lost]
-        why = f"{why}, and its tool's probe does not know ({said.text})"
+        knows = "was not asked" if said.answer == "not_asked" else "does not know"
+        why = f"{why}, and its tool's probe {knows} ({said.text})"
         return [asked, *self._settlement.doubted(intent, why, turn_open=turn_open)]
 
     def _asked(self, intent: OpenIntent, said: Said) -> Draft:
-        call, why = intent.call, said.text if said.answer == "unknown" else ""
+        call, why = intent.call, said.text if said.answer in ("unknown", "not_asked") else ""
         body = {"effect_id": call.effect_id, "attempt": call.attempt, "answer": said.answer, "why": why}
         return self._settlement.follow_up(intent, "tool.probed", body, call.intent_seq)
 

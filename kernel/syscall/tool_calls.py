@@ -51,6 +51,7 @@ from kernel.values import call_hash, clean, cut_bytes
 from kernel.worker.workers import (
     Came,
     WorkerCall,
+    WorkerLeft,
     WorkerLost,
     WorkerResult,
     Workers,
@@ -401,7 +402,7 @@ class ToolCalls:
             if intent is None:
                 self._conclude(site.turn, call)
             else:
-                await self._in_doubt(intent, str(came))
+                await self._in_doubt(intent, str(came), left=isinstance(came, WorkerLeft))
             return
         elif not isinstance(came, WorkerWithdrawn):
             raise came
@@ -523,12 +524,13 @@ class ToolCalls:
 
     # -- doubt ---------------------------------------------------------------------------------------------------
 
-    async def _in_doubt(self, intent: OpenIntent, why: str) -> None:
-        """Whoever made a call is gone with it. It counts as under way until it is written what is to become of it:
-        nobody makes it meanwhile.
+    async def _in_doubt(self, intent: OpenIntent, why: str, *, left: bool = False) -> None:
+        """Whoever made a call is gone with it, or was ``left`` to itself. It counts as under way until it is written
+        what is to become of it: nobody makes it meanwhile.
         """
         call = intent.call
-        await self._write_doubt(intent, await self._probes.ask(intent), why)
+        said = self._probes.of_left(intent) if left else await self._probes.ask(intent)
+        await self._write_doubt(intent, said, why)
         turn = self._state.turns.get(intent.turn)
         if turn is None:
             return

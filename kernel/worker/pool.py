@@ -47,6 +47,10 @@ class WorkerLost(KernelError):
     code = "unavailable"
 
 
+class WorkerLeft(WorkerLost):
+    """The same of a worker that could not be ended: what it was about may come yet."""
+
+
 class WorkerUnavailable(Unavailable):
     """No worker took the call: it has surely not run."""
 
@@ -405,7 +409,7 @@ class WorkerPool:
         """Once nothing of the process is left that may be ended."""
         while process.ending is not None and process.ending.done() and process.lost:
             job, why = process.lost.pop(0)
-            job.end(WorkerLost(f"{job.call.tool}: {_REFUSED}") if process.refused else why)
+            job.end(WorkerLeft(f"{job.call.tool}: {_REFUSED}") if process.refused else why)
 
     def _died(self, process: _Process) -> None:
         process.gone = True

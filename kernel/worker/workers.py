@@ -25,6 +25,7 @@ from kernel.worker.intent import Spent, receipt_index
 from kernel.worker.pool import (
     Came,
     WorkerCall,
+    WorkerLeft,
     WorkerLimits,
     WorkerLost,
     WorkerPool,
@@ -40,6 +41,7 @@ __all__ = [
     "Came",
     "Description",
     "WorkerCall",
+    "WorkerLeft",
     "WorkerLimits",
     "WorkerLost",
     "WorkerResult",

@@ -13,7 +13,7 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.errors import NotFound
 from kernel.syscall.probes import Said, new_effect_id, said_by
-from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
+from kernel.worker.workers import WorkerCall, WorkerLeft, WorkerLost, WorkerResult, WorkerUnavailable
 from tests.kernel.syscall.test_open_calls import cut, filled, lost, outcomes, until
 from tests.kernel.syscall.test_tool_calls import turn_of_ada
 from tests.kernel.turn.test_turns import on_twin
@@ -530,3 +530,29 @@ def test_two_doubts_of_a_turn_are_asked_of_apart(tmp_path: Path) -> None:
 
     on_twin(tmp_path, before)
     on_twin(tmp_path, after)
+
+
+def test_of_a_worker_that_may_act_still_no_probe_is_asked_at_the_next_boot_neither(tmp_path: Path) -> None:
+    """``not_landed`` would be true, and have the call made beside the first."""
+
+    def left(call: WorkerCall) -> WorkerResult:
+        raise WorkerLeft("book: it may act still")
+
+    async def first(twin: Twin) -> None:
+        twin.workers.probed = not_landed
+        await booking(twin)
+        twin.workers.answer = left
+        twin.workers.hold.set()
+        await until(twin.kernel.state.doubts)
+        assert not twin.workers.probes and len(twin.workers.calls) == 1
+
+    async def second(twin: Twin) -> None:
+        twin.workers.probed = not_landed
+        await twin.delivery()
+        [doubt] = twin.kernel.state.doubts()
+        assert doubt.call.probed == "not_asked: what has not landed may land yet"
+        assert not twin.workers.probes
+        await twin.kernel.tool_calls.resolve(doubt.id, "lost", "operator:0")
+
+    for body in (first, second):
+        on_twin(tmp_path, body)
