@@ -2,8 +2,8 @@
 
 One call is four entries: ``tool.proposed`` (what was asked), ``tool.verdict`` (what was decided and why),
 ``tool.intent`` (signed and on the disk before anything with effects happens) and ``tool.outcome``. Refusals are data
-for whoever asked, never exceptions. What becomes of an intent without an outcome is in ``doubts.py``; no outcome is a
-guess: that nothing was done is said only of what was not handed over.
+for whoever asked, never exceptions. What becomes of an intent without an outcome is in ``lost_calls.py`` and
+``doubts.py``; no outcome is a guess: that nothing was done is said only of what was not handed over.
 
 Pure built-ins run in the node. Built-ins whose whole effect is journal records (``send_message``, ``ask``,
 ``spawn_agent``, ``memory_write``) are written in one unit with their outcome, so they are never in doubt. What reads
@@ -38,9 +38,10 @@ from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Resolved, harmless, node_policy
+from kernel.syscall.lost_calls import LostCalls
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.node_tools import Done, NodeTools, Pending
-from kernel.syscall.probes import Probes, Said, new_effect_id
+from kernel.syscall.probes import Probes, new_effect_id
 from kernel.syscall.settlement import Settlement
 from kernel.syscall.tool_records import CallSite, for_cell
 from kernel.toolbox.arguments import ArgumentsError, canonical_json, parse_arguments
@@ -108,7 +109,8 @@ class ToolCalls:
         self._attempts = attempts
         self._settlement = settlement
         self.doubts = settlement.doubts
-        self._probes = Probes(parts.workers, registry, recorder.state, settlement, parts.bounds)
+        probes = Probes(parts.workers, registry, recorder.state, settlement, parts.bounds)
+        self._lost = LostCalls(recorder, probes, settlement)
         self._after = AfterDurable(recorder.ledger)
         self._closing = False
 
@@ -528,43 +530,16 @@ class ToolCalls:
         """Whoever made a call is gone with it, or was ``left`` to itself. It counts as under way until it is written
         what is to become of it: nobody makes it meanwhile.
         """
-        call = intent.call
-        said = self._probes.of_left(intent) if left else await self._probes.ask(intent)
-        await self._write_doubt(intent, said, why)
+        again = await self._lost.decide(intent, why, left=left)
         turn = self._state.turns.get(intent.turn)
         if turn is None:
             return
         self.doubts.wake(turn)
-        if self._is_open(intent) and not call.doubt:  # nothing forbids to make it again
-            self._attempts.release(turn.id, call.ordinal)
-            self._retry(turn, call)
+        if again:
+            self._attempts.release(turn.id, intent.call.ordinal)
+            self._retry(turn, intent.call)
         else:
-            self._conclude(turn, call)
-
-    async def _write_doubt(self, intent: OpenIntent, said: Said | None, why: str) -> None:
-        """Record what is to become of such a call. That depends on whether its turn is open; one that ends while this
-        is being written leaves nobody who would ask for the call again, so it is decided anew.
-        """
-        while self._is_open(intent):
-            turn_open = intent.turn in self._state.turns
-            if said is not None:
-                drafts = self._probes.drafts(intent, said, why, turn_open=turn_open)
-            else:
-                drafts = self._settlement.doubted(intent, why, turn_open=turn_open)
-            stands = partial(self._stands, intent, turn_open)
-            ticket = await self._recorder.committed(drafts, durable=True, wanted=stands) if drafts else None
-            if ticket is not None:
-                said = None  # it is on record
-                await self._recorder.on_disk(ticket)
-            if turn_open is (intent.turn in self._state.turns):
-                return
-
-    def _stands(self, intent: OpenIntent, turn_open: bool) -> bool:
-        return self._is_open(intent) and turn_open is (intent.turn in self._state.turns)
-
-    def _is_open(self, intent: OpenIntent) -> bool:
-        """Whether nobody has said what became of the call."""
-        return self._state.intents.get(intent.id) is intent
+            self._conclude(turn, intent.call)
 
     def recover(self) -> None:
         """After a replay, before anything listens: settle every intent without an outcome."""
@@ -572,7 +547,7 @@ class ToolCalls:
         for intent in self._state.intents:
             call, turn_open = intent.call, intent.turn in self._state.turns
             why = f"the node ended while {call.name} was under way"
-            if self._probes.can_ask(call):
+            if self._lost.has_probe(call):
                 work = partial(self._probed, intent, why)
                 self._attempts.run(intent.turn, call.ordinal, call.pid, work, begun=True)
             elif call.doubt:
