@@ -367,7 +367,8 @@ def test_a_stop_has_an_end_though_what_the_child_forked_holds_its_link_and_reads
             argv = [sys.executable, "-c", program]
             self.child = subprocess.Popen(argv, pass_fds=(link_fd, tell), start_new_session=True)
             os.close(tell)
-            assert os.read(told, 1) + os.read(told, 1) == b"xx"  # there are two, and neither finds the pipe closed
+            said = os.read(told, 1) + os.read(told, 1)
+            assert said == b"xx"  # there are two, and neither finds the pipe closed
             os.close(told)
             return self.child
 
