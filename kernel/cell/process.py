@@ -13,9 +13,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from kernel.abi import Behaviour, LogicalExit, Message, TurnEnded, TurnResult
+from kernel.abi import Behaviour, LogicalExit, LogicalReason, Message, TurnEnded, TurnResult
 from kernel.cell.link.frames import FrameError
 from kernel.cell.load import describe, in_one_line, trace
 from kernel.cell.steps import Steps
@@ -23,6 +23,7 @@ from kernel.cell.syscalls import CellSyscalls, Send
 from kernel.shapes import told
 
 UNWIND_S = 0.25
+REASONS = get_args(LogicalReason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,8 @@ class CellProcess:
 
     def _left(self, turn: str, end: LogicalExit) -> list[Any]:
         try:
+            if end.reason not in REASONS:
+                raise ValueError(f"reason is {end.reason!r}, must be one of {', '.join(REASONS)}")
             return ["exited", self.pid, turn, end.reason, in_one_line(end.detail)]
         except Exception as error:  # a class of its own, with fields of its own
             return ["crashed", self.pid, turn, describe(error)]

@@ -105,6 +105,8 @@ class Crashes(Base):
                 raise Futile("no_progress", "more")
             case "logical nonsense":
                 raise Muddled("refused")
+            case "logical tired":
+                raise Tired("tired")
             case "nested":
                 raise Unspeakable
             case "type":
@@ -130,6 +132,14 @@ class Muddled(LogicalExit):
 
     def __init__(self, reason: str) -> None:
         self.detail = 7  # type: ignore[assignment]  # that is the point
+
+
+class Tired(LogicalExit):
+    """One that gives a reason of its own."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason  # type: ignore[assignment]  # that is the point
+        self.detail = "x"
 
 
 class Unspeakable(Exception):

@@ -197,6 +197,7 @@ def test_those_that_wait_behind_a_hanging_start_are_not_blamed_for_it() -> None:
         ("raise", "ValueError: two lines \\x1b[31m (cell_behaviours.py:"),
         ("exit 3", "SystemExit: 3"),
         ("logical nonsense", "Error: "),
+        ("logical tired", "ValueError: reason is 'tired', must be one of no_progress, refused"),
         ("nested", "Unspeakable: its text raised RuntimeError"),
         ("type", "TypeError: handle() returned int, expected TurnResult, str or None"),
         ("task exit", "RuntimeError: SystemExit raised in a task"),
