@@ -216,9 +216,9 @@ class Kernel:
             TurnDone: (syscalls.done,),
             CellCrashed: (
                 log.crashed,
-                lambda said: processes.exit(said.pid, "crash", said.detail, told=True),
+                lambda said: processes.exit(said.pid, "crash", said.detail, True, said.beside),
             ),
-            CellLeft: (lambda said: processes.exit(said.pid, said.reason, said.detail, told=True),),
+            CellLeft: (lambda said: processes.exit(said.pid, said.reason, said.detail, True, said.beside),),
             CellLogged: (log.logged,),
             CellLost: (
                 log.cell_lost,

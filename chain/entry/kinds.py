@@ -160,7 +160,7 @@ _TABLE = (
         detail=(TEXT, "one bounded line"),
         turn=(
             TEXT,
-            "the turn that it was in when its cell died, with nobody known to blame; else empty; not in older entries",
+            "the turn that it was in, of cell_lost only with nobody known to blame; else empty; not in older entries",
         ),
     ),
     _kind(

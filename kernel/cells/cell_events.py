@@ -119,22 +119,24 @@ class TurnDone(Signal):
 
 @dataclass(frozen=True, slots=True)
 class CellCrashed(Signal):
-    """The behaviour raised, or broke a rule; ``turn`` was open."""
+    """The behaviour raised, or broke a rule; ``turn`` was open. ``beside``: in an earlier one, which had ended."""
 
     pid: int
     turn: str | None
     detail: str
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CellLeft(Signal):
     """The behaviour left by itself: ``normal`` (SystemExit), or for a logical reason (LogicalExit), of which ``detail``
-    says more. Its turn, if one is open, goes with it.
+    says more. Its turn, if one is open, goes with it. ``beside``: it did so in an earlier one, which had ended.
     """
 
     pid: int
     reason: str
     detail: str = ""
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

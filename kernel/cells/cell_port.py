@@ -326,15 +326,16 @@ class CellPort:
     def _crashed(self, pid: int, turn: str, why: str) -> None:
         hosted = self._over(pid, turn)
         if hosted is not None:
-            open_turn = hosted.turn
+            open_turn, beside = hosted.turn, hosted.unwinds(turn)
             self._await_end(hosted)
-            self._signals.say(CellCrashed(pid, open_turn, self._line(why)))
+            self._signals.say(CellCrashed(pid, open_turn, self._line(why), beside))
 
     def _left(self, pid: int, turn: str, reason: str, why: str) -> None:
         hosted = self._over(pid, turn)
         if hosted is not None:
+            beside = hosted.unwinds(turn)
             self._await_end(hosted)
-            self._signals.say(CellLeft(pid, reason, self._line(why)))
+            self._signals.say(CellLeft(pid, reason, self._line(why), beside))
 
     def _over(self, pid: int, turn: str) -> Hosted | None:
         """The process that says it is over in that turn, if it is heard."""
@@ -447,7 +448,7 @@ class CellPort:
             pid, open_turn = hosted.placement.pid, hosted.turn
             self.stop(pid, "turn not unwound")
             why = f"turn {turn} went on for {self._limits.confirm_s:g} s after it had been ended"
-            self._signals.say(CellCrashed(pid, open_turn, why))
+            self._signals.say(CellCrashed(pid, open_turn, why, beside=True))
 
     def _await_end(self, hosted: Hosted) -> None:
         pid = hosted.placement.pid

@@ -291,14 +291,16 @@ class Processes:
             asked_for = child is not None and child.slot is SlotState.RUNNING
             self.start_failed(pid, CRASH if asked_for else CELL_LOST, why)
 
-    def exit(self, pid: int, reason: str, detail: str = "", told: bool = False) -> None:
-        """The node declares a process dead. ``told``: its cell knows already."""
+    def exit(self, pid: int, reason: str, detail: str = "", told: bool = False, beside: bool = False) -> None:
+        """The node declares a process dead. ``told``: its cell knows already. ``beside``: it ended of an earlier turn
+        than it is in, which it had not left yet.
+        """
         process = self._live.get(pid)
         if process is None:
             return
         if not told and process.spec.type == "worker":
             self._launcher.stop(pid, reason)
-        self._gone(_exit_of(process, reason, detail))
+        self._gone(_exit_of(process, reason, detail), beside)
 
     def exited(self, end: ProcessExited) -> None:
         """What the tree makes of an exit: a restart, or the end of more."""
@@ -326,8 +328,8 @@ class Processes:
         elif down is not None:
             self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
 
-    def _gone(self, end: ProcessExited) -> None:
-        self._recorder.must([self._taken_out(end)])
+    def _gone(self, end: ProcessExited, beside: bool = False) -> None:
+        self._recorder.must([self._taken_out(end, beside=beside)])
         self._keep_unwritten([end])
         self._signals.say(end)
 
@@ -340,11 +342,12 @@ class Processes:
                 self._unwritten[end.process.address] = exit_
             self._recorder.when_writable("ends", self._unwritten.clear)
 
-    def _taken_out(self, end: ProcessExited, *, unexplained: bool = False) -> Draft:
+    def _taken_out(self, end: ProcessExited, *, unexplained: bool = False, beside: bool = False) -> Draft:
         """The record of an exit, of a process that is live no more. ``unexplained``: its cell died, and nobody is to
-        blame; so that may lie in its turn, unless that waits for the node.
+        blame; so that may lie in its turn, unless that waits for the node. ``beside``: it does not lie in its turn.
         """
         process = end.process
+        in_turn = unexplained and not process.asked if end.reason == CELL_LOST else not beside
         process.on(ProcessEvent.EXIT)
         self._live.remove(process.pid)
         self._endings.pop(process.address, None)
@@ -353,7 +356,7 @@ class Processes:
             "pid": process.pid,
             "reason": end.reason,
             "detail": end.detail[:500],
-            "turn": process.turn if unexplained and not process.asked else "",
+            "turn": process.turn if in_turn else "",
         }
         turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
         cause = turn.started_seq if turn is not None else -1

@@ -106,13 +106,14 @@ class Turn:
         return tuple(EndInTurn(*each) for each in json.loads(self.ends or "[]"))
 
     def died(self, body: dict[str, Any]) -> None:
-        """An incarnation died of it, and that is its end in this attempt: before the next one there is no other."""
+        """An incarnation died of it. Told is that of one that had its message: not a start that failed, nor what has
+        befallen a process beside its turn.
+        """
         self.crashes += 1
-        ends = [list(astuple(each)) for each in self.told_ends()]
-        if len(ends) < self.attempt:
+        if body.get("turn") == self.id:
+            ends = [list(astuple(each)) for each in self.told_ends()]
             questions = sum(call.op == "model" for call in self.calls.values())
-            ends.append([body["pid"], questions, body["reason"], body["detail"]])
-            self.ends = canonical(ends)
+            self.ends = canonical([*ends, [body["pid"], questions, body["reason"], body["detail"]]])
 
     @property
     def state(self) -> TurnState:

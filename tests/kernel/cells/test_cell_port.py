@@ -385,7 +385,7 @@ def test_a_turn_that_is_not_unwound_is_the_crash_of_its_process() -> None:
     case.port.deliver(1, "t2", message(""), [], [])
     case.host.pass_time(1.5)
     assert case.notes.of("crashed") == [
-        ("crashed", 1, "t2", "turn t1 went on for 1 s after it had been ended")
+        ("crashed", 1, "t2", "turn t1 went on for 1 s after it had been ended", True)
     ]
     assert case.host.sent[-1] == ["stop", 1, "turn not unwound"]
     case.host.pass_time(1)
@@ -404,7 +404,7 @@ def test_the_time_to_unwind_a_turn_is_not_that_of_its_next_delivery() -> None:
     case.host.pass_time(0.5)
     assert case.notes.of("crashed") == []
     case.host.pass_time(0.5)
-    assert case.notes.all[-1] == ("crashed", 1, None, "turn t1 went on for 1 s after it had been ended")
+    assert case.notes.all[-1] == ("crashed", 1, None, "turn t1 went on for 1 s after it had been ended", True)
 
 
 def test_deliveries_of_a_turn_are_answered_in_their_order() -> None:
@@ -435,7 +435,15 @@ def test_a_crash_while_an_ended_turn_unwinds_names_the_turn_that_is_open() -> No
     case = Case(detail_chars=20)
     case.port.end_turn(1, "t1", "cancelled")
     case.port.receive(["crashed", 1, "t1", "x" * 100 + "\n"])
-    assert case.notes.of("crashed") == [("crashed", 1, None, "x" * 20)]
+    assert case.notes.of("crashed") == [("crashed", 1, None, "x" * 20, True)]
+
+
+def test_a_logical_end_while_an_ended_turn_unwinds_is_none_of_the_turn_that_is_open() -> None:
+    case = Case()
+    case.port.end_turn(1, "t1", "cancelled")
+    case.port.deliver(1, "t2", message("of another"), [], [])
+    case.port.receive(["exited", 1, "t1", "refused", "x"])
+    assert case.notes.all == [("exited", 1, "refused", "x", True)]
 
 
 def test_a_start_that_takes_too_long_fails_unless_another_holds_the_cell() -> None:

@@ -270,7 +270,7 @@ def test_a_turn_that_does_not_unwind_is_a_crash_and_the_cell_dies_with_it() -> N
         await node.notes.wait("log", 2)
         node.cells.end_turn(2, "t1", "cancelled")
         crashed = await node.notes.wait("crashed", 2)
-        assert crashed[2:] == (None, "turn t1 went on for 0.2 s after it had been ended")
+        assert crashed[2:] == (None, "turn t1 went on for 0.2 s after it had been ended", True)
         assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1])
 
     with_node(body, confirm_s=0.2)

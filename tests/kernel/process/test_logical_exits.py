@@ -8,7 +8,7 @@ import pytest
 
 from kernel.abi import EndInTurn
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import CellLeft, Placement
+from kernel.cells.cell_events import CellCrashed, CellLeft, Placement
 from kernel.control.erasure import check_unused
 from kernel.errors import Invalid, Refused
 from kernel.model.spec import ProcessSpec
@@ -18,7 +18,7 @@ from kernel.upkeep.erasure import Plan
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.syscall.test_tool_calls import turn_of_ada
 from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.kernel_twin import Twin
+from tests.kernel.twins.kernel_twin import Delivery, Twin
 from tests.kernel.twins.tree_twin import Tree
 
 STATES = {"park": "parked", "end": "stopped"}
@@ -174,5 +174,62 @@ def test_where_a_version_that_tells_of_no_ends_has_gone_on_none_before_is_told_a
         begun = {"turn": at.turn, "message": turn.mail.id, "address": "/user/ada", "attempt": 3}
         twin.kernel.state.turns.hears()["turn.started"](Told(begun, 99, 0, b""))
         assert turn.told_ends() == ()
+
+    on_twin(tmp_path, body)
+
+
+async def handed_out_again(twin: Twin) -> Delivery:
+    """A turn whose first incarnation ended without any blame: there is one end less than there are attempts."""
+    at = await turn_of_ada(twin)
+    twin.kernel.processes.exit(at.pid, "killed", "by a person")
+    return await twin.delivery()
+
+
+def test_a_start_that_failed_is_none_after_an_attempt_without_blame_either(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await handed_out_again(twin)
+        failed: list[int] = []
+
+        def refuse(placement: Placement) -> str:
+            failed.append(placement.pid)
+            return "cannot be constructed" if len(failed) == 1 else ""
+
+        twin.cells.refuse = refuse
+        twin.crash(at)
+        again = await twin.delivery()
+        assert len(failed) == 2
+        assert [end.detail for end in again.message.ends] == ["the test said so"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_crash_beside_the_turn_is_told_with_no_message(tmp_path: Path) -> None:
+    """Of a turn that was cancelled and is still unwound: its words may be those of another sender."""
+
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.say(CellLeft(at.pid, "refused", "what another said", beside=True))
+        second = await twin.delivery()
+        twin.say(CellCrashed(second.pid, second.turn, "what another said", beside=True))
+        third = await twin.delivery()
+        assert (second.message.ends, third.message.ends) == ((), ())
+        assert twin.kernel.state.turns[at.turn].crashes == 2
+        assert [one.body["turn"] for one in await twin.entries("process.exited")] == ["", ""]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_crash_while_its_turn_waits_for_a_person_is_no_end_in_it(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.ask_model(at, [{"role": "user", "content": "x"}])
+        await twin.result()
+        twin.kernel.processes.exit(at.pid, "killed", "by a person")
+        second = await twin.delivery()
+        twin.ask_model(second, [{"role": "user", "content": "y"}])
+        await until(lambda: bool(twin.kernel.state.parked()))
+        twin.kernel.processes.exit(second.pid, "crash", "of something else")
+        await twin.kernel.divergences.decide(at.turn, "again", "operator:0")
+        assert (await twin.delivery()).message.ends == ()
 
     on_twin(tmp_path, body)

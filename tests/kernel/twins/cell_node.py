@@ -64,7 +64,8 @@ NAMES: dict[type[Signal], str] = {
 
 class Notes:
     """Every event in order, as (name, *arguments); answers each syscall unless its tool is ``slow``. What came of a
-    turn is told as the map that crossed the link. ``lost`` is done while the loss of a cell is heard.
+    turn is told as the map that crossed the link, and that an end was beside the open turn only where it was. ``lost``
+    is done while the loss of a cell is heard.
     """
 
     def __init__(self) -> None:
@@ -103,6 +104,8 @@ class Notes:
         values = [getattr(said, field.name) for field in fields(said)]
         if isinstance(said, TurnDone):
             values[-1] = told(said.result)
+        if isinstance(said, CellCrashed | CellLeft) and not said.beside:
+            values.pop()
         self._note(NAMES[type(said)], *(values[:1] if isinstance(said, CellStarted) else values))
         if isinstance(said, CellLost):
             self.lost()
