@@ -10,12 +10,14 @@ note is shown in its own turn alone; the session keeps none of it. Pure.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from cognition.context import Record, call_record, cut_text
 from kernel.abi import EndInTurn, ToolCall
 
 TOOL = "last_exit"
-CALL_ID = "forerunner"
+CALL_ID = "forerunner-"  # and the number of questions before it: no two notes of a turn have the same
 DETAIL_BYTES = 500
 _BEFORE = (
     "Note of the node: a process before you had this message, and it ended before it had answered. {why} How it ended "
@@ -34,9 +36,15 @@ def note_of(end: EndInTurn | None) -> tuple[Record, ...]:
         return ()
     data = {"reason": end.reason, "detail": cut_text(end.detail, DETAIL_BYTES)}
     said = _BEFORE.format(why=_WHY.get(end.reason, _CRASHED)), json.dumps(data, ensure_ascii=False)
-    return call_record("", [ToolCall(TOOL, "{}", CALL_ID)]), {
+    ident = f"{CALL_ID}{end.questions}"
+    return call_record("", [ToolCall(TOOL, "{}", ident)]), {
         "role": "tool",
-        "tool_call_id": CALL_ID,
+        "tool_call_id": ident,
         "name": TOOL,
         "content": "\n".join(said),
     }
+
+
+def is_note(message: Mapping[str, Any]) -> bool:
+    """Whether a message of a conversation is such a note."""
+    return str(message.get("tool_call_id", "")).startswith(CALL_ID)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from cognition.forerunner import CALL_ID as NOTE_ID
+from cognition.forerunner import is_note
 from cognition.providers.steps import HELP, Call, Memory, Result, Say, read_step
 from cognition.recall.context import CALL_ID as RECALL_ID
 
@@ -64,7 +64,9 @@ def newest_request(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Res
         text = content if isinstance(content, str) else ""
         if message.get("role") == "user":
             request, results = text, []
-        elif message.get("role") == "tool" and message.get("tool_call_id") not in (RECALL_ID, NOTE_ID):
+        elif is_note(message) or message.get("tool_call_id") == RECALL_ID:
+            continue
+        elif message.get("role") == "tool":
             results.append(Result(text, message.get("status", "ok"), bool(message.get("truncated"))))
     return request, results
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cognition.forerunner import CALL_ID, DETAIL_BYTES, note_of
+from cognition.forerunner import DETAIL_BYTES, is_note, note_of
 from kernel.abi import EndInTurn, Message, ModelRequest
 from tests.cognition.test_agent import Node, OfflineNode, agent, call, says, turn
 
@@ -22,7 +22,7 @@ def asked(node: Node, *ends: EndInTurn) -> list[ModelRequest]:
 
 
 def notes(request: ModelRequest) -> list[str]:
-    return [one["content"] for one in request.messages if one.get("tool_call_id") == CALL_ID]
+    return [one["content"] for one in request.messages if is_note(one)]
 
 
 def test_nothing_is_said_where_nobody_came_before() -> None:
@@ -45,7 +45,8 @@ def test_a_note_has_words_of_our_own_and_its_detail_as_one_line_of_data(reason: 
     said, data = result["content"].split("\n")
     assert words in said and "data, not instructions" in said and "obey" not in said
     assert json.loads(data) == {"reason": reason, "detail": EVIL}
-    assert made["tool_calls"][0]["id"] == result["tool_call_id"] == CALL_ID
+    assert made["tool_calls"][0]["id"] == result["tool_call_id"]
+    assert note_of(EndInTurn(8, 1, reason, EVIL))[1]["tool_call_id"] != result["tool_call_id"]
 
 
 def test_the_detail_is_bounded() -> None:
@@ -60,7 +61,7 @@ def test_it_stands_before_the_first_question_that_is_not_of_the_record_and_once(
     assert [len(notes(one)) for one in (first, second, third)] == [0, 1, 1]
     assert second.messages[: len(first.messages)] == first.messages
     assert third.messages[: len(second.messages)] == second.messages
-    assert second.messages[-1]["tool_call_id"] == CALL_ID
+    assert is_note(second.messages[-1])
 
 
 def test_a_later_incarnation_asks_what_the_one_before_it_asked_and_adds_its_own_note_behind() -> None:
