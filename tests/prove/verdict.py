@@ -15,6 +15,8 @@ from tests.prove.accounts import Accounts, read_accounts
 if TYPE_CHECKING:
     from tests.prove.kills import Campaign, Incident
 
+STEP_FAILED = " did not work ("  # how a planner answers, in order, that a tool of one of its steps could not do it
+
 
 class Book:
     """The client's ledger. ``acknowledged``: own id -> (message, expects); ``replied``: own id -> (status, reply)."""
@@ -103,7 +105,7 @@ def _replies(accounts: Accounts, book: Book) -> Iterable[str]:
 def _answered(accounts: Accounts, book: Book) -> Iterable[tuple[str, str, dict[str, list[str]]]]:
     for ident, (message, expects) in book.acknowledged.items():
         ending = accounts.endings.get(message)
-        if ending is not None and ending.status == "ok":
+        if ending is not None and ending.status == "ok" and STEP_FAILED not in ending.text:
             yield ident, ending.text, expects
 
 
@@ -128,7 +130,7 @@ def _files(campaign: Campaign, accounts: Accounts, book: Book) -> Iterable[str]:
 
 def _errors(accounts: Accounts) -> Iterable[str]:
     for message, ending in accounts.endings.items():
-        if ending.status not in ("ok", "dead"):
+        if ending.status not in ("ok", "dead") or STEP_FAILED in ending.text:
             yield f"{message} (attempt {ending.attempts}): {ending.status}: {ending.text}"
 
 
