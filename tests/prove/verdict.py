@@ -15,7 +15,8 @@ from tests.prove.accounts import Accounts, read_accounts
 if TYPE_CHECKING:
     from tests.prove.kills import Campaign, Incident
 
-STEP_FAILED = " did not work ("  # how a planner answers, in order, that a tool of one of its steps could not do it
+STEP_FAILED = " did not work ("
+"""How a planner answers, in order, that the tool of one of its steps could not do it."""
 
 
 class Book:
