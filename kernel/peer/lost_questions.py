@@ -12,10 +12,10 @@ from functools import partial
 from itertools import islice, takewhile
 
 from chain.ledger.ledger import Draft
+from kernel.model.states import NOCONNECTION
 from kernel.operations.operation import MAX_WAIT_S
 from kernel.peer.inboxes import Local
 from kernel.peer.outboxes import Outboxes
-from kernel.peer.remote_calls import NOCONNECTION
 from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder

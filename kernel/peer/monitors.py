@@ -14,10 +14,10 @@ from typing import Any
 from kernel.errors import Invalid, KernelError
 from kernel.message.messaging import Messaging
 from kernel.model.address import parse_target
-from kernel.model.states import is_reason
+from kernel.model.states import NOCONNECTION, NOPROC, is_reason
 from kernel.peer.askers import asker_of
 from kernel.peer.mesh_port import MeshPort
-from kernel.peer.remote_calls import MAX_REF, MAX_TEXT_CHARS, NOCONNECTION
+from kernel.peer.remote_calls import MAX_REF, MAX_TEXT_CHARS
 from kernel.policy.asker import PERSON, Asker
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import CallNode
@@ -25,7 +25,6 @@ from kernel.process.live import LiveProcess, LiveTable
 from mesh.errors import MeshError
 from mesh.identity.peers import Peer
 
-NOPROC = "noproc"
 NOT_ALLOWED = "refused"
 
 

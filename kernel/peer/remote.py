@@ -22,13 +22,14 @@ from kernel.clock import Clock, Timer
 from kernel.errors import Invalid, KernelError, Refused, Unavailable
 from kernel.message.messaging import Messaging
 from kernel.message.wire_message import channel_rights
+from kernel.model.states import NOCONNECTION
 from kernel.peer.inboxes import Inboxes, Local, Replied, chain_of
 from kernel.peer.lost_questions import LostQuestions
 from kernel.peer.mesh_port import MeshPort
 from kernel.peer.monitors import Monitors
 from kernel.peer.outboxes import DeliveryParts, Outboxes, must_peer
 from kernel.peer.peer_records import PeerRecords, line
-from kernel.peer.remote_calls import CALLS, NOCONNECTION, RemoteCalls
+from kernel.peer.remote_calls import CALLS, RemoteCalls
 from kernel.policy.pipeline import Policy
 from kernel.process.live import LiveTable
 from kernel.process.processes import Processes

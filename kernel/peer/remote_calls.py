@@ -28,6 +28,7 @@ from kernel.errors import (
     TimedOut,
     Unavailable,
 )
+from kernel.model.states import NOCONNECTION
 from kernel.peer.askers import asker_of
 from kernel.peer.mesh_port import MeshPort
 from kernel.policy.asker import PERSON
@@ -38,7 +39,6 @@ from kernel.values import clean
 from mesh.errors import MeshError
 from mesh.identity.peers import Peer
 
-NOCONNECTION = "noconnection"
 CALL_S = 80.0
 MAX_REF = 2**53
 _BOOTS = 2**20
