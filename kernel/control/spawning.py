@@ -303,8 +303,7 @@ async def _told(started: dict[str, asyncio.Future[int]]) -> SpawnedAll:
     for address, pid in started.items():
         name = name_of(address)
         if not pid.done():
-            why = f"{address} did not start within {START_S:g} s; weftos ps shows its state"
-            told["failed"].append({"address": address, "name": name, "why": why})
+            told["failed"].append({"address": address, "name": name, "why": _late(address)})
         elif pid.cancelled():
             raise Unavailable("the node is stopping")
         elif (error := pid.exception()) is not None:
@@ -319,4 +318,8 @@ async def started_pid(address: str, started: asyncio.Future[int]) -> int:
     try:
         return await asyncio.wait_for(started, START_S)
     except TimeoutError:
-        raise TimedOut(f"{address} did not start within {START_S:g} s; weftos ps shows its state") from None
+        raise TimedOut(_late(address)) from None
+
+
+def _late(address: str) -> str:
+    return f"{address} did not start within {START_S:g} s; weftos ps shows its state"

@@ -32,9 +32,8 @@ class Downs:
         self._recorder = recorder
         self._messaging = messaging
         self._monitors = recorder.state.monitors
-        self._ended: dict[
-            str, str
-        ] = {}  # reasons, by the references of monitors that are not due by the record
+        # Reasons, by the references of monitors that are not due by the record.
+        self._ended: dict[str, str] = {}
 
     def recover(self) -> None:
         """What the last boot's monitors watched has ended with that boot, or nobody knows whether it has."""
